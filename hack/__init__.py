@@ -1,1 +1,1 @@
-"""What developing sharder needs, and the product does not: control plane, demo, checks."""
+"""Tools for developing the sharder: control plane, demo, benchmarks and checks."""

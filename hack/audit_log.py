@@ -1,6 +1,6 @@
-"""What became of the writes of shards and users, read off the audit log of the API server.
+"""The results of the writes of shards and users, from the audit log of the API server.
 
-Each shard has a token that is bound to a pod of its name, so every request shows whose it is.
+Each shard has a token that is bound to a pod of the same name, so every request shows its shard.
 """
 
 import json
@@ -55,9 +55,10 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether a shard has written what another one owned.
+        """Whether a shard has written an object that another shard owned.
 
-        An acknowledgement changes the owner: it is the write that removes the label.
+        An acknowledgement is not foreign, although the object has no owner after it: it is the
+        write that removes the owner label.
         """
         labels = self.request_object.metadata.labels or {}
         acknowledges = OWNER in labels and labels[OWNER] is None
@@ -67,28 +68,28 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writes:
-    """How the writes ended."""
+    """The results of writes."""
 
     foreign: int = 0
-    """Writes of shards to objects of others that the API server has accepted."""
+    """Writes to objects of other shards that the API server has accepted."""
     fenced: tuple[str, ...] = ()
-    """What the fence said to those that it refused."""
+    """The messages about writes that the fence rejected."""
     users_refused: tuple[str, ...] = ()
-    """What was said to users whose writes were refused."""
+    """The messages about rejected writes of users."""
 
 
 def audit_flags(policy: Path, log: Path) -> tuple[str, ...]:
-    """Return flags of the API server, by which it writes `log` before it answers."""
+    """Return flags that make the API server write `log` before it answers."""
     return (
         f"--audit-policy-file={policy}",
         f"--audit-log-path={log}",
         "--audit-log-mode=blocking",
-        "--audit-log-maxsize=10000",  # megabytes, so that it stays one file
+        "--audit-log-maxsize=10000",  # megabytes, so that the log stays one file
     )
 
 
 def audit_policy(rule: Json) -> str:
-    """Return an audit policy that logs the answers to what `rule` covers, and nothing else."""
+    """Return an audit policy that only logs answers to the requests that `rule` covers."""
     policy: Json = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -99,13 +100,13 @@ def audit_policy(rule: Json) -> str:
 
 
 def events(lines: Iterable[bytes], kind: type[T]) -> Iterator[T]:
-    """Yield the lines of an audit log; the last one may be just being written, and is left out."""
+    """Yield the events in the lines of an audit log; an incomplete last line is skipped."""
     decoder = msgspec.json.Decoder(kind)
     return (decoder.decode(line) for line in lines if line.endswith(b"\n"))
 
 
 def writes_in(lines: Iterable[bytes]) -> Writes:
-    """Return how the writes in these lines of an audit log ended."""
+    """Return the results of the writes in these lines of an audit log."""
     writes = list(events(lines, _Event))
     shards = [event for event in writes if event.user.username == SHARD]
     refused = [event for event in writes if event.is_refused]

@@ -1,14 +1,18 @@
-"""Find the programs that the tests need, or build them from the Go module proxy.
+"""Find the programs that the tests need, or build them with Go.
 
-Standard library only, because it runs before there is a virtual environment:
-`python3 -m hack.binaries control-plane` prints the directory of etcd, kube-apiserver and kubectl,
-`oldest-control-plane` that of the oldest Kubernetes that is supported,
-`python3 -m hack.binaries helm` the path of helm, `promtool` that of promtool, `goshard` and
-`libshard` those of the two shards in Go, and `generator` that of the load of the benchmarks.
-Progress goes to standard error.
+`python3 -m hack.binaries NAME` prints a path; progress goes to standard error:
 
-The order is environment, cache, build.  Everything a build writes stays in the cache directory,
-Go's own caches too, and all but the programs is removed when it is done.
+    control-plane         the directory of etcd, kube-apiserver and kubectl
+    oldest-control-plane  the same directory for the oldest supported Kubernetes
+    helm, promtool        the program
+    goshard, libshard     one of the two shards in Go, for the compatibility tests
+    generator             the load generator of the benchmarks
+
+A path comes from the environment variable of the programs, else from the cache, else from a
+build, which takes its sources from the Go module proxy.  A build writes to the cache directory
+only, with the caches of Go, and removes everything but the programs at its end.
+
+The module imports the standard library only: it runs before there is a virtual environment.
 """
 
 import argparse
@@ -33,42 +37,45 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class BinariesError(Exception):
-    """The programs can be neither found nor built; the message is one line, says what to do."""
+    """The programs cannot be found or built; the message is one line and says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolset:
-    """Programs that one Go module builds."""
+    """The programs that are built from one Go module."""
 
     name: str
     module: Path
-    """The folder of go.mod, go.sum and, for `package`, the sources."""
+    """The folder of go.mod and go.sum, and of the sources if `package` is `.`."""
     package: str = "tool"
-    """What to build: all of go.mod's tools, or the module's own package `.`."""
+    """The argument of `go build`: `tool` for all tools of go.mod, `.` for the module itself."""
     tags: str = ""
     """Build tags, separated by commas."""
     programs: tuple[str, ...]
     version_module: str = ""
-    """The module whose version is the version of the whole; without one that is v0.0."""
+    """The required module whose version is the toolset's version; empty for v0.0."""
     version_variables: Mapping[str, str] = field(default_factory=dict)
-    """Linker variable to its value, a format of `version`, `major` and `minor`."""
+    """Values by linker variable; a value can contain `{version}`, `{major}` and `{minor}`."""
     environment: str
-    """The variable that names the program, or the directory of several, to use instead."""
+    """The environment variable with the path of the program to use instead of a build.
+
+    For several programs, the path of their directory.
+    """
 
     @property
     def version(self) -> str:
-        """Such as `v1.36.3`, read from go.mod."""
+        """The version in go.mod, such as `v1.36.3`."""
         if not self.version_module:
             return "v0.0"
         pattern = rf"^\s*{re.escape(self.version_module)} (v\S+)"
-        found = re.search(pattern, (self.module / "go.mod").read_text(), re.MULTILINE)
-        if found is None:
+        match = re.search(pattern, (self.module / "go.mod").read_text(), re.MULTILINE)
+        if match is None:
             raise BinariesError(f"{self.module / 'go.mod'} requires no {self.version_module}")
-        return found[1]
+        return match[1]
 
     @property
     def cached(self) -> Path:
-        """Where the built programs are kept; one place for each state of the module, platform."""
+        """The cache folder of the programs; its name has a digest of sources and platform."""
         digest = hashlib.sha256(f"{platform.system()} {platform.machine()}".encode())
         for file in (*sorted(self.module.glob("go.*")), *sorted(self.module.glob("*.go"))):
             digest.update(file.read_bytes())
@@ -76,7 +83,7 @@ class Toolset:
 
     @property
     def linker_flags(self) -> str:
-        """Without them kubectl cannot parse its own version."""
+        """The value of `-ldflags`: without the version, kubectl fails to parse its own version."""
         major, minor = self.version.removeprefix("v").split(".")[:2]
         values = {"version": self.version, "major": major, "minor": minor}
         settings = (f"-X {k}={v.format(**values)}" for k, v in self.version_variables.items())
@@ -109,7 +116,7 @@ HELM = Toolset(
 PROMTOOL = Toolset(
     name="promtool",
     module=ROOT / "hack/promtool",
-    tags="remove_all_sd",  # without the clients of some thirty clouds
+    tags="remove_all_sd",  # without service discovery, which has clients of some thirty clouds
     programs=("promtool",),
     version_module="github.com/prometheus/prometheus",
     version_variables={"github.com/prometheus/common/version.Version": "{version}"},
@@ -141,16 +148,16 @@ GENERATOR = Toolset(
 
 
 def cache_directory() -> Path:
-    """Return the one directory, besides .venv, in which anything is left behind."""
+    """Return the cache directory; outside the checkout, nothing else is left behind."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home).absolute() / "sharder"
 
 
 def control_plane() -> Path:
-    """Return the directory of etcd, kube-apiserver and kubectl; build them when they are nowhere.
+    """Return the directory of etcd, kube-apiserver and kubectl; build them if necessary.
 
     Raises:
-        BinariesError: KUBEBUILDER_ASSETS names no such directory, or the build failed.
+        BinariesError: The directory in KUBEBUILDER_ASSETS lacks one of them, or the build failed.
     """
     named = os.environ.get(CONTROL_PLANE.environment)
     if not named:
@@ -165,7 +172,7 @@ def control_plane() -> Path:
 
 
 def oldest_control_plane() -> Path:
-    """Return the same directory of the oldest Kubernetes that is supported; build it if need be.
+    """Return the same directory for the oldest supported Kubernetes; build it if necessary.
 
     Raises:
         BinariesError: The build failed.
@@ -174,10 +181,10 @@ def oldest_control_plane() -> Path:
 
 
 def _single(tools: Toolset) -> Path:
-    """Return the path of the only program of `tools`; build it when it is nowhere.
+    """Return the path of the only program of `tools`; build the program if necessary.
 
     Raises:
-        BinariesError: The variable names something that is no program, or it cannot be built.
+        BinariesError: The path in the variable is no program, or the build failed.
     """
     variable, (name,) = tools.environment, tools.programs
     named = os.environ.get(variable)
@@ -198,13 +205,13 @@ generator = partial(_single, GENERATOR)
 
 
 def build_once(tools: Toolset) -> Path:
-    """Return the cached directory of `tools`, built first if need be.
+    """Return the cache folder of `tools`; build the programs if the folder does not exist.
 
-    Builders exclude each other by a file lock, and the directory appears by one rename: it is
-    complete or not there.  A build that was cut short goes on where it was.
+    A file lock excludes concurrent builds, and one rename makes the folder appear, so an existing
+    folder is complete.  An interrupted build keeps its Go caches: the next build continues it.
 
     Raises:
-        BinariesError: They cannot be built.
+        BinariesError: The build failed.
     """
     if tools.cached.is_dir():
         return tools.cached
@@ -218,9 +225,9 @@ def build_once(tools: Toolset) -> Path:
 
 
 def _build(tools: Toolset, workspace: Path) -> Path:
-    """Build `tools` into a new folder of `workspace` and return that; Go's own are beside it.
+    """Build `tools` into a new folder of `workspace`, beside Go's caches; return the folder.
 
-    New, because the Go tool that a killed build left running may still write into its own one.
+    Each build needs a new folder: after a killed build, its Go tool can still run and write.
     """
     (workspace / "tmp").mkdir(parents=True, exist_ok=True)
     target = Path(tempfile.mkdtemp(prefix="bin-", dir=workspace))
@@ -239,7 +246,7 @@ def _build(tools: Toolset, workspace: Path) -> Path:
             f"cannot build {tools.name}: {problem}; install Go (https://go.dev/dl) or set {what}"
         ) from problem
     if (target / "server").exists():
-        # Go names a program after its folder, and that of etcd is go.etcd.io/etcd/server.
+        # Go names a program after its folder; the folder of etcd is go.etcd.io/etcd/server.
         (target / "server").rename(target / "etcd")
     progress.say(f"built into {tools.cached}")
     return target
@@ -261,7 +268,7 @@ def _is_program(path: Path) -> bool:
 
 
 def main() -> int:
-    """Print where the asked programs are; 1 when they cannot be had, 130 when interrupted."""
+    """Print the path of the requested programs; return 1 after an error, 130 if interrupted."""
     parser = argparse.ArgumentParser(
         prog="python3 -m hack.binaries",
         description="Find or build programs, print where they are.",

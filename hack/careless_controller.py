@@ -1,8 +1,9 @@
-"""The checksum-controller with a fault: it does not notice that its shard has lost the Lease.
+"""The checksum-controller with a fault: a thread does not notice that the shard lost its Lease.
 
-A thread of it notes on its ConfigMaps when they were last checked.  It lists them some time
-before it writes them, and never looks again.  Controllers in any language do that, in threads, in
-helpers, in requests that are under way; only the API server can stop such a write.
+The thread annotates each ConfigMap of the shard with the time of its last check.  It lists the
+ConfigMaps some time before it writes to them, and does not check the owner again.
+Controllers in any language do the same, in threads, in helpers and in requests that are under
+way; only the API server can stop such a write.
 """
 
 import asyncio
@@ -23,14 +24,17 @@ from sharder.sdk import local_settings
 
 CHECKED: Final = "example.com/checked"
 PENDING: Final = 20
-"""With fewer ConfigMaps left to write it lists the next ones: some are always left."""
+"""The thread lists the ConfigMaps again as soon as fewer than this number are left to write."""
 PAUSE_SECONDS: Final = 0.05
 LATE_SECONDS: Final = 1.0
-"""How long it writes on when the shard has ended; a shard on the reference's library: 10 s."""
+"""How long the thread writes after the end of the shard.
+
+10 s are possible for a shard on the Go library of the reference implementation.
+"""
 
 
 async def note(kubeconfig: str, shard: str) -> None:
-    """Write one ConfigMap of the shard after the other, for ever."""
+    """Write to the ConfigMaps of the shard, one after the other, forever."""
     objects = KubeObjects(await connect(kubeconfig))
     resource = await objects.find(CONFIGMAPS)
     own, any_owner = objects.of(resource, f"{OWNER}={shard}"), objects.of(resource)
@@ -39,16 +43,16 @@ async def note(kubeconfig: str, shard: str) -> None:
         if len(pending) < PENDING:
             pending.extend([obj.metadata.ref async for obj in own.stream()])
         if pending:
-            noted: Json = {"metadata": {"annotations": {CHECKED: str(time.time())}}}
+            patch: Json = {"metadata": {"annotations": {CHECKED: str(time.time())}}}
             try:
-                await any_owner.patch(pending.popleft(), noted)
+                await any_owner.patch(pending.popleft(), patch)
             except ApiError as error:
                 print(error, flush=True)
         await asyncio.sleep(PAUSE_SECONDS)
 
 
 def main() -> None:
-    """Run the controller, and write on for a while after it has ended."""
+    """Run the controller; keep the thread writing for LATE_SECONDS after the controller ends."""
     settings = local_settings()
     kubeconfig, shard = settings.kubeconfig or "", settings.name
     threading.Thread(target=lambda: asyncio.run(note(kubeconfig, shard)), daemon=True).start()

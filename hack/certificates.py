@@ -1,6 +1,6 @@
-"""Certificates of a throw-away certificate authority, for servers on the loopback and clients.
+"""The certificate authority of a test cluster: certificates of its API server and clients.
 
-The sharder's own certificates are made by `sharder.tls`; this authority is the cluster's.
+`sharder.tls` makes the certificates of the sharder.
 """
 
 import datetime
@@ -14,25 +14,25 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 VALIDITY = datetime.timedelta(days=7)
-"""Longer than a demo runs, short enough to be worthless when it leaks."""
+"""Longer than a demo runs, and short enough that a leaked key is soon worthless."""
 
 CLOCK_SKEW = datetime.timedelta(hours=2)
-"""How far back validity begins: there are tests with clocks that are an hour off."""
+"""How long before now the validity begins: some tests set clocks an hour back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """A certificate and its private key, both PEM."""
+    """A certificate and its private key, both in PEM."""
 
     certificate: bytes
     key: bytes
 
 
 class Authority:
-    """A certificate authority that lives as long as this object: its key is never written."""
+    """A certificate authority that lives as long as this object: its key is never stored."""
 
     def __init__(self, name: str) -> None:
-        """Make a new key; `name` is the authority's common name."""
+        """Generate a key; `name` is the common name of the authority."""
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name(name, ())
         self._certificate = (
@@ -47,21 +47,21 @@ class Authority:
 
     @property
     def certificate(self) -> bytes:
-        """PEM, what others trust."""
+        """The CA certificate in PEM, for verification."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def issue_server(self, names: Sequence[str], address: IPv4Address) -> Identity:
-        """Return an identity for a server that is called by any of `names` or by `address`."""
+        """Return an identity for a server with these DNS names and this address."""
         alternatives = [*(x509.DNSName(n) for n in names), x509.IPAddress(address)]
         usage = ExtendedKeyUsageOID.SERVER_AUTH
         return self._issue(_name(names[0], ()), usage, x509.SubjectAlternativeName(alternatives))
 
     def issue_client(self, user: str, groups: Sequence[str] = ()) -> Identity:
-        """Return an identity that the API server takes for `user` in `groups`.
+        """Return an identity that the API server authenticates as `user` in `groups`.
 
         Source:
             Kubernetes, "Authenticating", X.509 client certificates: the common name is the user,
-            each organization a group.
+            each organization is a group.
         """
         return self._issue(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
@@ -88,11 +88,11 @@ class Authority:
 
 
 def encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return `key` as PEM without a password, readable as a public key too.
+    """Return `key` in PEM without a password, in a form that is also read as a public key.
 
     Source:
-        k8s.io/client-go/util/keyutil, ParsePublicKeysPEM: of private keys it takes
-        "EC PRIVATE KEY", not PKCS #8.
+        k8s.io/client-go/util/keyutil, ParsePublicKeysPEM: it accepts a private key as
+        "EC PRIVATE KEY", not as PKCS #8.
     """
     return key.private_bytes(
         serialization.Encoding.PEM,

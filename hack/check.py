@@ -1,7 +1,7 @@
-"""Run what needs no server: format, lint, types, import contracts and tests, side by side.
+"""Run the checks that need no server: format, lint, types, import contracts and tests.
 
-`python -m hack.check` prints one line for each check that passes and everything that one says
-which does not.
+`python -m hack.check` runs two at a time, and prints a line for each check that passes and the
+whole output of each check that fails.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 CORE, CONTROLLERS = "tests/unit/core", "tests/unit/controllers"
 
-# The longest come first, so that no processor waits for the other at the end.
+# The longest tests come first, so that no processor is idle at the end.
 TESTS: Mapping[str, Sequence[str]] = {
     "units": ("pytest", "-q", "tests/unit", f"--ignore={CORE}", f"--ignore={CONTROLLERS}"),
     "core": ("pytest", "-q", CORE),
@@ -25,9 +25,12 @@ TESTS: Mapping[str, Sequence[str]] = {
     "compat": ("pytest", "-q", "tests/compat"),
 }
 NOT_MEASURED = {"compat", "properties"}
-"""They take up to three times as long when measured, and cover nothing that the others do not."""
+"""Tests without a measurement of coverage.
+
+A measurement makes them up to three times slower, and they cover no line that the others do not.
+"""
 QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
-"""Of `make check`; `make test` measures coverage, and tries all examples."""
+"""Options of pytest in `make check`; `make test` measures coverage and tries all examples."""
 CHECKS: Mapping[str, Sequence[str]] = {
     "types": ("mypy",),
     "imports": ("lint-imports",),
@@ -38,7 +41,7 @@ CHECKS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a check ended."""
+    """The result of a check."""
 
     passed: bool
     seconds: float
@@ -46,7 +49,7 @@ class Outcome:
 
 
 def run(command: Sequence[str]) -> Outcome:
-    """Run a tool of the virtual environment that this Python belongs to."""
+    """Run a tool of the virtual environment of this Python."""
     started = time.monotonic()
     program = Path(sys.executable).parent / command[0]
     done = subprocess.run(
@@ -69,14 +72,15 @@ def side_by_side(
     at_once: int = 2,
     idle: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Iterator[tuple[str, Outcome]]:
-    """Run tools, some at a time in this order; yield each by its name as soon as it has ended.
+    """Run tools concurrently, started in order; yield the name and outcome of each at its end.
 
-    What has not begun when the caller ends early, or is interrupted, never begins.
+    If the caller ends early or is interrupted, the remaining tools do not start.
 
     Args:
-        commands: By name.
-        at_once: How many of them run at a time.
-        idle: Tools that hardly need a processor: beside the others one of them runs at a time.
+        commands: Command lines by name.
+        at_once: How many of `commands` run at a time.
+        idle: More command lines by name, of tools that hardly use a processor; one of them runs at
+            a time, in addition to `commands`.
     """
     pools = ThreadPoolExecutor(max_workers=at_once), ThreadPoolExecutor(max_workers=1)
     try:
@@ -93,7 +97,7 @@ def side_by_side(
 
 
 def tests(*, measure: bool) -> dict[str, Sequence[str]]:
-    """Return the commands of all tests to measure, or else of the quick ones."""
+    """Return the commands of the tests: all tests with coverage, or only the quick ones."""
     if not measure:
         return {name: (*command, *QUICK) for name, command in TESTS.items()}
     prefix = ("coverage", "run", "-m")
@@ -104,7 +108,7 @@ def tests(*, measure: bool) -> dict[str, Sequence[str]]:
 
 
 def main() -> int:
-    """Return 1 when a check failed; all are run in any case."""
+    """Run all checks; return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m hack.check", description=__doc__)
     parser.add_argument("--coverage", action="store_true", help="try all, measure what is covered")
     measure: bool = parser.parse_args().coverage

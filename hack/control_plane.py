@@ -6,8 +6,8 @@
 
 There are no controllers: nothing is garbage collected, and a deleted namespace stays Terminating.
 
-From a shell `python -m hack.control_plane run` keeps one until it is interrupted, `start` leaves
-one running and `stop` ends that; the end removes all data.
+From a shell, `python -m hack.control_plane run` runs a control plane until it is interrupted;
+`start` leaves one running, and `stop` ends it.  The end removes all data.
 """
 
 import argparse
@@ -30,28 +30,30 @@ from hack.ports import free_ports
 from hack.supervisor import Supervisor, SupervisorError, stop_detached
 
 START_SECONDS = 60
-"""How long a start may take; 3 s is usual."""
+"""The time limit of a start; 3 s are usual."""
 GOGC = "400"
-"""Of both processes, if the environment has none: to collect garbage seldom saves a fourth of the
-CPU of their start, and costs a third more memory."""
+"""The default GOGC of both processes.
+
+Rare garbage collections save a fourth of the CPU time of a start, for a third more memory.
+"""
 TAIL_LINES = 25
-"""How much of a log is shown when its process fails."""
+"""Lines at the end of a log that an error message shows."""
 
 
 class ControlPlaneError(Exception):
-    """The control plane did not start or end as asked; the message has the end of its logs."""
+    """The control plane did not start; the message has the end of the logs, if there are any."""
 
 
 class ControlPlane:
-    """etcd and kube-apiserver with data of their own, gone at the latest with this process.
+    """etcd and kube-apiserver with data of their own; they end with this process at the latest.
 
-    A context manager; `start` and `close` do the same by hand.
+    A context manager; `start` and `close` do the same.
     """
 
     supervisor: Supervisor
-    """Owns the processes and the directory; takes further processes that shall end with them."""
+    """Runs the processes and has the directory; callers can add processes, which end with it."""
     admin_kubeconfig: Path
-    """Of a user in system:masters."""
+    """The kubeconfig of a user in system:masters."""
 
     def __init__(
         self, *, directory: Path | None = None, apiserver_flags: Sequence[str] = ()
@@ -59,9 +61,9 @@ class ControlPlane:
         """Describe a control plane without starting it.
 
         Args:
-            directory: For all data, made at the start and removed at the end; a temporary one by
-                default.
-            apiserver_flags: Come after our own, so they win; for an audit policy and the like.
+            directory: The directory of all data, created at the start and removed at the end; by
+                default a temporary one.
+            apiserver_flags: Flags that override the flags of this class, such as an audit policy.
         """
         self._wanted_directory = directory
         self._apiserver_flags = tuple(apiserver_flags)
@@ -70,34 +72,34 @@ class ControlPlane:
 
     @property
     def directory(self) -> Path:
-        """All data, readable by its owner only; callers may add files."""
+        """The directory of all data, readable by this user only; callers can add files."""
         return self.supervisor.directory
 
     @property
     def admin_pem(self) -> Path:
-        """Certificate and key of a user in system:masters."""
+        """The file with certificate and key of a user in system:masters."""
         return self._layout.admin
 
     @property
     def url(self) -> str:
-        """Of the API server: https on the loopback; the same after a restart of it."""
+        """The https URL of the API server on the loopback; a restart does not change it."""
         return self._layout.url
 
     @property
     def etcd_url(self) -> str:
-        """Where etcd answers: http on the loopback."""
+        """The http URL of etcd on the loopback."""
         return self._layout.etcd_url
 
     def pid(self, process: str) -> int:
-        """Return the process id of `etcd` or `kube-apiserver`, as it was started last."""
+        """Return the process id of the last start of `etcd` or `kube-apiserver`."""
         return self._pids[process]
 
     def start(self) -> None:
         """Start both processes and return when the API server is ready.
 
         Raises:
-            hack.binaries.BinariesError: The programs can be neither found nor built.
-            ControlPlaneError: One of them ended or is not ready in time.
+            hack.binaries.BinariesError: The programs cannot be found or built.
+            ControlPlaneError: A process ended or is not ready in time.
         """
         programs = binaries.control_plane()
         try:
@@ -126,26 +128,27 @@ class ControlPlane:
         self.supervisor.close()
 
     def detach(self) -> None:
-        """Leave it running when this process ends; `hack.supervisor.stop_detached` ends it."""
+        """Let both processes outlive this one; `hack.supervisor.stop_detached` ends them."""
         self.supervisor.detach()
 
     def start_etcd(self) -> None:
-        """Start etcd on the port and the data it had, and return at once.
+        """Start etcd with its previous port and data; return at once.
 
         Raises:
-            ControlPlaneError: It runs already.
+            ControlPlaneError: etcd runs already.
         """
         self._run("etcd", self._layout.etcd_command())
 
     def stop_etcd(self) -> None:
-        """Stop etcd and leave its data alone; the API server waits for it."""
+        """Stop etcd and keep its data; the API server waits until etcd is back."""
         self.supervisor.stop("etcd")
 
     def start_apiserver(self) -> None:
-        """Start the API server on the port and the data it had, and return when it is ready.
+        """Start the API server with its previous port and data; return when it is ready.
 
         Raises:
-            ControlPlaneError: It ended, is not ready in time, or runs already.
+            ControlPlaneError: A process ended, the API server is not ready in time, or it runs
+                already.
         """
         self._run("kube-apiserver", self._layout.apiserver_command(self._apiserver_flags))
         deadline = time.monotonic() + START_SECONDS
@@ -160,7 +163,7 @@ class ControlPlane:
             time.sleep(0.1)
 
     def stop_apiserver(self) -> None:
-        """Stop the API server and leave its data alone."""
+        """Stop the API server and keep all data."""
         self.supervisor.stop("kube-apiserver")
 
     def restart_apiserver(self) -> None:
@@ -169,32 +172,32 @@ class ControlPlane:
         self.start_apiserver()
 
     def is_ready(self) -> bool:
-        """Return whether the API server calls itself ready and has made the namespace default."""
+        """Return whether the API server reports ready and has created the namespace `default`."""
         return self._answers("/readyz") and self._answers("/api/v1/namespaces/default")
 
     def log_tail(self, process: str) -> str:
-        """Return the end of a log under a headline, to be put after an error message."""
+        """Return the end of a log with a headline, to append to an error message."""
         lines = self.supervisor.log(process).read_text(errors="replace").splitlines()
         return "\n".join([f"\n--- the last lines of {process}'s log", *lines[-TAIL_LINES:]])
 
     def kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """Return a kubeconfig with a client certificate for `user`; give it rights by RBAC.
+        """Return a kubeconfig with a client certificate of `user`, who gets rights by RBAC.
 
         Args:
-            user: At most 64 characters; `system:serviceaccount:NAMESPACE:NAME` works too.
-            groups: Besides system:authenticated.
+            user: A name of at most 64 characters; can be `system:serviceaccount:NAMESPACE:NAME`.
+            groups: The groups of the user, in addition to system:authenticated.
         """
         identity = self._authority.issue_client(user, groups)
         return self._layout.write_kubeconfig(user, groups, certificate_credentials(identity))
 
     def token_kubeconfig(self, namespace: str, service_account: str, *, pod: str = "") -> Path:
-        """Return a kubeconfig with a token, good for an hour, of a ServiceAccount that exists.
+        """Return a kubeconfig with a token of an existing ServiceAccount, valid for an hour.
 
         Args:
-            namespace: Of the ServiceAccount, and of the pod.
-            service_account: Its name.
-            pod: The token is bound to this Pod, as a kubelet would have it; to none by default.
-                It is created if it does not exist, and never runs.
+            namespace: The namespace of the ServiceAccount and of the Pod.
+            service_account: The name of the ServiceAccount.
+            pod: The Pod to bind the token to, as a kubelet does; by default the token is not
+                bound.  The Pod is created if it does not exist, and never runs.
         """
         if pod:
             self.apply(_pod(pod, namespace, service_account))
@@ -207,18 +210,21 @@ class ControlPlane:
     def kubectl(
         self, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None
     ) -> str:
-        """Return what kubectl prints, with the admin's rights unless `kubeconfig` is given.
+        """Run kubectl with `kubeconfig`, by default the admin's; return its standard output.
 
         Raises:
-            hack.kubectl.KubectlError: It ended with another code than 0.
+            hack.kubectl.KubectlError: kubectl ended with a code other than 0.
         """
         return self._kubectl(kubeconfig).run(*arguments, stdin=stdin)
 
     def apply(self, manifest: Path | str) -> str:
         """Apply a file, a folder of files, or a text of YAML or JSON, as the admin.
 
+        Returns:
+            The standard output of kubectl.
+
         Raises:
-            hack.kubectl.KubectlError: The server refused a part of it.
+            hack.kubectl.KubectlError: The server rejected an object.
         """
         return self._kubectl(None).apply(manifest)
 
@@ -259,7 +265,7 @@ class ControlPlane:
 
 
 def _pod(name: str, namespace: str, service_account: str) -> str:
-    # Namespaces may demand the restricted level of the Pod Security Standards.
+    # A namespace can enforce the restricted level of the Pod Security Standards.
     context = {
         "runAsNonRoot": True,
         "allowPrivilegeEscalation": False,
@@ -291,7 +297,7 @@ def _run(directory: Path) -> None:
 
 
 def main() -> int:
-    """Run, start or stop a control plane from the command line; 0 when that went well."""
+    """Run, start or stop a control plane from the command line; return 1 after an error."""
     default = Path(tempfile.gettempdir()) / f"sharder-control-plane-{os.getuid()}"
     parser = argparse.ArgumentParser(prog="python -m hack.control_plane", description=__doc__)
     commands = {"run": _run, "start": _start, "stop": _stop}
@@ -306,7 +312,7 @@ def main() -> int:
         print(f"error: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        pass  # the way to end `run`; everything has been stopped by now
+        pass  # this is how `run` ends; all processes are stopped
     return 0
 
 

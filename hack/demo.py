@@ -1,11 +1,11 @@
-"""The main job, to watch: a real API server hands objects to shards.
+"""A demo: the sharder assigns objects to shards on a real API server.
 
-    make demo                        the whole story, then everything is gone
-    make demo STRATEGY=BoundedLoad   the same with another way to place objects
+    make demo                        the whole story; removes everything at the end
+    make demo STRATEGY=BoundedLoad   the same with another placement strategy
     KEEP=1 make demo                 leaves the cluster running; `make demo-stop` ends it
 
-Every step is checked on the API server: each Secret must have exactly one live owner, the one
-that the ring wants, and its checksums on the same shard.
+Every step is checked on the API server: each Secret must have exactly one live owner, which the
+ring's strategy chose, and its checksums must have the same owner.
 """
 
 import argparse
@@ -38,9 +38,9 @@ from sharder.core.preview.what_if import strategy_named
 
 
 def directory_of(checkout: Path) -> Path:
-    """Return where the demo of a checkout runs: one that another has kept goes on.
+    """Return the directory of the demo of a checkout; the demos of two checkouts can run at once.
 
-    Below the directory for temporary files, since a socket's path must be short.
+    The directory is below the one for temporary files, because the path of a socket must be short.
     """
     digest = hashlib.sha256(os.fsencode(checkout.resolve())).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"sharder-demo-{os.getuid()}-{digest}"
@@ -56,7 +56,7 @@ async def run_story(playground: Playground, strategy: StrategyName, port: int) -
     `port` is for the sharder's console.
 
     Raises:
-        SystemExit: something is not as it should be; the message says what.
+        SystemExit: A check failed; the message says which.
     """
     playground.start_sharder(gracefulShutDown="0s", console={"bindAddress": f"127.0.0.1:{port}"})
     with console.status("waiting for the sharder"):
@@ -78,24 +78,29 @@ async def run_story(playground: Playground, strategy: StrategyName, port: int) -
 
 
 def console_url(port: int) -> str:
-    """Return where a browser finds the console."""
+    """Return the URL of the console for a browser."""
     return f"http://127.0.0.1:{port}/console"
 
 
 async def wait_until_ready(
     playground: Playground, name: str = "sharder-0", *, within: float = 60
 ) -> None:
-    """Wait until the sharder calls itself ready."""
+    """Wait until the sharder reports ready.
+
+    Raises:
+        TimeoutError: It is not ready after `within` seconds.
+        RuntimeError: Its process has ended.
+    """
     async with asyncio.timeout(within):
         while not await asyncio.to_thread(playground.is_ready, name):  # noqa: ASYNC110 - a process
             await asyncio.sleep(0.1)
 
 
 def strategy_of(text: str) -> StrategyName:
-    """Return the strategy that is asked for, the default one if none is.
+    """Return the strategy with this name; ConsistentHash for an empty name.
 
     Raises:
-        ConfigError: the demo knows no such strategy.
+        ConfigError: The strategy is unknown, or is Custom.
     """
     strategy = strategy_named(text or StrategyName.CONSISTENT_HASH)
     if strategy is StrategyName.CUSTOM:
@@ -104,7 +109,7 @@ def strategy_of(text: str) -> StrategyName:
 
 
 def play(strategy: StrategyName, *, keep: bool) -> None:
-    """Play the demo from an empty directory to an empty directory, or leave it running."""
+    """End a demo that still runs, and run a new one; with `keep`, leave the cluster running."""
     if stop_detached(DIRECTORY):
         console.print("ended the demo that was still running")
     headline("Start a control plane: etcd and kube-apiserver on the loopback")
@@ -143,7 +148,7 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
 
 
 def _fence(plane: ControlPlane) -> None:
-    """Let the API server refuse writes of shards to objects of others."""
+    """Apply the fence: the API server rejects writes of a shard to objects of other shards."""
     shown = plane.kubectl("get", "controllerring", RING, "--output=json")
     ring = msgspec.json.decode(shown, type=ControllerRing)
     plane.apply(yaml.safe_dump_all(fence_of(ring, [ObjectRef(SHARDS, SHARDS)])))
@@ -155,7 +160,7 @@ def _place_by(strategy: StrategyName, plane: ControlPlane) -> None:
 
 
 def main() -> int:
-    """Play or stop the demo; 0 if every check passed."""
+    """Run or stop the demo; return 0 if every check passed."""
     parser = argparse.ArgumentParser(prog="python -m hack.demo", description=__doc__)
     parser.add_argument("--stop", action="store_true", help="end what KEEP=1 left running")
     if parser.parse_args().stop:

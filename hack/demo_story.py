@@ -1,4 +1,4 @@
-"""The steps of the demo: what is done, what must follow from it, and how it is shown."""
+"""The steps of the demo: each does something, checks the result and prints it."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ from sharder.kube.client import MERGE_PATCH, Client
 
 SECRETS = 300
 MORE_SECRETS = 60
-"""Created after a shard has joined, where that alone moves nothing."""
+"""Secrets to create after a shard has joined, if the strategy moves no object to the shard."""
 
 LEASE_SECONDS = 5
 
@@ -37,7 +37,7 @@ console = Console(highlight=False)
 
 
 def drains_for_newcomers(name: StrategyName) -> bool:
-    """Return whether a shard that joins gets objects of others: by hash, or by ceilings."""
+    """Return whether a strategy drains objects for a shard that joins, by hashes or ceilings."""
     joined = Shard(name=ShardName("joined"))
     layout = Layout(spec=PlacementSpec(strategy=name), shards=(joined,), available=(joined,))
     strategy = built(layout)
@@ -45,7 +45,7 @@ def drains_for_newcomers(name: StrategyName) -> bool:
 
 
 class Story:
-    """The steps of the demo, each with the time it took."""
+    """The steps of the demo, with the time of each."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Story:
         strategy: StrategyName,
         audit_log: Path,
     ) -> None:
-        """Begin without shards.
+        """Prepare a story without shards.
 
         Args:
-            playground: Is installed, has a fence, and runs a sharder.
-            observer: Looks at it.
-            client: Of the author of the Secrets.
-            strategy: Of the ring.
-            audit_log: What the API server writes.
+            playground: An installed playground with a fence and a running sharder.
+            observer: An observer of the playground.
+            client: A client with the rights of the author of the Secrets.
+            strategy: The strategy of the ring.
+            audit_log: The audit log of the API server.
         """
         self._site = playground
         self._observer = observer
@@ -72,13 +72,13 @@ class Story:
         self._live: set[str] = set()
         self._created = 0
         self._owned: dict[str, float] = {}
-        """When each Secret was last seen with a live owner, by uid."""
+        """The monotonic time at which each Secret was last seen with a live owner, by uid."""
         self._longest = 0.0
-        """Seconds between two such looks at one Secret, the most of all."""
+        """The most seconds between two such observations of one Secret."""
         self.times = Table("step", "what happened", "time", title="summary", title_justify="left")
 
     async def start_shards(self, *names: str, careless: str) -> None:
-        """Start the first shards; `careless` is the one that will write too late."""
+        """Start the first shards; shard `careless` runs the controller that writes too late."""
         headline(f"Start {len(names)} shards: controllers that keep checksums of Secrets")
         began = time.monotonic()
         for name in names:
@@ -88,13 +88,13 @@ class Story:
         self._note("start", f"{len(names)} shards joined the ring", time.monotonic() - began)
 
     def _start(self, name: str, command: tuple[str, ...] = CONTROLLER) -> None:
-        """Start a shard with the token of a pod of its name, which the fence asks for."""
+        """Start a shard with a token of a pod of the same name, as the fence requires."""
         token = self._site.plane.token_kubeconfig(SHARDS, SHARDS, pod=name)
         self._site.start_shard(name, command, KUBECONFIG=str(token), PYTHONPATH=str(ROOT))
 
     @asynccontextmanager
     async def users(self) -> AsyncIterator[None]:
-        """Let users change Secrets all the time, whatever happens to shards."""
+        """Change Secrets ten times a second while the block runs, as users do."""
         try:
             async with asyncio.TaskGroup() as group:
                 changing = group.create_task(self._change())
@@ -107,12 +107,12 @@ class Story:
         for number in itertools.count():
             path = f"/api/v1/namespaces/{NAMESPACE}/secrets/secret-{number % self._created:03}"
             body = {"stringData": {"password": f"changed {number} times"}}
-            with suppress(ApiError):  # the audit log tells
+            with suppress(ApiError):  # `conclude` reads it from the audit log
                 await self._client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
             await asyncio.sleep(0.1)
 
     async def create(self, many: int = SECRETS) -> None:
-        """Create Secrets and see each of them owned from its first moment."""
+        """Create Secrets, and check that each has the right owner from its creation."""
         headline(f"Create {many} Secrets: the webhook labels each with its owner")
         began = time.monotonic()
         with _progress() as progress:
@@ -130,7 +130,7 @@ class Story:
         _show(settled)
 
     async def join(self, name: str) -> None:
-        """Add a shard: only what belongs to it moves, and only after its release."""
+        """Add a shard, and check that only its share moves; without a share, create Secrets."""
         gets_a_share = drains_for_newcomers(self._strategy)
         headline(
             f"Add {name}: the others drain its share, and nothing else"
@@ -138,7 +138,7 @@ class Story:
             else f"Add {name}: existing objects stay where they are under {self._strategy}"
         )
         before = await self._observer.look()
-        # Users go on meanwhile.
+        # In a thread, so that the users continue.
         await asyncio.to_thread(self._start, name)
         self._live.add(name)
         after, seconds = await self._settle(within=60)
@@ -152,7 +152,7 @@ class Story:
             await self.create(MORE_SECRETS)
 
     async def kill(self, name: str) -> None:
-        """Kill a shard: its objects are taken over when its Lease has run out for sure."""
+        """Kill a shard, and check that its objects are taken over after its Lease has expired."""
         headline(f"Kill {name} with SIGKILL: it releases nothing")
         before = await self._observer.look()
         began = time.monotonic()
@@ -160,7 +160,10 @@ class Story:
         await self._lose(before, began, name, within=2 * LEASE_SECONDS + 20, word="kill")
 
     async def pause(self, name: str) -> None:
-        """Pause a shard until its objects are taken over, wake it, and see its writes refused."""
+        """Pause a shard until its objects are taken over; resume it, and check the fence.
+
+        The shard's late writes must be rejected, and its process must end.
+        """
         headline(f"Pause {name} with SIGSTOP: its Lease runs out like that of a killed one")
         before = await self._observer.look()
         began = time.monotonic()
@@ -181,15 +184,15 @@ class Story:
         self._note("wake", what, time.monotonic() - woken)
 
     def writes(self) -> Writes:
-        """Return what became of all writes so far."""
+        """Return the results of all writes so far."""
         with self._audit_log.open("rb") as lines:
             return writes_in(lines)
 
     def conclude(self) -> str:
-        """Return the verdict on the whole story.
+        """Return the summary line of the whole story.
 
         Raises:
-            SystemExit: two have written, or a user was refused.
+            SystemExit: A shard wrote to an object of another shard, or a user's write failed.
         """
         writes = self.writes()
         if writes.foreign or writes.users_refused:
@@ -203,7 +206,7 @@ class Story:
         )
 
     async def leave(self, name: str) -> None:
-        """Stop a shard in good order: it releases its Lease, and is replaced at once."""
+        """Stop a shard cleanly: it releases its Lease, and its objects are taken over at once."""
         headline(f"Stop {name} with SIGTERM: it ends its work, then gives its Lease back")
         before = await self._observer.look()
         began = time.monotonic()
@@ -249,7 +252,7 @@ class Story:
 
 
 def _moved(before: Ownership, after: Ownership) -> dict[str, str]:
-    """Return the new owner of each Secret that changed hands."""
+    """Return the new owner of each Secret whose owner changed, by the name of the Secret."""
     return {
         after.secrets[uid].metadata.name: after.owner(uid)
         for uid in before.secrets
@@ -265,7 +268,7 @@ def _show(now: Ownership) -> None:
 
 
 def headline(text: str) -> None:
-    """Print what comes next."""
+    """Print the headline of the next step."""
     console.print(f"\n[bold]{text}[/bold]")
 
 

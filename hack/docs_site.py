@@ -1,7 +1,7 @@
 """Build the documents as a site: `python -m hack.docs_site`, into build/docs/site.
 
-It is built from copies, in which each Mermaid drawing is a picture: readers load nothing from
-elsewhere.  The copies keep their places, so links between them lead where they do on GitHub.
+The pages are copies in which each Mermaid drawing is an image, so a browser loads nothing from
+other servers.  The copies keep their relative paths, so links between pages work as on GitHub.
 """
 
 import argparse
@@ -22,16 +22,16 @@ STYLE = "hack/docs_site.css"
 FOLDERS = ("docs", "examples")
 FILES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 NATURAL_SIZE = {kind: {"useMaxWidth": False} for kind in ("flowchart", "sequence", "state")}
-"""Mermaid's configuration: a small drawing is not blown up to the width of the page."""
+"""The Mermaid configuration: a small drawing is not enlarged to the width of the page."""
 _DRAWING = re.compile(r"^```mermaid\n(?P<source>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r"^ *accTitle: (.+)$", re.MULTILINE)
 
 
 def build(folder: Path) -> None:
-    """Build the site into `site` below an empty folder.
+    """Build the site into the folder `site` of an empty folder.
 
     Raises:
-        subprocess.CalledProcessError: There is a warning; it was printed.
+        subprocess.CalledProcessError: A program failed or printed a warning.
     """
     pages = folder / "pages"
     for name in FOLDERS:
@@ -51,38 +51,45 @@ def build(folder: Path) -> None:
 
 
 def widen(page: Path) -> None:
-    """Let a page without sections, such as one long table, use the room of their list."""
+    """Hide the table of contents of a page without sections, so that its table has more room."""
     text = page.read_text()
     if "\n## " not in text:
         page.write_text(f"---\nhide: [toc]\n---\n{text}")
 
 
 def drawn(page: Path) -> Iterator[tuple[Path, str]]:
-    """Put pictures in the place of a page's drawings; yield their files with what they show."""
+    """Replace the drawings of a page by images; yield each image's file and Mermaid source.
+
+    The files do not exist yet: `draw` writes them.
+    """
     text = page.read_text()
-    for number, found in enumerate(_DRAWING.finditer(text), start=1):
+    for number, match in enumerate(_DRAWING.finditer(text), start=1):
         file = page.with_name(f"{page.stem}-{number}.svg")
-        (title,) = _TITLE.findall(found["source"])
-        page.write_text(page.read_text().replace(found[0], f"![{title}]({file.name})"))
-        yield file, found["source"]
+        (title,) = _TITLE.findall(match["source"])
+        page.write_text(page.read_text().replace(match[0], f"![{title}]({file.name})"))
+        yield file, match["source"]
 
 
 def draw(file: Path, source: str, *, config: Path) -> None:
-    """Draw what a text in Mermaid's language describes, on white: its lines are dark."""
+    """Draw a Mermaid source into an SVG file, on white because its lines are dark."""
     options = ("--config", str(config), "--quiet")
     run("mermaidx", *options, "--input", "-", "--output", str(file), given=source)
-    # The option for this colours other formats than this one.
+    # The option for the background colour has no effect on SVG.
     file.write_text(file.read_text().replace("color: transparent", "color: white", 1))
 
 
 def run(program: str, *arguments: str, cwd: Path = ROOT, given: str = "") -> None:
-    """Run a program of the virtual environment."""
+    """Run a program of the virtual environment, with `given` as its standard input.
+
+    Raises:
+        subprocess.CalledProcessError: The program failed.
+    """
     command = [str(Path(sys.executable).with_name(program)), *arguments]
     subprocess.run(command, cwd=cwd, input=given, text=True, check=True)
 
 
 def main() -> int:
-    """Build the site anew; 1 where that was not possible."""
+    """Rebuild the site; return the exit code of the program that failed, else 0."""
     argparse.ArgumentParser(prog="python -m hack.docs_site", description=__doc__).parse_args()
     shutil.rmtree(BUILD, ignore_errors=True)
     try:

@@ -1,14 +1,14 @@
-"""What tests do to etcd behind the API server's back."""
+"""Requests of tests to etcd that the API server does not see."""
 
 import json
 import urllib.request
 
 
 def compact(url: str) -> int:
-    """Make etcd forget all states but the present one; return the revision of that.
+    """Compact etcd at its current revision; return that revision.
 
-    Lists and watches from an older one get the answer that it has expired; the API server's own
-    watches do not.
+    Lists and watches from an older revision get the answer that it has expired.  The API server's
+    own watches are at the current revision, so they continue.
 
     Source:
         etcd v3.6 `api/etcdserverpb/rpc.proto`, `KV.Compact`, through its gRPC gateway, which

@@ -1,6 +1,6 @@
-"""Run the Go tool, keep its files in one folder, and report progress.
+"""Run the Go tool with all its files in one folder, and report progress.
 
-Standard library only: see `hack.binaries`.
+The module imports the standard library only: see `hack.binaries`.
 """
 
 import os
@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REPORT_EVERY_SECONDS = 15
-"""Between two lines of progress without a terminal."""
+"""The time between two lines of progress if standard error is no terminal."""
 
 
 class GoError(Exception):
-    """There is no usable Go, or it failed; the message is one line."""
+    """No usable Go tool exists, or the tool failed; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Go:
-    """A Go tool that is new enough, and the module and environment to run it in."""
+    """A Go tool of a sufficient version, with the module and the environment to run it in."""
 
     program: str
     module: Path
@@ -35,12 +35,12 @@ class Go:
 
 
 def find_go(module: Path, workspace: Path) -> Go:
-    """Return the Go tool on PATH, set up to write below `workspace` only.
+    """Return the Go tool on PATH, configured to write below `workspace` only.
 
-    A toolchain that Go fetches by itself because go.mod wants a newer one is as good as any.
+    An older Go can download a newer toolchain for go.mod; the version of that toolchain counts.
 
     Raises:
-        GoError: There is none, or it is older than the go.mod in `module` wants.
+        GoError: There is none, or it is older than the version in the go.mod of `module`.
     """
     wanted = re.search(r"^go (\d+)\.(\d+)", (module / "go.mod").read_text(), re.MULTILINE)
     if wanted is None:
@@ -51,18 +51,18 @@ def find_go(module: Path, workspace: Path) -> Go:
         raise GoError(f"{at_least} and there is none")
     environment = _environment(program, workspace)
     answer = _output([program, "env", "GOVERSION"], module, environment)
-    found = re.match(r"go(\d+)\.(\d+)", answer)
-    if found is None:
+    version = re.match(r"go(\d+)\.(\d+)", answer)
+    if version is None:
         raise GoError(f"{at_least} and {program} cannot be used ({answer})")
-    if (int(found[1]), int(found[2])) < (int(wanted[1]), int(wanted[2])):
+    if (int(version[1]), int(version[2])) < (int(wanted[1]), int(wanted[2])):
         raise GoError(f"{at_least} and {program} is {answer}")
     return Go(program=program, module=module, environment=environment)
 
 
 def _environment(program: str, workspace: Path) -> Mapping[str, str]:
-    """Return the person's settings, but with all of Go's folders below `workspace`.
+    """Return the user's environment, but with all of Go's folders below `workspace`.
 
-    Modules that the person has already are taken from there before a proxy is asked.
+    The user's module cache is the first module proxy, so its modules are not downloaded again.
     """
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     if platform.system() == "Darwin":
@@ -88,7 +88,7 @@ def _environment(program: str, workspace: Path) -> Mapping[str, str]:
 
 
 def _output(command: list[str], directory: Path, environment: Mapping[str, str]) -> str:
-    """Return the last line that a command prints, be it an answer or an error."""
+    """Return the last line that a command prints on standard output or standard error."""
     done = subprocess.run(
         command,
         cwd=directory,
@@ -103,11 +103,11 @@ def _output(command: list[str], directory: Path, environment: Mapping[str, str])
 
 @dataclass(slots=True)
 class Progress:
-    """One line that changes, or without a terminal a line now and then."""
+    """Progress on standard error: one changing line, or without a terminal a line now and then."""
 
     title: str
     total: int = 0
-    """How many packages will be compiled at most; 0 while that is not known."""
+    """The maximum number of packages to compile; 0 if it is not known yet."""
     _done: int = 0
     _current: str = "starting"
     _tail: deque[str] = field(default_factory=lambda: deque(maxlen=20))
@@ -115,10 +115,10 @@ class Progress:
     _reported: float = float("-inf")
 
     def follow(self, go: Go, *arguments: str) -> list[str]:
-        """Run Go, report what it says on standard error, and return the lines it prints.
+        """Run Go, show its progress, and return the lines of its standard output.
 
         Raises:
-            GoError: It failed; what it said last has been shown.
+            GoError: It failed; the last lines of its standard error were printed.
         """
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
@@ -146,7 +146,7 @@ class Progress:
             return output.read().splitlines()
 
     def say(self, text: str) -> None:
-        """Print `text` on a line of its own, with the time since the start."""
+        """Print `text` on a line of its own, after the title and the time since the start."""
         if sys.stderr.isatty():
             print("\r\x1b[K", end="", file=sys.stderr)
         print(f"{self._headline()}, {text}", file=sys.stderr, flush=True)

@@ -1,6 +1,8 @@
 """The controller that `hack.measure_sdk` measures: `python -m hack.idle_controller MODE SHARD`.
 
-It prints how many objects it has reconciled, and how often, each time that this has grown.
+MODE is `kopf`, `cache` (the SDK with a cache) or `reads` (the SDK without a cache).
+After new reconciles it prints a line with two numbers: the objects that it has reconciled, and
+the reconciles.
 """
 
 import os
@@ -23,18 +25,18 @@ OWNER: Final = owner_label(RingName(RING))
 
 @dataclass(slots=True)
 class Count:
-    """What the controller has reconciled."""
+    """The objects that the controller has reconciled, and how often."""
 
     names: set[str] = field(default_factory=set)
     reconciles: int = 0
 
     def add(self, name: str) -> None:
-        """Count a reconcile that has found nothing to do."""
+        """Count a reconcile of the object with this name."""
         self.names.add(name)
         self.reconciles += 1
 
     def report(self) -> None:
-        """Print it four times a second, if it has grown."""
+        """Print both numbers after new reconciles, at most four times a second; never return."""
         printed = 0
         while True:
             time.sleep(0.25)
@@ -44,13 +46,13 @@ class Count:
 
 
 class Secret(msgspec.Struct):
-    """What the controller reads."""
+    """The part of a Secret that the controller reads."""
 
     data: dict[str, str] = {}
 
 
 def run_sdk(shard: str, count: Count, cache: tuple[str, ...]) -> None:
-    """Work until SIGTERM."""
+    """Run the controller on the SDK until SIGTERM, with `cache` as the cached resources."""
 
     async def reconcile(request: Request) -> None:
         data = dict.fromkeys((await request.get(Secret)).data, "present")
@@ -74,11 +76,11 @@ def _is_watched(resource: kopf.Resource) -> bool:
 
 
 def run_kopf(shard: str, count: Count) -> None:
-    """Do the same by the means of kopf, which watches the same objects."""
+    """Run the same controller on kopf, which watches the same objects."""
 
     @kopf.on.startup()
     def configure(settings: kopf.OperatorSettings, **_: object) -> None:
-        # Without Namespaces: kopf would find none.
+        # The selector must not apply to Namespaces: none has the label, so kopf would find none.
         settings.watching.label_selectors[_is_watched] = f"{OWNER}={shard}"
         settings.posting.enabled = False
 
@@ -99,7 +101,7 @@ def run_kopf(shard: str, count: Count) -> None:
 
 
 def main() -> None:
-    """Run the controller of a mode."""
+    """Run the controller in the mode of the command line."""
     mode, shard = sys.argv[1:]
     count = Count()
     threading.Thread(target=count.report, daemon=True).start()

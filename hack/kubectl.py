@@ -1,4 +1,4 @@
-"""Call kubectl with chosen rights, and leave nothing of it in the home directory."""
+"""Run kubectl as a chosen user, without files in the home directory."""
 
 import os
 import subprocess
@@ -7,23 +7,23 @@ from pathlib import Path
 
 
 class KubectlError(Exception):
-    """kubectl failed; the message is the command and what it said."""
+    """kubectl failed; the message has the command and its standard error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubectl:
-    """kubectl as one user."""
+    """kubectl with the rights of one kubeconfig."""
 
     program: Path
     kubeconfig: Path
     cache: Path
-    """Where it keeps what it learnt about the server; ~/.kube otherwise."""
+    """The directory of kubectl's discovery cache, instead of ~/.kube/cache."""
 
     def run(self, *arguments: str, stdin: str | None = None) -> str:
-        """Return what kubectl prints.
+        """Run kubectl and return its standard output.
 
         Raises:
-            KubectlError: It ended with another code than 0.
+            KubectlError: kubectl ended with a code other than 0.
         """
         environment = {
             **os.environ,
@@ -43,7 +43,7 @@ class Kubectl:
         return done.stdout
 
     def apply(self, manifest: Path | str) -> str:
-        """Apply a file, a folder of files, or a text of YAML or JSON, on the server's side."""
+        """Apply a file, a folder of files, or a text of YAML or JSON by server-side apply."""
         command = ("apply", "--server-side", "--force-conflicts", "-f")
         if isinstance(manifest, Path):
             return self.run(*command, str(manifest))

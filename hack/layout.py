@@ -1,4 +1,4 @@
-"""Where the processes of a control plane keep their files, and how they are started."""
+"""The files and the command lines of the processes of a control plane."""
 
 import base64
 import hashlib
@@ -28,26 +28,26 @@ class Layout:
 
     @property
     def url(self) -> str:
-        """Of the API server."""
+        """The URL of the API server."""
         return f"https://{ADDRESS}:{self.apiserver_port}"
 
     @property
     def etcd_url(self) -> str:
-        """Of etcd, for clients."""
+        """The URL of etcd for clients."""
         return f"http://{ADDRESS}:{self.etcd_port}"
 
     @property
     def ca(self) -> Path:
-        """The certificate that servers and clients are checked with."""
+        """The file of the CA certificate for both servers and clients."""
         return self.directory / "ca.pem"
 
     @property
     def admin(self) -> Path:
-        """Certificate and key of the admin in one file, for `ssl.SSLContext.load_cert_chain`."""
+        """The file with certificate and key of the admin, for `ssl.SSLContext.load_cert_chain`."""
         return self.directory / "admin.pem"
 
     def write_identities(self, authority: Authority) -> None:
-        """Write what the API server and its readiness probe need; no key of the authority."""
+        """Write certificates and keys for the API server and the admin, but not the CA's key."""
         names = ["kubernetes.default.svc", "localhost"]
         server = authority.issue_server(names, ADDRESS)
         admin = authority.issue_client("admin", ["system:masters"])
@@ -61,7 +61,7 @@ class Layout:
     def write_kubeconfig(
         self, user: str, variant: Sequence[str], credentials: Mapping[str, str]
     ) -> Path:
-        """Write a kubeconfig that needs no other file; `user` and `variant` decide its name."""
+        """Write a self-contained kubeconfig; its name is unique to `user` and `variant`."""
         digest = hashlib.sha256("\n".join([user, *variant]).encode()).hexdigest()[:8]
         readable = re.sub(r"[^A-Za-z0-9.-]+", "-", user)
         file = self.directory / f"{readable}-{digest}.kubeconfig"
@@ -77,12 +77,12 @@ class Layout:
             "contexts": [{"name": "sharder", "context": {"cluster": "sharder", "user": user}}],
             "current-context": "sharder",
         }
-        # JSON is YAML, and needs no library to write.
+        # Each JSON document is YAML too.
         write_private(file, json.dumps(document, indent=2).encode())
         return file
 
     def etcd_command(self) -> list[str]:
-        """Return how to start etcd; without fsync, because the data is thrown away anyway."""
+        """Return the command line of etcd; without fsync, because the data is temporary."""
         client = self.etcd_url
         peer = f"http://{ADDRESS}:{self.peer_port}"
         return [
@@ -98,7 +98,7 @@ class Layout:
         ]
 
     def apiserver_command(self, flags: Sequence[str]) -> list[str]:
-        """Return how to start kube-apiserver; `flags` come last, so they win."""
+        """Return the command line of kube-apiserver; `flags` come last, so they win."""
         signing_key = self.directory / "service-accounts-key.pem"
         return [
             str(self.programs / "kube-apiserver"),
@@ -106,7 +106,7 @@ class Layout:
             f"--bind-address={ADDRESS}",
             f"--advertise-address={ADDRESS}",
             f"--secure-port={self.apiserver_port}",
-            "--endpoint-reconciler-type=none",  # the others refuse a loopback address
+            "--endpoint-reconciler-type=none",  # other types reject a loopback address
             f"--tls-cert-file={self.directory / 'apiserver.pem'}",
             f"--tls-private-key-file={self.directory / 'apiserver-key.pem'}",
             f"--client-ca-file={self.ca}",
@@ -116,14 +116,15 @@ class Layout:
             f"--service-account-signing-key-file={signing_key}",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--event-ttl=1h",
-            # Else a stop waits a minute for open watches (genericapiserver.go, shutdownTimeout).
+            # Otherwise a stop waits a minute for open watches (genericapiserver.go,
+            # shutdownTimeout).
             "--shutdown-send-retry-after",
             *flags,
         ]
 
 
 def certificate_credentials(identity: Identity) -> Mapping[str, str]:
-    """Return the part of a kubeconfig that says who its user is."""
+    """Return the `user` of a kubeconfig that authenticates by a client certificate."""
     return {
         "client-certificate-data": _base64(identity.certificate),
         "client-key-data": _base64(identity.key),
@@ -131,7 +132,7 @@ def certificate_credentials(identity: Identity) -> Mapping[str, str]:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only its owner can read."""
+    """Write a file that only the current user can read."""
     file.touch(mode=0o600)
     file.write_bytes(content)
 

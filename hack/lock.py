@@ -1,8 +1,8 @@
-"""Write what the image installs, each with the hashes of all files that it may come as.
+"""Write the lock files of the image: versions with the hashes of all their distributions.
 
-`python -m hack.lock` takes the versions of hack/constraints.txt, which everybody develops with;
-`--upgrade` first gives that file the newest versions that pyproject.toml allows.  Only these are
-changed: hack/constraints.txt, hack/requirements.lock and hack/build.lock.
+`python -m hack.lock` writes hack/requirements.lock and hack/build.lock, with the versions of
+hack/constraints.txt, which development uses too.  With `--upgrade` it first writes the newest
+versions that pyproject.toml allows to hack/constraints.txt.
 """
 
 import argparse
@@ -15,18 +15,23 @@ ROOT = Path(__file__).parent.parent
 PROJECT = ROOT / "pyproject.toml"
 CONSTRAINTS = ROOT / "hack/constraints.txt"
 RUNTIME = ROOT / "hack/requirements.lock"
-"""What the sharder runs with."""
+"""The lock file of the sharder's dependencies."""
 BUILD = ROOT / "hack/build.lock"
-"""What makes a wheel of it."""
+"""The lock file of the packages that build its wheel."""
 
 _HASHED = ("--universal", "--generate-hashes", f"--constraints={CONSTRAINTS}")
 
 
 def write(file: Path, *arguments: str, build: str = "") -> None:
-    """Resolve into a file what the arguments name; `-` stands for what the build asks for.
+    """Resolve requirements with `uv pip compile`, and write the versions to a file.
+
+    Args:
+        file: The output file; its versions are kept if they still fit.
+        arguments: Options, and files with requirements; `-` stands for `build`.
+        build: Requirements of the build, one on a line.
 
     Raises:
-        subprocess.CalledProcessError: It cannot be resolved; the reason was printed.
+        subprocess.CalledProcessError: No versions fit; uv has printed the reason.
     """
     uv = str(Path(sys.executable).with_name("uv"))
     command = [uv, "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate"]
@@ -36,7 +41,7 @@ def write(file: Path, *arguments: str, build: str = "") -> None:
 
 
 def main() -> int:
-    """Write the files; 1 where that was not possible."""
+    """Write the files; return uv's exit code if it failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m hack.lock", description=__doc__)
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions")
     upgrade: bool = parser.parse_args().upgrade

@@ -1,7 +1,7 @@
-"""What an object costs in the memory of a shard in Python: by metadata, and as a whole.
+"""The memory of an object in a shard in Python: of its metadata, and of the whole object.
 
-`python -m hack.measure_cache` prints a table.  Each figure comes from a process of its own, which
-decodes objects as the API server writes them and keeps them as `sharder.sdk` does.  Linux only.
+`python -m hack.measure_cache` prints a table.  Each figure comes from a separate process, which
+decodes objects in the API server's JSON and keeps them as `sharder.sdk` does.  Linux only.
 """
 
 import gc
@@ -24,17 +24,17 @@ from sharder.sdk.reads.progress import Progress
 
 OBJECTS: Final = 20_000
 CASES: Final = (0, 100, 1000, 10_000)
-"""Bytes of data of each object."""
+"""Bytes of data in each object, one row of the table for each number."""
 
 
 def written(number: int, data: int) -> bytes:
-    """Return a Secret as the API server writes it, with so many bytes of data."""
+    """Return the JSON of a Secret in the form of the API server, with `data` bytes of data."""
     tree = stored(number, 3, group=20, namespaces=100)
     return json.dumps({**tree, "data": {"key": "a" * data}}).encode()
 
 
 def keep(mode: str, data: int, objects: int) -> Size:
-    """Return the size of this process when it keeps so many objects."""
+    """Keep `objects` Secrets with `data` bytes each; return the size of this process."""
     owned = OwnedObjects(Identity(ring=RingName("demo"), shard=ShardName("a")))
     cache = ObjectCache(Progress(SystemClock()))
     for number in range(objects):
@@ -50,7 +50,7 @@ def keep(mode: str, data: int, objects: int) -> Size:
 
 
 def measured(mode: str, data: int, objects: int) -> int:
-    """Return how many bytes a process of its own has that keeps so many objects."""
+    """Return the resident bytes of a new process that keeps `objects` Secrets, see `keep`."""
     done = subprocess.run(
         [sys.executable, "-m", "hack.measure_cache", mode, str(data), str(objects)],
         check=True,
@@ -74,7 +74,7 @@ def show() -> None:
 
 
 def main() -> None:
-    """Print the table; with arguments, the size of one process."""
+    """Print the table; with arguments, keep objects and print the size of this process."""
     if len(sys.argv) == 1:
         show()
         return

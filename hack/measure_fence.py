@@ -1,8 +1,8 @@
-"""What the fence costs: the time of a patch, one after the other, on an idle API server.
+"""The cost of the fence: the time of a patch, one after the other, on an idle API server.
 
     python -m hack.measure_fence [PATCHES]
 
-The fence is applied and removed in turn, so that with and without it meet the same machine.
+The fence is applied and removed in turn, so that other work on the machine affects both equally.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from sharder.kube.client import MERGE_PATCH, Client, connect
 RING: Final = RingName("measured")
 NAMESPACE, SHARD = "default", "shard-a"
 ACCOUNTS: Final = {"shards": SHARD, "others": "another"}
-"""The fenced account and one that it does not judge, each with its pod."""
+"""The account that the fence checks and an account that it ignores, each with its pod."""
 TURNS: Final = 5
 WARM_UP: Final = 50
 PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
@@ -53,7 +53,7 @@ async def _create(client: Client, name: str, owner: str) -> None:
 
 
 async def _patch(client: Client, name: str, number: int) -> float:
-    """Return the milliseconds."""
+    """Patch a ConfigMap; return the milliseconds that it took."""
     begin = time.perf_counter()
     body: Json = {"data": {"n": str(number)}}
     await client.request("PATCH", f"{PATH}/{name}", body=body, content_type=MERGE_PATCH)
@@ -61,7 +61,7 @@ async def _patch(client: Client, name: str, number: int) -> float:
 
 
 async def _until(client: Client, *, fenced: bool) -> None:
-    """Wait until the API server enforces the fence, or no longer does."""
+    """Wait until the API server enforces the fence, or until it no longer does."""
     for number in range(10_000):
         try:
             await _patch(client, "foreign", number)
@@ -100,7 +100,7 @@ async def _measure(plane: ControlPlane, patches: int) -> dict[tuple[str, bool], 
 
 
 def main() -> None:
-    """Print a table."""
+    """Measure, and print the table."""
     patches = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
     with ControlPlane() as plane:
         for account in (*ACCOUNTS, "default"):

@@ -1,8 +1,8 @@
-"""What a controller costs that finds nothing to do: on the SDK, and the same one on kopf.
+"""The cost of reconciles without work: of a controller on the SDK, and of the same one on kopf.
 
-`python -m hack.measure_sdk` prints a table, after some five minutes.  For each Secret the
-controller checks that there is a ConfigMap; all of them are there, so no shard writes anything but
-what a framework writes for itself.  Each controller is a process with a real API server.
+`python -m hack.measure_sdk` prints a table after some five minutes.  For each Secret the
+controller checks that its ConfigMap exists.  All ConfigMaps exist, so only the framework itself
+writes.  Each controller is a process with a real API server.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from sharder.kube.client import MERGE_PATCH, Client, connect
 
 OBJECTS: Final = 10_000
 TOUCHED: Final = 2_000
-"""Secrets that get another label when the controller has started."""
+"""The number of Secrets whose label changes after the controller has started."""
 AT_ONCE: Final = 16
 SHARD, IDLE = "shard", "idle"
-"""A shard with all objects, and one with none."""
+"""The names of a shard that owns all objects, and of a shard that owns none."""
 COLLECTION: Final = "/api/v1/namespaces/default/"
 CASES: Final = {
     "SDK with `cache`": "cache",
@@ -44,28 +44,32 @@ QUIET_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was counted until now."""
+    """The counters of a controller at one time."""
 
     clock: float
     """Monotonic seconds."""
     cpu: float
-    """Seconds of the controller."""
+    """CPU seconds of the controller's process."""
     requests: float
-    """About Secrets and ConfigMaps, without watches."""
+    """Requests for Secrets and ConfigMaps, without watches."""
 
 
 class Controller:
-    """A controller at work."""
+    """A running controller."""
 
     def __init__(self, process: asyncio.subprocess.Process, client: Client) -> None:
-        """`client` reads the metrics of the API server."""
+        """Wrap a process; `client` reads the metrics of the API server."""
         self._process = process
         self._client = client
         self.reconciles = 0
-        """How often it has reconciled."""
+        """The number of reconciles that the controller has reported."""
 
     async def until(self, *, objects: int = 0, reconciles: int = 0) -> None:
-        """Wait until it has reconciled so many objects, so often."""
+        """Wait until the controller has reconciled `objects` objects, in `reconciles` reconciles.
+
+        Raises:
+            SystemExit: The controller ended.
+        """
         assert self._process.stdout is not None  # noqa: S101 - it is a pipe
         while line := await self._process.stdout.readline():
             names, self.reconciles = map(int, line.split())
@@ -74,14 +78,14 @@ class Controller:
         raise SystemExit(f"the controller ended with {await self._process.wait()}")
 
     async def rest(self) -> None:
-        """Wait until it does nothing but keep its Lease."""
+        """Wait until the controller does nothing but renew its Lease."""
         before = -1.0
         while self.cpu() - before > 0.02:
             before = self.cpu()
             await asyncio.sleep(QUIET_SECONDS)
 
     async def read(self) -> Reading:
-        """Read the counters."""
+        """Read the counters now."""
         return Reading(
             clock=time.monotonic(), cpu=self.cpu(), requests=await requests(self._client)
         )
@@ -92,7 +96,7 @@ class Controller:
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def memory(self) -> int:
-        """Return the bytes of the process in memory."""
+        """Return the resident bytes of the process (proc(5))."""
         pages = Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
@@ -101,7 +105,7 @@ class Controller:
 async def controller(
     mode: str, shard: str, kubeconfig: Path, client: Client
 ) -> AsyncIterator[Controller]:
-    """Run a controller as long as the block lasts."""
+    """Run a controller for the duration of the block; `client` is for its `Controller`."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hack.idle_controller", mode, shard),
         env={**os.environ, "KUBECONFIG": str(kubeconfig)},
@@ -115,7 +119,7 @@ async def controller(
 
 
 async def requests(client: Client) -> float:
-    """Return how many requests the API server has answered."""
+    """Return the API server's count of requests for Secrets and ConfigMaps, without watches."""
     text = (await client.request("GET", "/metrics", accept="text/plain")).decode()
     return sum(
         sample.value
@@ -128,7 +132,7 @@ async def requests(client: Client) -> float:
 
 
 async def for_each(numbers: range, act: Callable[[int], Coroutine[object, object, None]]) -> None:
-    """Do something for each number, some at a time."""
+    """Call `act` for each number, AT_ONCE calls at a time."""
     left = iter(numbers)
 
     async def work() -> None:
@@ -171,7 +175,7 @@ async def touch(client: Client, number: int, value: str) -> None:
 
 
 async def measure_empty(mode: str, kubeconfig: Path, client: Client) -> int:
-    """Return the memory of a controller that has no objects."""
+    """Return the resident bytes of a controller that has no objects."""
     async with controller(mode, IDLE, kubeconfig, client) as idle:
         await asyncio.sleep(QUIET_SECONDS)
         await idle.rest()
@@ -182,10 +186,10 @@ async def measure(index: int, kubeconfig: Path, client: Client, empty: int) -> s
     """Measure a controller; return a row of the table.
 
     Args:
-        index: Of its case.
-        kubeconfig: For the controller.
-        client: To change objects and read metrics.
-        empty: What `measure_empty` returns.
+        index: The index of its case in CASES.
+        kubeconfig: The kubeconfig of the controller.
+        client: The client that changes objects and reads metrics.
+        empty: The bytes that `measure_empty` returned.
     """
     case, mode = [*CASES.items()][index]
     before, began = await requests(client), time.monotonic()

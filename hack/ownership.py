@@ -1,7 +1,7 @@
-"""Who owns what, read from the API server and from nothing else.
+"""The owners of the demo's objects, read from the API server only.
 
-What the demo claims and the end-to-end tests assert is checked here, on labels and Leases as they
-stand, and against what the strategy promises, computed independently of the running sharder.
+The demo and the end-to-end tests check here the current labels and Leases against the choice of
+the strategy, which is computed independently of the running sharder.
 """
 
 import asyncio
@@ -39,30 +39,33 @@ OWNER, DRAIN = owner_label(RingName(RING)), drain_label(RingName(RING))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """One look at all Secrets of the demo, their checksums and the shards."""
+    """A snapshot of all Secrets of the demo, their checksums and the shards."""
 
     live: frozenset[ShardName]
-    """Shards that hold their Lease."""
+    """The shards that hold their Lease."""
     secrets: dict[str, PartialObject]
-    """By uid."""
+    """The Secrets by uid."""
     checksums: dict[str, list[PartialObject]]
     """ConfigMaps by the uid of the Secret that controls them."""
     expected: dict[str, ShardName | None] = field(default_factory=dict)
-    """By uid of the Secret: the owner that its key alone leads to, under a strategy that follows;
-    under one that sticks that is where it is."""
+    """The right owner of each Secret, by uid.
+
+    ConsistentHash and Rendezvous choose it by the key alone; under any other strategy each current
+    owner is right.
+    """
     ceiling: int | None = None
-    """The most Secrets that a shard may have, None without limit."""
+    """The maximum number of Secrets of a shard; None if there is no limit."""
 
     def owner(self, uid: str) -> str:
         """Return the owner label of a Secret, empty if it has none."""
         return self.secrets[uid].metadata.label(OWNER)
 
     def shares(self) -> Counter[str]:
-        """Return how many Secrets each label value stands on; the empty one for no label."""
+        """Return the number of Secrets by owner label; the empty key is for none."""
         return Counter(s.metadata.label(OWNER) for s in self.secrets.values())
 
     def orphans(self) -> list[str]:
-        """Return the Secrets that do not have exactly one live owner that may work on them."""
+        """Return the Secrets that have no live owner, or are draining."""
         return [
             f"{s.metadata.name} (owner {s.metadata.label(OWNER) or 'none'})"
             for s in self.secrets.values()
@@ -70,7 +73,7 @@ class Ownership:
         ]
 
     def misplaced(self) -> list[str]:
-        """Return the Secrets that are not where the strategy wants them."""
+        """Return the Secrets whose owner is not the expected one."""
         return [
             s.metadata.name
             for uid, s in self.secrets.items()
@@ -83,7 +86,7 @@ class Ownership:
         return [f"{shard} ({held})" for shard, held in self.shares().items() if held > limit]
 
     def strays(self) -> list[str]:
-        """Return the Secrets without exactly one ConfigMap of checksums on their own shard."""
+        """Return the Secrets that do not have exactly one ConfigMap, with the same owner."""
         return [
             s.metadata.name
             for uid, s in self.secrets.items()
@@ -92,7 +95,7 @@ class Ownership:
         ]
 
     def faults(self) -> str:
-        """Return what is not as it should be, empty if everything is."""
+        """Return a description of all faults, empty if there are none."""
         parts = {
             "without exactly one live owner": self.orphans(),
             "not where the ring wants them": self.misplaced(),
@@ -105,7 +108,7 @@ class Ownership:
 
 
 class Observer:
-    """Looks at the playground with the viewer's rights."""
+    """Reads the objects and Leases of the playground."""
 
     def __init__(self, client: Client, strategy: StrategyName) -> None:
         self._objects = KubeObjects(client)
@@ -119,9 +122,9 @@ class Observer:
         secrets = {s.metadata.uid: s async for s in self._stream(SECRETS)}
         checksums: dict[str, list[PartialObject]] = {}
         async for child in self._stream(CONFIGMAPS):
-            owner = child.metadata.controller
-            if owner is not None:
-                checksums.setdefault(owner.uid, []).append(child)
+            parent = child.metadata.controller
+            if parent is not None:
+                checksums.setdefault(parent.uid, []).append(child)
         share = ceil(len(secrets) / len(live)) if live else 0
         return Ownership(
             live=live,
@@ -139,10 +142,15 @@ class Observer:
     async def settled(
         self, live: set[str], *, within: float, show: Callable[[Ownership], None] | None = None
     ) -> tuple[Ownership, float]:
-        """Look until exactly `live` are live and nothing is at fault; return the seconds it took.
+        """Poll until exactly `live` are live and there are no faults.
+
+        `show` is called with each snapshot.
+
+        Returns:
+            The last snapshot, and the seconds until it.
 
         Raises:
-            TimeoutError: it did not come to that; the message says what is at fault.
+            TimeoutError: This did not happen in time; the message has the faults.
         """
         began = time.monotonic()
         while True:
@@ -156,7 +164,7 @@ class Observer:
                 raise TimeoutError(
                     f"not settled after {within:g} s: live {sorted(now.live)}; {now.faults()}"
                 )
-            # To look all the time would take the CPU away from what is waited for.
+            # A poll without pauses would take CPU time from the processes that must settle.
             await asyncio.sleep(max(0.1, time.monotonic() - looked))
 
     async def _stream(self, resource: GroupResource) -> AsyncIterator[PartialObject]:
@@ -181,10 +189,7 @@ def _expected(
 async def observing(
     kubeconfig: Path, strategy: StrategyName = StrategyName.CONSISTENT_HASH
 ) -> AsyncIterator[tuple[Observer, Client]]:
-    """Open an observer, and the client that it uses, with the rights of a kubeconfig.
-
-    `strategy` is that of the ring.
-    """
+    """Open an observer and its client with a kubeconfig, for a ring with this strategy."""
     client = await connect(str(kubeconfig))
     try:
         yield Observer(client, strategy), client
@@ -195,7 +200,7 @@ async def observing(
 async def create_secrets(
     client: Client, names: list[str], *, done: Callable[[], None] | None = None
 ) -> None:
-    """Create Secrets with a little data, 20 at a time; `done` is called after each."""
+    """Create Secrets with a little data, 20 at a time; call `done` after each."""
     room = asyncio.Semaphore(20)
 
     async def create(name: str) -> None:

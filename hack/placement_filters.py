@@ -1,4 +1,4 @@
-"""The table of filters in docs/placement.md: what is asked about a shard, and in which order."""
+"""The table of filters in docs/placement.md: the conditions that a shard must meet, in order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,30 +29,30 @@ A, B = (Shard(name=ShardName(name)) for name in ("shard-a", "shard-b"))
 
 
 def placer_of(spec: PlacementSpec, members: tuple[Shard, ...]) -> Placer:
-    """Return the product's own placement."""
+    """Return the sharder's placer for these shards, all of them available."""
     return Placer(Layout(spec=spec, shards=members, available=members))
 
 
 def table(*heading: str, rows: Iterable[Sequence[object]]) -> str:
-    """Return Markdown."""
+    """Return a table in Markdown; each row has as many cells as `heading`."""
     lines = [f"| {' | '.join(map(str, line))} |\n" for line in (heading, *rows)]
     return "".join((lines[0], "|---" * len(heading), "|\n", *lines[1:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a shard is asked before it may have an object, and a case in which it fails."""
+    """A filter as a question about a shard, and a case in which the answer is no."""
 
     text: str
     shard: Shard = A
     labels: Mapping[str, str] | None = None
-    """Of the object."""
+    """The labels of the object to place."""
     spec: PlacementSpec = SPREAD
     held: int = 0
-    """Objects on the shard."""
+    """The number of objects that `shard` owns already."""
 
     def objection(self) -> str:
-        """Return what is said of the shard, which has another beside it."""
+        """Return the placer's reason to reject `shard`; the ring has a second shard, B."""
         placer = placer_of(self.spec, (self.shard, B))
         tally = Tally()
         for identity in range(self.held):
@@ -101,7 +101,7 @@ QUESTIONS: Final = (
 
 
 def filters() -> str:
-    """What a shard is asked, in order, and what is said of it if it fails."""
+    """Return the table: the questions in their order, each with the reason after a no."""
     standing = "[standing](protocol.md#when-an-object-may-be-taken-from-a-shard)"
     rows = [["Is it available?", f"its {standing}"]]
     rows += [[question.text, f"`{question.objection()}`"] for question in QUESTIONS]

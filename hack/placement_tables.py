@@ -1,7 +1,7 @@
-"""The tables of docs/placement.md, worked out by the code that places objects.
+"""The tables of docs/placement.md, computed by the sharder's placement code.
 
-`python -m hack.placement_tables` prints them, `--write` puts them into the document, between the
-comments that bear their names.  They are the same on every machine.
+`python -m hack.placement_tables` prints the tables; `--write` writes them into the document,
+between the comments with their names.  The tables are the same on every machine.
 """
 
 import argparse
@@ -29,19 +29,19 @@ from sharder.core.placement.strategies.registry import STICKING
 DOCUMENT: Final = Path(__file__).parents[1] / "docs/placement.md"
 
 MANY: Final = 1000
-"""Objects in every table."""
+"""The number of objects in each table."""
 GROUPS: Final = 50
 
 STRATEGIES: Final = tuple(name for name in StrategyName if name is not StrategyName.CUSTOM)
 
 
 Owners: TypeAlias = Mapping[str, ShardName]
-"""The shard of each object that has one, by key."""
+"""Owners by object key; objects without an owner are not in it."""
 
 
 @cache
 def secrets() -> tuple[PartialObject, ...]:
-    """Return 1,000 Secrets; each 20 share a value of the label app."""
+    """Return 1,000 Secrets in groups of 20 with the same value of the label `app`."""
     return tuple(
         PartialObject(
             api_version="v1",
@@ -57,7 +57,10 @@ def secrets() -> tuple[PartialObject, ...]:
 
 
 def shards(many: int, *, zones: int = 0) -> tuple[Shard, ...]:
-    """Return shards a, b, c and so on, in so many zones."""
+    """Return `many` shards in `zones` zones, or without a zone.
+
+    Up to 26 shards are named shard-a, shard-b and so on, more shards shard-01, shard-02 and so on.
+    """
     return tuple(
         Shard(
             name=ShardName(f"shard-{number + 1:02}" if many > 26 else f"shard-{chr(97 + number)}"),
@@ -69,16 +72,16 @@ def shards(many: int, *, zones: int = 0) -> tuple[Shard, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """A ring over the Secrets."""
+    """A ring of the Secrets."""
 
     strategy: StrategyName
     shards: tuple[Shard, ...]
     per_shard_capacity: int | None = None
     grouped: bool = False
-    """Whether the others than Spread look at groups too, if they can."""
+    """Whether strategies other than Spread group objects too; Spread always does."""
 
     def settled(self, before: Owners | None = None) -> dict[str, ShardName]:
-        """Return where all objects are when nothing is left to be done."""
+        """Return the owners after all movements; `before` are the owners at the beginning."""
         grouped = self.grouped or self.strategy is StrategyName.SPREAD
         spec = PlacementSpec(
             strategy=self.strategy,
@@ -104,18 +107,18 @@ def _placed(spec: PlacementSpec, owners: Owners) -> Iterable[Placed]:
 
 
 def moved(before: Owners, after: Owners) -> int:
-    """Return how many objects have another shard than before."""
+    """Return the number of objects whose owner changed, without objects that lost their owner."""
     return sum(key in after and after[key] != shard for key, shard in before.items())
 
 
 def imbalance(owners: Owners, members: Sequence[Shard]) -> str:
-    """Return the objects of the fullest shard over the mean."""
+    """Return the number of objects on the fullest shard divided by the mean."""
     fullest = max(Counter(owners.values()).values())
     return f"{fullest * len(members) / len(owners):.2f}"
 
 
 def shares() -> str:
-    """Five shards; the last has twice the weight and the capacity."""
+    """Return the objects of five shards; the last shard has twice the weight and capacity."""
     *small, large = shards(5)
     twice = (
         *(replace(shard, capacity={OBJECTS: Decimal(400)}) for shard in small),
@@ -130,7 +133,7 @@ def shares() -> str:
 
 
 def evenness() -> str:
-    """Equal shards: the fullest over the mean."""
+    """Return the imbalance of equal shards, see `imbalance`, by their number."""
     sizes = (3, 5, 10, 50)
     rows = [
         [
@@ -146,7 +149,7 @@ def evenness() -> str:
 
 
 def moves() -> str:
-    """Five equal shards: a sixth joins, or the third leaves."""
+    """Return the moves between five equal shards if a sixth joins, or if the third leaves."""
     five, six = shards(5), shards(6)
     four = (*five[:2], *five[3:])
     rows = []
@@ -179,7 +182,7 @@ def moves() -> str:
 
 
 def spreading() -> str:
-    """Six shards in three zones, and fifty groups of twenty."""
+    """Return how evenly fifty groups of twenty are spread over six shards in three zones."""
     six = shards(6, zones=3)
     zone_of = {shard.name: shard.zone for shard in six}
     rows = []
@@ -188,9 +191,9 @@ def spreading() -> str:
         groups = defaultdict[str, list[ShardName]](list)
         for obj in secrets():
             groups[obj.metadata.label("app")].append(owners[main_key(obj)])
-        on_shard = [_span(Counter(found), zone_of) for found in groups.values()]
+        on_shard = [_span(Counter(group), zone_of) for group in groups.values()]
         zones = set(zone_of.values())
-        in_zone = [_span(Counter(zone_of[s] for s in found), zones) for found in groups.values()]
+        in_zone = [_span(Counter(zone_of[s] for s in group), zones) for group in groups.values()]
         rows.append(
             [
                 f"`{strategy}`",
@@ -220,7 +223,7 @@ def _extremes(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def ceilings() -> str:
-    """Five equal shards for 150 objects each; then a sixth joins, and a seventh."""
+    """Return the objects that wait if five shards take 150 each, and a sixth and seventh join."""
     rows = []
     for strategy in (name for name in STRATEGIES if name in STICKING):
         waiting, moves = list[int](), 0
@@ -257,30 +260,30 @@ _END: Final = "<!-- {}: end -->\n"
 
 
 def rewritten(text: str) -> str:
-    """Return the document with its tables as they are today.
+    """Return the text of the document with new tables.
 
     Raises:
-        ValueError: A table has no place in it, or more than one.
+        ValueError: The text has no place for a table, or several places for the same table.
     """
     for name in TABLES:
         if (text.count(_BEGIN.format(name)), text.count(_END.format(name))) != (1, 1):
             raise ValueError(f"{DOCUMENT.name} has no single place for the table {name}")
-    for name, worked_out in TABLES.items():
+    for name, compute in TABLES.items():
         before, begin, rest = text.partition(_BEGIN.format(name))
         _, end, after = rest.partition(_END.format(name))
-        text = f"{before}{begin}{worked_out()}{end}{after}"
+        text = f"{before}{begin}{compute()}{end}{after}"
     return text
 
 
 def main() -> None:
-    """Print the tables or put them into the document."""
+    """Print the tables, or write them into the document."""
     parser = argparse.ArgumentParser(prog="python -m hack.placement_tables", description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"rewrite docs/{DOCUMENT.name}")
     write: bool = parser.parse_args().write
     if write:
         DOCUMENT.write_text(rewritten(DOCUMENT.read_text()))
     else:
-        print("\n".join(f"{name}\n\n{worked_out()}" for name, worked_out in TABLES.items()))
+        print("\n".join(f"{name}\n\n{compute()}" for name, compute in TABLES.items()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A running service: sharders and shards as processes on a real control plane.
 
-The demo, the end-to-end tests and the benchmarks all set their scene with this.  Everything runs
-under identities of its own, none of them in system:masters, with 5 s Leases by default.
+The demo, the end-to-end tests and the benchmarks use it.  No process runs with the rights of
+system:masters: sharders, shards and users have separate identities.  Leases last 5 s by default.
 """
 
 import base64
@@ -32,7 +32,7 @@ SYSTEM = "sharding-system"
 
 
 class Playground:
-    """A control plane on which the CRD, all identities and one ring are installed."""
+    """A control plane with the CRD, the identities and one ring; starts sharders and shards."""
 
     def __init__(
         self,
@@ -45,11 +45,12 @@ class Playground:
         """Describe a playground without installing it.
 
         Args:
-            plane: Runs already and ends the playground's processes with itself.
-            lease_seconds: Duration of the Leases of shards that start from now on.
-            service_port: Where the API server calls the webhook of any leader; by default it
-                calls the leader's own port.
-            strategies: Folder of a package with placement strategies, installed beside sharders.
+            plane: A running control plane; its end stops the playground's processes too.
+            lease_seconds: The Lease duration of shards; a later assignment is for later shards.
+            service_port: The port of a test's stand-in for the Service of several sharders; by
+                default the API server sends reviews to the sharder's own port.
+            strategies: The folder of a package with placement strategies, for PYTHONPATH of the
+                sharders.
         """
         self.plane = plane
         self.lease_seconds = lease_seconds
@@ -62,17 +63,20 @@ class Playground:
         self._kubeconfigs: dict[str, Path] = {}
         self._environments: dict[str, Mapping[str, str]] = {}
         self.scraper_token = ""
-        """Of an account that can read the metrics, once installed."""
+        """The token of an account that can read the metrics; empty before `install`."""
         self._trust: ssl.SSLContext | None = None
 
     def install(self) -> None:
-        """Install CRD, identities and the example with its ring; idempotent."""
+        """Install the CRD, the identities and the example with its ring; idempotent."""
         self.plane.apply(CRD)
         self.plane.apply(MANIFESTS / "sharder.yaml")
         self.install_example()
 
     def install_example(self) -> None:
-        """Install the rest where CRD and the sharder's identity are there, as from the chart."""
+        """Install everything but the CRD and the sharder's identity, which the chart can create.
+
+        Idempotent.
+        """
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
         self.plane.apply(MANIFESTS / "viewer.yaml")
         self.plane.apply(MANIFESTS / "scraper.yaml")
@@ -82,7 +86,7 @@ class Playground:
         self._kubeconfigs = {
             "viewer": self.plane.kubeconfig("viewer"),
             "author": self.plane.kubeconfig("author"),
-            # Of one pod for all replicas: only the account behind it counts for anything.
+            # One pod for all replicas: only the account of the token has a meaning.
             "sharder": self.plane.token_kubeconfig(SYSTEM, "sharder", pod="sharder-0"),
             "shard": self.plane.token_kubeconfig(SHARDS, "checksum-controller"),
         }
@@ -91,25 +95,25 @@ class Playground:
 
     @property
     def viewer(self) -> Path:
-        """Kubeconfig of a person who looks at everything and changes nothing."""
+        """The kubeconfig of a user who can read everything and change nothing."""
         return self._kubeconfigs["viewer"]
 
     @property
     def author(self) -> Path:
-        """Kubeconfig of a person who also writes and deletes Secrets and ConfigMaps."""
+        """The kubeconfig of a user who can also write and delete Secrets and ConfigMaps."""
         return self._kubeconfigs["author"]
 
     def kubeconfig_of(self, identity: str) -> Path:
-        """Return the kubeconfig of `sharder`, `shard`, `author` or `viewer`."""
+        """Return the kubeconfig of `sharder`, `shard`, `author`, `viewer` or an equipped name."""
         return self._kubeconfigs[identity]
 
     def equip(self, name: str, *, kubeconfig: Path, environment: Mapping[str, str]) -> None:
-        """Start the sharder or shard of this name with its own access, and more variables."""
+        """Set the kubeconfig and more variables for the next starts of a sharder or shard."""
         self._kubeconfigs[name] = kubeconfig
         self._environments[name] = environment
 
     def start_sharder(self, name: str = "sharder-0", **config: object) -> None:
-        """Start a sharder; `config` is merged over the top level of its SharderConfig."""
+        """Start a sharder; `config` replaces top-level fields of its SharderConfig."""
         webhook, health, metrics = free_ports(3)
         called = self._service_port or webhook
         settings = {
@@ -141,11 +145,11 @@ class Playground:
         self._metrics_ports[name] = metrics
 
     def webhook_port(self, name: str) -> int:
-        """Return the port at which a sharder answers the API server."""
+        """Return the port of a sharder's webhook."""
         return self._webhook_ports[name]
 
     def ports(self, name: str) -> dict[str, int]:
-        """Return all ports at which a sharder listens: `webhook`, `health` and `metrics`."""
+        """Return all ports of a sharder: `webhook`, `health` and `metrics`."""
         health = int(self._probes[name].removesuffix("/readyz").rpartition(":")[2])
         return {
             "webhook": self._webhook_ports[name],
@@ -154,11 +158,11 @@ class Playground:
         }
 
     def metrics_url(self, name: str) -> str:
-        """Return where a sharder shows its metrics, if its configuration does not say."""
+        """Return the URL of a sharder's metrics, for a `config` without `metrics`."""
         return f"https://127.0.0.1:{self._metrics_ports[name]}/metrics"
 
     def scrape(self, name: str = "sharder-0", *, path: str = "/metrics") -> str:
-        """Return a sharder's metrics, or what else it shows to those who may read them."""
+        """Return a sharder's metrics, or the text at another path of the same server."""
         headers = {"Authorization": f"Bearer {self.scraper_token}"}
         url = self.metrics_url(name).removesuffix("/metrics") + path
         request = urllib.request.Request(url, headers=headers)  # noqa: S310
@@ -166,21 +170,21 @@ class Playground:
         try:
             return _read(request, self._trust)
         except urllib.error.URLError:
-            # The authorities may be others by now.
+            # The sharder may have replaced its authorities.
             self._trust = self.trust()
             return _read(request, self._trust)
 
     def trust(self) -> ssl.SSLContext:
-        """Return what verifies sharders by the authorities that are in their Secret now."""
-        find = ("get", "secret", "sharder-certificates", "--namespace", SYSTEM)
-        found = self.plane.kubectl(*find, "--output", r"jsonpath={.data.ca\.crt}")
-        return ssl.create_default_context(cadata=base64.b64decode(found).decode())
+        """Return a context that trusts the authorities that are now in the sharder's Secret."""
+        get = ("get", "secret", "sharder-certificates", "--namespace", SYSTEM)
+        encoded = self.plane.kubectl(*get, "--output", r"jsonpath={.data.ca\.crt}")
+        return ssl.create_default_context(cadata=base64.b64decode(encoded).decode())
 
     def is_ready(self, name: str = "sharder-0") -> bool:
-        """Return whether the sharder reports that it is ready.
+        """Return whether the sharder reports ready.
 
         Raises:
-            RuntimeError: its process has ended; the message has the end of its log.
+            RuntimeError: Its process has ended; the message has the end of its log.
         """
         code = self.exit_code(name)
         if code is not None:
@@ -194,13 +198,13 @@ class Playground:
     def start_shard(
         self, name: str, command: Sequence[str] = CONTROLLER, **environment: str
     ) -> None:
-        """Start a checksum-controller, the example's by default, as shard `name`."""
+        """Start `command`, by default the example's controller, as shard `name`."""
         seconds = self.lease_seconds
         variables = {
             "KUBECONFIG": str(self._kubeconfigs.get(name, self._kubeconfigs["shard"])),
             "SHARD_NAME": name,
             "SHARD_NAMESPACE": SHARDS,
-            # What is started again under the same name is a container that its pod restarts.
+            # A second start under the same name stands for a container restart in the same pod.
             "POD_UID": f"{name}-pod",
             "SHARD_LEASE_DURATION": str(seconds),
             "SHARD_RENEW_DEADLINE": str(seconds * 2 / 3),
@@ -210,7 +214,7 @@ class Playground:
         self._run(name, list(command), variables)
 
     def _run(self, name: str, command: list[str], variables: dict[str, str]) -> None:
-        # What a killed process leaves in its temporary directory goes with the control plane.
+        # The control plane's end also removes the temporary files of killed processes.
         variables["TMPDIR"] = str(self.plane.directory)
         environment = {**os.environ, **variables, **self._environments.get(name, {})}
         self._pids[name] = self.plane.supervisor.run(name, command, environment)
@@ -228,23 +232,23 @@ class Playground:
         return self.plane.supervisor.log(name).read_text(errors="replace")
 
     def pause(self, name: str) -> None:
-        """Stop a process where it stands; its connections stay open."""
+        """Pause a process by SIGSTOP; its connections stay open."""
         self.plane.supervisor.pause(name)
 
     def resume(self, name: str) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         self.plane.supervisor.resume(name)
 
     def kill(self, name: str) -> None:
-        """End a process by SIGKILL: it has no chance to say good-bye."""
+        """End a process by SIGKILL: it cannot release its Lease or clean up."""
         self.plane.supervisor.stop(name, signal.SIGKILL)
 
     def terminate(self, name: str) -> None:
-        """Send a process SIGTERM and return at once; it may take as long as it likes."""
+        """Send SIGTERM and return at once; the process has no time limit."""
         self.plane.supervisor.terminate(name)
 
     def stop(self, name: str) -> int:
-        """End a process by SIGTERM, wait for it and return its exit code."""
+        """Send SIGTERM, after a grace period SIGKILL; wait and return the exit code."""
         return self.plane.supervisor.stop(name)
 
 

@@ -1,4 +1,4 @@
-"""Free ports for processes that listen."""
+"""Free ports on the loopback for servers."""
 
 import random
 import socket
@@ -6,14 +6,16 @@ from itertools import islice
 from typing import Final
 
 CHOICE: Final = range(10_000, 32_000)
-"""Below those that Linux gives to outgoing connections (net.ipv4.ip_local_port_range): one of
-these would take a port between the moment in which it is chosen and that in which it is used."""
+"""The ports to choose from, below the default net.ipv4.ip_local_port_range of Linux.
+
+An outgoing connection gets a port of that range, also a port that a server is about to use.
+"""
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback that are free now, all different.
+    """Return `count` different ports of the loopback that are free now, or fewer.
 
-    By chance, so that processes that choose side by side do not choose the same.
+    The choice is random, so that concurrent processes hardly choose the same port.
     """
     shuffled = random.sample(CHOICE, len(CHOICE))
     return list(islice(filter(_is_free, shuffled), count))

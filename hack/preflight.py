@@ -1,6 +1,6 @@
-"""Say in one line what is wrong with this Python, if anything; every Python 3 can read this.
+"""Check in any Python 3 whether this Python can create the virtual environment.
 
-Run as a file, before there is a virtual environment, by the Python that shall make it.
+Run as a file, it exits with an error of one line if this Python cannot.
 """
 
 import sys
@@ -9,17 +9,15 @@ OLDEST = (3, 11)
 
 
 def problem() -> str:
-    """Return the line, or "" when this Python will do."""
-    found = sys.executable + " is Python " + sys.version.split()[0]
+    """Return the error without its prefix, or "" if this Python can."""
+    this = sys.executable + " is Python " + sys.version.split()[0]
     if sys.version_info[:2] < OLDEST:
-        return found + ": install Python >= 3.11, or name one with make PYTHON=..."
+        return this + ": install Python >= 3.11, or name one with make PYTHON=..."
     try:
-        import ensurepip  # noqa: F401, PLC0415 - too old a Python might not have it
+        import ensurepip  # noqa: F401, PLC0415 - distributions can omit it
         import venv  # noqa: F401, PLC0415
     except ImportError as missing:
-        return (
-            found + " without " + str(missing.name) + ": install its venv package (python3-venv)"
-        )
+        return this + " without " + str(missing.name) + ": install its venv package (python3-venv)"
     return ""
 
 

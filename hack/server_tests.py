@@ -1,9 +1,10 @@
-"""Run the tests that need programs of others, or minutes, part by part.
+"""Run the tests that need other programs, or minutes, in several parts.
 
 `python -m hack.server_tests` runs all parts of `make test`, `python -m hack.server_tests outages`
-one alone, and `python -m hack.server_tests --long` those of `make test-long`.  Several run at a
-time, since most of them wait for clocks more than they work, and the longest come first; beside
-them runs one that hardly works at all.  What a part says is printed when it has ended.
+only the part `outages`, and `python -m hack.server_tests --long` the parts of `make test-long`.
+Several parts run at a time, because most of them mainly wait for timers; the longest start first.
+One of the parts that hardly use a processor runs in addition.  The output of a part is printed at
+its end.
 """
 
 import argparse
@@ -16,20 +17,20 @@ from pathlib import Path
 from hack.check import Outcome, run, side_by_side
 
 AT_ONCE = 3
-"""Parts that run at a time, on two processors."""
+"""The number of parts that run at a time, for two processors."""
 E2E, LONG = Path("tests/e2e"), Path("tests/long")
 INTEGRATION, MUTANTS = "tests/integration", "tests/mutants"
 COMMANDS = tuple(
     f"{INTEGRATION}/test_{name}.py"
     for name in ("cli", "operations", "operate_docs", "cleanup", "typed_docs")
 )
-"""Tests that run the program over and over."""
+"""Tests that start the program `sharder` again and again."""
 LONG_SCENES = ("certificates", "outages", "rollout")
-"""Files of E2E with scenes that take minutes: each is a part of `make test-long`."""
+"""Names of the files in E2E that also have tests of minutes: a part of `make test-long` each."""
 IDLE = {"clocks", "move_limit", "refused_starts"}
-"""Parts that do little but wait: one of them runs beside the others."""
+"""Parts that mainly wait: one of them runs at a time, in addition to the other parts."""
 ALONE = {"hostile", "leading_objects", "nemesis"}
-"""Parts of `make test-long` that measure how fast processes are under load."""
+"""Parts of `make test-long` that run alone, because they measure times under load."""
 SECONDS = {
     "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
     "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
@@ -41,23 +42,23 @@ SECONDS = {
     "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
     "attacks_bite": 90, "docs_site": 30, "pyright": 20,
 }  # fmt: skip
-"""About how long each part takes; an unknown one comes first."""
+"""The approximate duration of each part; an unknown part starts first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Tests that run in a process of their own."""
+    """Tests that run in one process of pytest."""
 
     pytest: Sequence[str]
-    """Its arguments."""
+    """The arguments of pytest."""
     alone: bool = False
-    """Whether it needs the machine for itself."""
+    """Whether the part runs alone, after all others."""
 
 
 def parts() -> dict[str, Part]:
-    """Return the parts of `make test`; each test that neither check nor long runs is in one."""
+    """Return the parts of `make test`: the tests that neither are long nor run in `make check`."""
     others = (INTEGRATION, *(f"--ignore={path}" for path in COMMANDS))
-    found = {
+    all_parts = {
         "service": Part(pytest=("-m", "service and not long", INTEGRATION)),
         "commands": Part(pytest=("-m", "not long", *COMMANDS)),
         "integration": Part(pytest=("-m", "not (service or long)", *others)),
@@ -66,27 +67,27 @@ def parts() -> dict[str, Part]:
         "model": Part(pytest=("-m", "not long", MUTANTS)),
     }
     for path in sorted(E2E.glob("test_*.py")):
-        found[_name(path)] = Part(pytest=("-m", "not long", str(path)))
-    return _longest_first(found)
+        all_parts[_name(path)] = Part(pytest=("-m", "not long", str(path)))
+    return _longest_first(all_parts)
 
 
 def long_parts() -> dict[str, Part]:
-    """Return the parts of `make test-long`, which has no test of `make test`."""
+    """Return the parts of `make test-long`, which runs no test of `make test`."""
     scenes = {name: str(E2E / f"test_{name}.py") for name in LONG_SCENES}
     others = (str(E2E), INTEGRATION, *(f"--ignore={scene}" for scene in scenes.values()))
-    found = {
+    all_parts = {
         "mutants": Part(pytest=("-m", "long", MUTANTS)),
         "long_scenes": Part(pytest=("-m", "long", *others)),
     }
     for name, scene in scenes.items():
-        found[f"long_{name}"] = Part(pytest=("-m", "long", scene))
+        all_parts[f"long_{name}"] = Part(pytest=("-m", "long", scene))
     for path in sorted(LONG.glob("test_*.py")):
-        found[_name(path)] = Part(pytest=(str(path),), alone=_name(path) in ALONE)
-    return _longest_first(found)
+        all_parts[_name(path)] = Part(pytest=(str(path),), alone=_name(path) in ALONE)
+    return _longest_first(all_parts)
 
 
 def outcomes(wanted: Mapping[str, Part]) -> Iterator[tuple[str, Outcome]]:
-    """Run the parts and yield how each has ended, by its name."""
+    """Run the parts; yield the name and outcome of each at its end."""
     commands = {name: ("pytest", "-q", *part.pytest) for name, part in wanted.items()}
     together = {name: commands[name] for name, part in wanted.items() if not part.alone}
     idle = {name: together.pop(name) for name in list(together) if name in IDLE}
@@ -97,10 +98,10 @@ def outcomes(wanted: Mapping[str, Part]) -> Iterator[tuple[str, Outcome]]:
 
 
 def parse(arguments: Sequence[str] | None = None) -> dict[str, Part]:
-    """Return the parts that the command line names, all if it names none."""
+    """Return the parts that the command line names; without names all, of `--long` or not."""
     parser = argparse.ArgumentParser(prog="python -m hack.server_tests", description=__doc__)
     every = parts() | long_parts()
-    # Python 3.11 refuses choices for an empty list of arguments.
+    # Without `choices`: with them argparse of Python 3.11 rejects an empty list of arguments.
     parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(every))
     parser.add_argument("--long", action="store_true", help="run the parts of `make test-long`")
     parsed = parser.parse_args(arguments)
@@ -112,7 +113,7 @@ def parse(arguments: Sequence[str] | None = None) -> dict[str, Part]:
 
 
 def main() -> int:
-    """Return 1 when a part failed; all are run in any case."""
+    """Run the parts, also after a failure; return 1 if one failed."""
     wanted = parse()
     failed, began = list[str](), time.monotonic()
     for name, outcome in outcomes(wanted):
@@ -127,8 +128,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _longest_first(found: Mapping[str, Part]) -> dict[str, Part]:
-    return dict(sorted(found.items(), key=lambda part: -SECONDS.get(part[0], sys.maxsize)))
+def _longest_first(all_parts: Mapping[str, Part]) -> dict[str, Part]:
+    return dict(sorted(all_parts.items(), key=lambda part: -SECONDS.get(part[0], sys.maxsize)))
 
 
 def _name(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""The process behind `hack.supervisor`: holds a directory and child processes for its client.
+"""The supervising process of `hack.supervisor`: runs processes in a directory for its client.
 
-It is run as a file, isolated (`-I -S`), hence the standard library only.  Requests come as lines
-of JSON on standard input and are answered on standard output, in order:
+It runs as a file with an isolated Python (`-I -S`), so it imports the standard library only.
+Requests are lines of JSON on standard input; the answers on standard output have the same order:
 
     {"run": NAME, "command": [...], "environment": {...}}   {"pid": ...}
     {"exit_code": NAME}                                     {"exit_code": null or a number}
@@ -9,7 +9,8 @@ of JSON on standard input and are answered on standard output, in order:
     {"stop": NAME, "signal": NUMBER}                        {"exit_code": ...}
     {"detach": ""}                                          {}
 
-or else with {"error": TEXT}.  The end of the input, or a signal, is the order to stop everything.
+A failed request has the answer {"error": TEXT}.  At the end of the input, or after a signal, the
+process stops all processes and removes the directory.
 """
 
 import fcntl
@@ -28,19 +29,19 @@ from typing import TypeAlias
 Message: TypeAlias = dict[str, "str | int | list[str] | dict[str, str] | None"]
 
 GRACE_SECONDS = 15
-"""How long a process may take to obey SIGTERM before it gets SIGKILL."""
+"""The time between SIGTERM, or another signal of `stop`, and SIGKILL."""
 
 PID_FILE = "supervisor.pid"
-"""Names the supervising process in its directory; locked as long as that one lives."""
+"""The file with the pid of the supervising process, which locks the file as long as it runs."""
 
 
 def log_file(directory: Path, name: str) -> Path:
-    """Return where the output of process `name` goes."""
+    """Return the log file of process `name`."""
     return directory / "logs" / f"{name}.log"
 
 
 class _Processes:
-    """The far end: carries requests out, in the supervising process."""
+    """Runs the processes and answers the requests of the client."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -50,13 +51,16 @@ class _Processes:
         self._detached = False
 
     def interrupt(self, *_: object) -> None:
-        """Handle a signal: end the waiting, but never between a fork and its record."""
+        """Handle a signal: interrupt a wait, but never a request, such as a half-done start."""
         self._stopping = True
         if not self._busy:
             raise KeyboardInterrupt
 
     def serve(self, requests: Iterable[str]) -> None:
-        """Answer until the caller is gone or a signal came, then stop everything."""
+        """Answer requests until their end or a signal, then stop all processes.
+
+        After a detach, the end of the requests stops nothing: only a signal does.
+        """
         try:
             for line in requests:
                 self._busy = True
@@ -67,7 +71,7 @@ class _Processes:
             while self._detached and not self._stopping:
                 time.sleep(3600)  # until a signal
         except (KeyboardInterrupt, BrokenPipeError):
-            pass  # the order to stop, as good as the end of the requests
+            pass  # a signal or a dead client: stop, as at the end of the requests
         finally:
             self._busy = True
             for name in reversed(self._started):
@@ -75,13 +79,13 @@ class _Processes:
 
     def _answer(self, request: Message) -> Message:
         try:
-            return self._obey(request)
+            return self._carry_out(request)
         except (OSError, ValueError) as problem:
             return {"error": str(problem)}
         except KeyError as name:
             return {"error": f"no process {name} was started"}
 
-    def _obey(self, request: Message) -> Message:
+    def _carry_out(self, request: Message) -> Message:
         match request:
             case {"run": str(name), "command": list(command), "environment": dict(environment)}:
                 return {"pid": self._start(name, command, environment)}
@@ -102,7 +106,7 @@ class _Processes:
         before = self._started.get(name)
         if before is not None and before.poll() is None:
             raise ValueError(f"{name} runs already")
-        self._started.pop(name, None)  # the new one is the last started
+        self._started.pop(name, None)  # so that the new process is the last in the dict
         with log_file(self._directory, name).open("ab") as log:
             process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -113,7 +117,7 @@ class _Processes:
     def _stop(self, name: str, number: int) -> int:
         process = self._started[name]
         process.send_signal(number)
-        process.send_signal(signal.SIGCONT)  # a paused one would not hear of it
+        process.send_signal(signal.SIGCONT)  # a paused process does not handle the first signal
         try:
             return process.wait(timeout=GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -143,7 +147,8 @@ def _main() -> int:
         try:
             print(os.getpid(), file=file, flush=True)
             (directory / "logs").mkdir()
-            # Else readers of the caller's standard error would wait for a detached supervisor.
+            # A detached supervisor must not keep the caller's standard error open: readers would
+            # wait for it.
             with log_file(directory, "supervisor").open("w") as log:
                 os.dup2(log.fileno(), sys.stderr.fileno())
             print(json.dumps({"directory": str(directory)}), flush=True)

@@ -1,9 +1,9 @@
-"""Processes and a directory that do not outlive their client, however it ends.
+"""Processes and a directory that do not outlive their client, not even after SIGKILL.
 
-`Supervisor` starts `hack.supervising` as a process of a session of its own and talks to it over
-its standard input and output.  The end of that pipe, which even SIGKILL of the caller brings
-about, is the order to stop every process, last started first, and to remove the directory.
-PR_SET_PDEATHSIG was rejected: it is bound to the thread that forked, and only Linux has it.
+`Supervisor` starts `hack.supervising` in a session of its own, and sends requests to its standard
+input.  When the client ends, the operating system closes that pipe; the supervising process then
+stops all processes, the last started first, and removes the directory.
+PR_SET_PDEATHSIG is no alternative: it depends on the thread that forked, and only Linux has it.
 """
 
 import fcntl
@@ -23,24 +23,25 @@ from hack.supervising import PID_FILE, Message, log_file
 
 
 class SupervisorError(Exception):
-    """A request could not be carried out; the message says why."""
+    """A request failed; the message has the reason."""
 
 
 class Supervisor:
-    """A directory, and processes whose output goes to `logs/NAME.log` in it.
+    """A directory, and processes with their output in its file `logs/NAME.log`.
 
-    A context manager: its end stops everything, and so does the end of the calling process.
-    Safe to use from several threads.
+    A context manager: its end, or the end of the calling process, stops all processes and removes
+    the directory.  It is thread-safe.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        """Start without processes.
+        """Start the supervising process.
 
         Args:
-            directory: Made here and removed at the end; a temporary one by default.
+            directory: The directory to create, and to remove at the end; by default a temporary
+                one.
 
         Raises:
-            SupervisorError: `directory` is there already.
+            SupervisorError: `directory` exists already, or cannot be created.
         """
         self._lock = threading.Lock()
         self._detached = False
@@ -68,49 +69,49 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """Of the supervising process; SIGTERM makes it stop everything."""
+        """The process id of the supervising process, which SIGTERM ends like `close`."""
         return self._process.pid
 
     def run(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> int:
-        """Start `command` and return its pid; the log of an earlier process `name` goes on.
+        """Start `command` and return its pid; append to the log of an earlier process `name`.
 
         Args:
-            name: Unique among the running ones.
-            command: Program and arguments.
-            environment: All of it; that of the caller by default.
+            name: A name that no running process has.
+            command: The program and its arguments.
+            environment: The whole environment; by default the environment of the caller.
 
         Raises:
             SupervisorError: The program cannot be started, or `name` runs already.
         """
         variables = dict(os.environ if environment is None else environment)
-        answer = self._ask({"run": name, "command": list(command), "environment": variables})
+        answer = self._request({"run": name, "command": list(command), "environment": variables})
         self._pids[name] = int(str(answer["pid"]))
         return self._pids[name]
 
     def exit_code(self, name: str) -> int | None:
-        """Return None while process `name` runs, else its exit code (negative: the signal)."""
-        code = self._ask({"exit_code": name})["exit_code"]
+        """Return None while process `name` runs, else its exit code; -N after signal N."""
+        code = self._request({"exit_code": name})["exit_code"]
         return None if code is None else self._ended(name, code)
 
     def stop(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
-        """Send `how`, wait for the end and return the exit code; SIGKILL follows after a grace."""
+        """Send `how`, wait for the end and return the exit code; after GRACE_SECONDS, SIGKILL."""
         if how is signal.SIGKILL:
             self._signal(name, how)
-        code = self._ask({"stop": name, "signal": int(how)})["exit_code"]
+        code = self._request({"stop": name, "signal": int(how)})["exit_code"]
         return self._ended(name, code)
 
     def terminate(self, name: str) -> None:
-        """Send SIGTERM and return at once; the process may take as long as it likes."""
-        self._ask({"send": name, "signal": int(signal.SIGTERM)})
+        """Send SIGTERM and return at once; the process has no time limit."""
+        self._request({"send": name, "signal": int(signal.SIGTERM)})
 
     def pause(self, name: str) -> None:
-        """Stop the process where it stands, by SIGSTOP; its connections stay open."""
+        """Pause a process by SIGSTOP; its connections stay open."""
         self._signal(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """Let a paused process go on."""
+        """Resume a paused process."""
         self._signal(name, signal.SIGCONT)
 
     def log(self, name: str) -> Path:
@@ -118,14 +119,14 @@ class Supervisor:
         return log_file(self.directory, name)
 
     def detach(self) -> None:
-        """Let everything outlive this process; from now on `stop_detached` is what ends it."""
-        self._ask({"detach": ""})
+        """Let the processes outlive this one; `stop_detached` ends them."""
+        self._request({"detach": ""})
         self._detached = True
 
     def close(self) -> None:
-        """Stop all processes, remove the directory, return when both are done; idempotent.
+        """Stop all processes and remove the directory; return when both are done.
 
-        After `detach` it only hangs up.
+        Idempotent.  After `detach`, only close the connection to the supervising process.
         """
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -152,7 +153,7 @@ class Supervisor:
         self._pids.pop(name, None)
         return int(str(code))
 
-    def _ask(self, request: Message) -> Message:
+    def _request(self, request: Message) -> Message:
         with self._lock:
             assert self._process.stdin is not None  # noqa: S101 - it is a pipe
             try:
@@ -174,9 +175,9 @@ class Supervisor:
 
 
 def stop_detached(directory: Path) -> bool:
-    """Stop what was detached with `directory`, wait for the end, and say whether it was there.
+    """Stop a detached supervisor and its processes, and wait; return False if there was none.
 
-    A directory whose supervisor is dead is removed too.
+    The directory of a dead supervisor is removed too, with the result True.
     """
     try:
         file = (directory / PID_FILE).open()

@@ -1,15 +1,15 @@
-"""Wall clocks that are off, for one process each."""
+"""Wrong wall clocks of single processes."""
 
 from importlib.metadata import distribution
 
 LIBRARY = "libfaketime/vendor/libfaketime/src/libfaketime.so.1"
-"""Where the wheel `libfaketime` has the library, built for Linux on x86-64."""
+"""The path of the library in the wheel `libfaketime`, built for Linux on x86-64."""
 
 
 def clock_off_by(seconds: int) -> dict[str, str]:
-    """Return the environment in which a process reads a wall clock that is so many seconds off.
+    """Return variables for a process whose wall clock is `seconds` ahead, or behind if negative.
 
-    Monotonic clocks stay as they are: they have no absolute value that could be wrong.
+    Monotonic clocks do not change: they have no absolute value that could be wrong.
     """
     return {
         "LD_PRELOAD": str(distribution("libfaketime").locate_file(LIBRARY)),

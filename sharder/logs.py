@@ -1,7 +1,7 @@
 """How log records are written: one record, one line.
 
-A record is a constant message with fields from `extra`.  Names of objects can hold anything, line
-breaks included, so everything is escaped and no client can forge a log line.
+A record is a constant message with fields from `extra`.  Names of objects can contain anything,
+including line breaks, so everything is escaped and no client can forge a log line.
 """
 
 import json
@@ -18,26 +18,26 @@ Format: TypeAlias = Literal["text", "json"]
 Scalar: TypeAlias = str | int | float | None
 
 QUIET_SECONDS = 10.0
-"""Between two lines of one message."""
+"""Seconds between two lines with the same message."""
 
 MAX_REMEMBERED = 1_000
-"""Messages; these loggers have few."""
+"""Limit on the remembered messages; the client loggers have few."""
 
 CLIENT_LOGGERS = frozenset({"asyncio", "uvicorn.error", "webhook.listener"})
-"""Loggers of errors on connections, which any client can open."""
+"""Loggers of connection errors: any client can open connections and so cause messages."""
 
 _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "asctime",
-    "color_message",  # uvicorn repeats its message in it
+    "color_message",  # uvicorn repeats its message in this attribute
     "message",
     "taskName",
 }
 
 
 def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002 - the word of the configuration
-    """Write all records from `level` (a name of `logging`, any case) on to `stream`.
+    """Write records of at least `level` (a name of `logging`, in any case) to `stream`.
 
-    Replaces what was configured before.
+    Replaces an earlier configuration.
     """
     handler = logging.StreamHandler(stream)
     handler.addFilter(RateLimit())
@@ -46,10 +46,10 @@ def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002
 
 
 def configure_logs(*, level: str = "info", form: str = "text") -> None:
-    """Write all records of the process to standard error, one per line, with their fields.
+    """Write the records of the process to standard error, one per line, with their fields.
 
-    Replaces what was configured before.  Values are escaped, so that no name of an object can
-    forge a line.
+    Replaces an earlier configuration.  Values are escaped, so that no name of an object can forge
+    a line.
 
     Args:
         level: The least severe records that are written, by a name of `logging`.
@@ -68,9 +68,9 @@ def configure_logs(*, level: str = "info", form: str = "text") -> None:
 
 
 class RateLimit(logging.Filter):
-    """Lets a message that any client can cause pass once in `QUIET_SECONDS`.
+    """Passes each message that any client can cause only once in `QUIET_SECONDS`.
 
-    The next one that passes has the number of the others in `repeated`.
+    The next record of this message that passes has the number of dropped records in `repeated`.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """An object per line: time, level, logger, message, the fields, and any exception."""
+    """One JSON object per line: time, level, logger, message, fields, and an exception if any."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -135,13 +135,13 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _trace(record: logging.LogRecord) -> str:
-    if not record.exc_info:  # False too: asyncio passes it
+    if not record.exc_info:  # None, or False, which asyncio passes
         return ""
     return logging.Formatter().formatException(record.exc_info)
 
 
 def _bare(text: str) -> str:
-    """Return one plain word as it is, any other text in quotes."""
+    """Return a plain word unchanged, any other text in quotes."""
     is_plain = text.isprintable() and text and not set(text) & set(' "=\\')
     return text if is_plain else json.dumps(text)
 

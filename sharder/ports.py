@@ -1,7 +1,7 @@
-"""What controllers need from the outside, as small protocols.
+"""The external dependencies of the controllers, as small Protocols.
 
-`sharder.kube` implements them on a cluster, `sharder.sdk.testing` in memory; one contract test
-runs against both.  Every call may raise the errors of `sharder.core.errors.ApiError`.
+`sharder.kube` implements them on a cluster, `sharder.sdk.testing` in memory; the same contract
+tests run against both.  Every call can raise an `ApiError` of `sharder.core.errors`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -35,14 +35,14 @@ class Removed(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing changed up to this resource version: resume here; if it is empty, list."""
+    """All changes up to this version were sent: resume from it; if it is empty, list again."""
 
     resource_version: str
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(Generic[T_co]):
-    """The whole state, which replaces everything known before."""
+    """The whole state, which replaces all known objects."""
 
     items: Sequence[T_co]
     resource_version: str
@@ -52,18 +52,18 @@ WatchEvent: TypeAlias = Changed[T] | Removed[T] | Bookmark
 
 
 class Watchable(Protocol[T_co]):
-    """A collection to list once and then to watch."""
+    """A collection to list and then to watch."""
 
     async def list(self, keep: Callable[[T_co], bool] | None = None) -> Listed[T_co]:
         """Return all objects and the resource version to watch from.
 
-        With `keep` only those for which it returns True; it is called page by page, and nothing
-        else is kept in memory.
+        With `keep`, only objects for which `keep` returns True.  It is called page by page, so all
+        other objects leave memory early.
         """
         ...
 
     def watch(self, resource_version: str) -> AsyncIterator[WatchEvent[T_co]]:
-        """Yield what happens after `resource_version`, until the server ends the stream.
+        """Yield the events after `resource_version`, until the server ends the stream.
 
         Raises:
             Expired: the version is too old; list again.
@@ -72,10 +72,10 @@ class Watchable(Protocol[T_co]):
 
 
 class Readable(Protocol[T_co]):
-    """A collection whose objects are read one by one, or all in constant memory."""
+    """A collection to read, one object or all objects in constant memory."""
 
     async def get(self, ref: ObjectRef) -> T_co:
-        """Return the object as it is now (a quorum read)."""
+        """Read the object (a quorum read)."""
         ...
 
     def stream(self, labels: str = "") -> AsyncIterator[T_co]:
@@ -98,7 +98,7 @@ class Writable(Protocol[T_co]):
         ...
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
         ...
 
 
@@ -108,21 +108,21 @@ class Appliable(Protocol[T_co]):
     async def apply(self, ref: ObjectRef, body: Json) -> T_co:
         """Apply `body` under the sharder's field manager, taking over conflicting fields.
 
-        This creates a missing object, which needs the right to this name only.  `body` has
-        apiVersion and kind; fields that it omits stay as they are.
+        This creates a missing object; RBAC can allow that for a single name, unlike `create`.
+        `body` has apiVersion and kind; fields that `body` omits stay unchanged.
         """
         ...
 
 
 class Store(Watchable[T_co], Readable[T_co], Writable[T_co], Protocol[T_co]):
-    """A collection with all of these operations."""
+    """A collection to list, watch, read and write."""
 
 
 class Objects(Protocol):
     """Any resource of the cluster, by metadata only."""
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Discover the resource; `NotFound` if it is not served."""
+        """Discover the resource; `NotFound` if the API server does not serve it."""
         ...
 
     def of(
@@ -130,8 +130,8 @@ class Objects(Protocol):
     ) -> Store[PartialObject]:
         """Return the resource's objects that match the label and the field selector.
 
-        Over all namespaces unless one is given.  Fields are `metadata.name` and
-        `metadata.namespace`: the server supports no others for every resource.
+        Without `namespace`, these are objects of all namespaces.  Fields are `metadata.name` and
+        `metadata.namespace`: the server supports no other fields for all resources.
         """
         ...
 
@@ -142,12 +142,12 @@ class WebhookConfigurations(Protocol):
     async def apply(self, body: Json) -> PartialObject:
         """Apply `body` under the sharder's field manager, taking over conflicting fields.
 
-        If nothing differs nothing is written, and the resource version stays.
+        If nothing differs, nothing is written, and the resourceVersion stays.
         """
         ...
 
     async def get(self, ref: ObjectRef) -> PartialObject:
-        """Return the metadata of a configuration as it is now."""
+        """Read the metadata of a configuration (a quorum read)."""
         ...
 
     def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
@@ -155,15 +155,15 @@ class WebhookConfigurations(Protocol):
         ...
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this configuration."""
+        """Delete the configuration; `Conflict` if it has another uid or resourceVersion."""
         ...
 
 
 class Fences(Protocol):
-    """What the API server enforces on the shards of rings."""
+    """The fences of rings, which the API server enforces on their shards."""
 
     async def prove(self, ring: RingName) -> Proof:
-        """Return what a dry run shows that only the fence of the ring refuses."""
+        """Return the proof from a dry run that only the ring's fence rejects."""
         ...
 
 
@@ -171,20 +171,23 @@ class Recorder(Protocol):
     """Events for `kubectl describe`."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning, once in a while; a failure is logged and never raised."""
+        """Record a Warning, unless an equal one is recent; a failure is logged, never raised."""
         ...
 
     async def record(
         self, about: PartialObject, reason: str, message: str, *, warning: bool
     ) -> None:
-        """Record what happened, each time: the caller bounds how often; likewise."""
+        """Record an Event on each call, so the caller must limit the calls.
+
+        A failure is logged, never raised.
+        """
         ...
 
 
 class Backlog(Protocol):
-    """Unassigned, or draining, objects of one resource of a ring, as they are now.
+    """The current unassigned, or draining, objects of one resource of a ring.
 
-    Any thread may ask for number and age.
+    Any thread can call `count` and `age`.
     """
 
     def count(self) -> int:
@@ -192,11 +195,11 @@ class Backlog(Protocol):
         ...
 
     def age(self) -> float:
-        """Return the age of the oldest object in seconds, 0 without any."""
+        """Return the age of the oldest object in seconds, 0 without objects."""
         ...
 
     def by_shard(self) -> Mapping[ShardName, tuple[int, float]]:
-        """Return the number of each shard's objects, and the age of its oldest in seconds."""
+        """Return, for each shard, the number of objects and the age of the oldest in seconds."""
         ...
 
 
@@ -210,22 +213,22 @@ class BacklogDisplay(Protocol):
         ...
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        """Hide them; no error if they are not shown."""
+        """Stop showing the backlogs; no error if they are not shown."""
         ...
 
 
 class Journal(BacklogDisplay, Protocol):
-    """Records what happens to the rings while it happens, for people who watch.
+    """Records events of the rings as they happen, for people who watch.
 
     Called on the event loop, never during an admission; it must not block.
     """
 
     def leads(self, counts: StatsOf | None) -> None:
-        """Note that this process leads and how it counts; None: it no longer leads."""
+        """Note that this process leads, and how it counts objects; None: it no longer leads."""
         ...
 
     def happened(self, ring: RingName, transition: Transition) -> None:
-        """Record what the leader has reported about a ring, or about itself: an empty ring."""
+        """Record a transition that the leader reports; for its own, `ring` is `NO_RING`."""
         ...
 
     def moved(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
@@ -241,5 +244,5 @@ class Reviews(Protocol):
         ...
 
     async def may_read_metrics(self, user: User) -> bool:
-        """Return whether the user may get the metrics, a non-resource path."""
+        """Return whether the user is allowed to get the metrics, a non-resource path."""
         ...

@@ -18,15 +18,15 @@ FIELDS = ("ring", "shard", "resource", "object", "why", "error")
 
 
 class Secret(msgspec.Struct):
-    """What this controller reads of a Secret; values are in base64."""
+    """The fields of a Secret that this controller reads; values are in base64."""
 
     data: dict[str, str] | None = None
 
 
 async def reconcile(request: Request) -> None:
-    """Make the ConfigMap say what the Secret holds."""
+    """Write the checksums of the Secret's values into its ConfigMap."""
     if request.metadata.deletion_timestamp:
-        return  # the garbage collector takes the ConfigMap along
+        return  # the garbage collector deletes the ConfigMap too
     secret = await request.get(Secret)
     checksums = {
         key: hashlib.sha256(base64.b64decode(value)).hexdigest()
@@ -39,7 +39,7 @@ async def reconcile(request: Request) -> None:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per record, with the fields that the SDK gives it."""
+    """One JSON object per record, with the fields that the SDK adds."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:
@@ -47,7 +47,7 @@ class JsonLines(logging.Formatter):
         fields = {field: getattr(record, field) for field in FIELDS if hasattr(record, field)}
         line = {
             "time": record.created,
-            # All processes of one machine share this clock, so their logs can be merged by it.
+            # All processes of one machine share this clock, so it can order their merged logs.
             "monotonic": time.monotonic(),  # noqa: TID251 - a record of the moment
             "process": record.process,
             "level": record.levelname,
@@ -59,7 +59,7 @@ class JsonLines(logging.Formatter):
 
 
 def main() -> None:
-    """Run until SIGTERM; flags win over the environment."""
+    """Run until SIGTERM; flags override the environment."""
     try:
         settings = local_settings()
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""Keep a quota in every labelled Namespace, and add to it what its QuotaGrants allow."""
+"""Keep a quota in every labelled Namespace, and one more for each of its QuotaGrants."""
 
 from collections.abc import Mapping
 from typing import NoReturn
@@ -25,13 +25,13 @@ GRANTS = "quotagrants.quota.example.com"
 
 
 class Spec(msgspec.Struct):
-    """What a grant adds to the quota of its Namespace."""
+    """The limits that a grant adds to the quota of its Namespace."""
 
     limits: dict[str, int]
 
 
 class QuotaGrant(msgspec.Struct):
-    """What this controller reads of a QuotaGrant."""
+    """The fields of a QuotaGrant that this controller reads."""
 
     spec: Spec
 
@@ -52,7 +52,7 @@ async def keep_quota(request: Request) -> None:
 
 
 async def keep_grant(request: Request) -> None:
-    """Keep the ConfigMap `quota-NAME` beside a grant, and report it in the status of the grant."""
+    """Keep the ConfigMap `quota-NAME` of a grant, and report it in the status of the grant."""
     limits = (await request.get(QuotaGrant)).spec.limits
     if unknown := sorted(limits.keys() - QUOTAS["small"].keys()):
         await refuse(request, "Granted", f"there is no quota of {', '.join(unknown)}")
@@ -67,7 +67,7 @@ async def keep_grant(request: Request) -> None:
 
 
 async def end_grant(request: Request) -> None:
-    """Delete the ConfigMap of a grant; the grant itself is gone after that."""
+    """Delete the ConfigMap of a grant; after this has returned, the grant is gone."""
     metadata = {"name": f"quota-{request.ref.name}"}
     if not await request.delete({"kind": "ConfigMap", "metadata": metadata}):
         raise Requeue(after=5)
@@ -81,12 +81,12 @@ async def refuse(request: Request, condition: str, why: str) -> NoReturn:
 
 
 def as_text(limits: Mapping[str, int]) -> dict[str, str]:
-    """Return the limits as the data of a ConfigMap, which holds texts only."""
+    """Return the limits as the data of a ConfigMap, whose values are texts."""
     return {resource: str(limit) for resource, limit in limits.items()}
 
 
 def make_shard(settings: Settings | None = None) -> Shard:
-    """Return the shard that is this replica, with the settings of its environment by default."""
+    """Return the shard of this replica; its settings default to its environment."""
     shard = Shard(ring="namespace-quota", settings=settings)
     shard.reconciler(
         "namespaces",

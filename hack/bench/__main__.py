@@ -1,8 +1,8 @@
-"""Run rows of the benchmark, and write what they showed.
+"""Run rows of the benchmark, and write a report.
 
-`python -m hack.bench` runs all of them, `python -m hack.bench ROW…` some, and with the word
-`quick` each runs as little as shows that it works.  Progress goes to standard error.  The report,
-on standard output, has the rows of earlier runs too: their samples are kept in a directory.
+`python -m hack.bench` runs all rows, `python -m hack.bench ROW…` some.  With the word `quick`,
+each row only shows that it works.  Progress goes to standard error.  The report, on standard
+output, also has the rows of earlier runs, whose samples are kept in a directory.
 """
 
 import argparse
@@ -41,7 +41,7 @@ MARK: Final = "<!-- What follows is written by `make bench`. -->\n"
 
 
 async def measured(row: Row, scale: Scale) -> Sequence[Sample]:
-    """Run a row."""
+    """Run a row, and return its samples."""
     began, samples = time.monotonic(), list[Sample]()
     async for sample in row.samples(scale):
         samples.append(sample)
@@ -51,7 +51,7 @@ async def measured(row: Row, scale: Scale) -> Sequence[Sample]:
 
 
 def progress(what: str, began: float) -> None:
-    """Show on one line of a terminal what was measured last."""
+    """Show the last measurement, on a terminal always on the same line."""
     text = f"{time.monotonic() - began:4.0f} s {what}"
     end = "" if sys.stderr.isatty() else "\n"
     print(f"\r\x1b[K{text}" if not end else text, end=end, file=sys.stderr, flush=True)
@@ -59,7 +59,7 @@ def progress(what: str, began: float) -> None:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the command line asks for."""
+    """The parsed command line."""
 
     rows: Sequence[Row]
     scale: Scale
@@ -94,23 +94,23 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
 
 
 def main() -> int:
-    """Print and write the report."""
-    asked = parse()
-    asked.directory.mkdir(parents=True, exist_ok=True)
-    file = asked.directory / "samples.json"
+    """Run the rows, then print and write the report."""
+    arguments = parse()
+    arguments.directory.mkdir(parents=True, exist_ok=True)
+    file = arguments.directory / "samples.json"
     known = dict[str, Sequence[Sample]]()
-    for row in asked.rows:  # one after the other, since each wants the machine for itself
-        profile = asked.directory / "profiles" / row.name
-        with profiling(profile) if asked.profile else nullcontext():
-            samples = asyncio.run(measured(row, asked.scale))
+    for row in arguments.rows:  # one after the other, since each needs the machine for itself
+        profile = arguments.directory / "profiles" / row.name
+        with profiling(profile) if arguments.profile else nullcontext():
+            samples = asyncio.run(measured(row, arguments.scale))
         if file.exists():
             known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
         known[row.name] = samples
         file.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
     text = markdown([Result(row, known[name]) for name, row in ROWS.items() if name in known])
-    (asked.directory / "report.md").write_text(text)
+    (arguments.directory / "report.md").write_text(text)
     print(text)
-    if asked.write:
+    if arguments.write:
         kept, _, _ = DOCUMENT.read_text().partition(MARK)
         DOCUMENT.write_text(f"{kept}{MARK}\n{text}")
     return 0

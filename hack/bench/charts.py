@@ -1,7 +1,7 @@
 """Draw the costs of the last benchmark over their sizes, and the shares of shards by strategy.
 
-`python -m hack.bench.charts` draws what the samples of `build/bench` show, as PNG files beside
-them; `--write` draws them into the documents.
+`python -m hack.bench.charts` draws the samples in `build/bench` as PNG files in the same folder;
+`--write` draws them into the documents.
 """
 
 import argparse
@@ -28,7 +28,7 @@ PIXELS_PER_INCH: Final = 110
 
 
 def costs(result: Result) -> Figure | None:
-    """Return what the judged column costs by size, None for a row without several sizes."""
+    """Return a chart of the row's main column by size, None for a row without several sizes."""
     column = result.columns[0]
     grows = result.growth(column)
     if not grows:
@@ -58,7 +58,7 @@ def _points(result: Result, case: str, column: str) -> Iterator[tuple[int, float
 
 
 def shares() -> Figure:
-    """Return how many of 1,000 objects each of ten equal shards has, the fullest first."""
+    """Return a chart of the objects of ten equal shards by strategy, the fullest shard first."""
     figure, axes = _empty(f"1,000 objects on {SHARDS} shards, the fullest first")
     width = 0.8 / len(STRATEGIES)
     for number, strategy in enumerate(STRATEGIES):
@@ -107,7 +107,7 @@ def draw(samples: Mapping[str, Sequence[Sample]], to: Path) -> Iterator[Path]:
     """Draw all charts into a directory, and yield their files."""
     for name, figure in charts(samples):
         file = to / f"{name}.png"
-        figure.savefig(file, metadata={"Software": None})  # the same on every machine
+        figure.savefig(file, metadata={"Software": None})  # so it is the same on every machine
         yield file
 
 

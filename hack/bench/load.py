@@ -1,4 +1,4 @@
-"""The load: requests that `generator` sends, a program in Go, whose TLS costs less than ours."""
+"""The load: requests of `generator`, a program in Go, whose TLS needs less CPU than Python's."""
 
 import asyncio
 from asyncio.subprocess import PIPE, Process
@@ -10,7 +10,7 @@ import msgspec
 from hack.binaries import generator
 
 NUMBER = "{n}"
-"""Stands for the number of a request in its path and body."""
+"""The placeholder for the number of a request, in its path and body."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,13 +18,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     client: str = ""
-    """File of its certificate and key."""
+    """The file with the client's certificate and key; empty: no client certificate."""
     connections: int
     method: str = "POST"
     path: str
     type: str = "application/json"
     bodies: Sequence[str]
-    """They take turns."""
+    """The requests use them in turn."""
     first: int = 0
     requests: int
     rate: float = 0.0
@@ -32,7 +32,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a job came to, in seconds."""
+    """The result of a job; times are in seconds."""
 
     seconds: float
     p50: float
@@ -42,7 +42,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class LoadError(Exception):
-    """Some requests were not answered as they should; the message has one answer."""
+    """Some requests did not get the expected answer; the message has one of the answers."""
 
 
 class Load:
@@ -54,7 +54,7 @@ class Load:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """The pid of the generator."""
         return self._process.pid
 
     async def send(self, job: Job) -> Report:

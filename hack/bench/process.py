@@ -1,4 +1,4 @@
-"""What processes take: CPU time and memory.  Linux only."""
+"""The CPU time and memory of processes.  Linux only."""
 
 import time
 from collections.abc import Mapping
@@ -12,18 +12,18 @@ _PROCESS_CLOCK: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of a process, in bytes."""
+    """The memory of a process, in bytes."""
 
     resident: int
     peak: int
 
 
 def size_of(pid: int | None = None) -> Size:
-    """Return how large a process is and has been; this one by default."""
+    """Return the current and peak memory of a process, by default of this process."""
     # proc_pid_status(5), in kB
     lines = Path(f"/proc/{pid or 'self'}/status").read_text().splitlines()
-    found = {name: text for name, _, text in (line.partition(":") for line in lines)}
-    resident, peak = (int(found[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
+    fields = {name: text for name, _, text in (line.partition(":") for line in lines)}
+    resident, peak = (int(fields[name].split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
     return Size(resident, peak)
 
 
@@ -33,16 +33,16 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Meter:
-    """The CPU time of some processes since the meter was made."""
+    """The CPU time of some processes since the meter was created."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:
-        """Begin now; `pids` has the processes by what the report calls them."""
+        """Start to measure; `pids` has the processes by their names in the report."""
         self._pids = pids
         self._before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         self._began = time.monotonic()
 
     def per(self, operations: int) -> dict[str, float]:
-        """Return the microseconds that each process has used for one of so many operations."""
+        """Return the microseconds of CPU time that each process has used per operation."""
         return {
             f"{name} CPU, µs": (cpu_seconds(pid) - self._before[name]) / operations * 1e6
             for name, pid in self._pids.items()

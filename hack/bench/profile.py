@@ -1,4 +1,4 @@
-"""Flame graphs of the sharder: who called whom, and how much CPU time that took."""
+"""Flame graphs of the sharder: the CPU time of each function, by its callers."""
 
 import os
 from collections import Counter
@@ -11,15 +11,15 @@ from xml.sax.saxutils import escape
 
 SAMPLER: Final = Path(__file__).parent / "sampler"
 WIDTH, HEIGHT = 1_600, 16
-"""Of the picture, and of a frame in it."""
+"""The width of the picture, and the height of a frame in it, in pixels."""
 COLOURS: Final = ("#f4a582", "#fddbc7", "#d1e5f0", "#92c5de")
 LEAST: Final = 0.002
-"""Share of all samples below which a frame is left out."""
+"""A frame with a smaller share of all samples is left out."""
 
 
 @contextmanager
 def profiling(directory: Path) -> Iterator[None]:
-    """Sample the sharders that start meanwhile, and write what they did as `flames.svg`."""
+    """Sample the sharders that start while the block runs, and write `flames.svg`."""
     directory.mkdir(parents=True, exist_ok=True)
     before = dict(os.environ)
     paths = filter(None, (str(SAMPLER), before.get("PYTHONPATH")))
@@ -40,7 +40,7 @@ def profiling(directory: Path) -> Iterator[None]:
 
 @dataclass
 class Frame:
-    """A function, as it was called by those above it."""
+    """A function that the frames above it have called."""
 
     seen: int = 0
     called: dict[str, "Frame"] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def flames(stacks: Counter[str]) -> str:
 def drawn(
     above: Frame, total: int, depth: int = 0, left: float = 0.0
 ) -> Iterator[tuple[int, str]]:
-    """Yield the boxes of what a frame called, the widest first, each with its depth."""
+    """Yield the boxes of the functions that a frame called, widest first, with their depths."""
     for name, frame in sorted(above.called.items(), key=lambda each: -each[1].seen):
         share = frame.seen / total
         if share < LEAST:

@@ -11,7 +11,7 @@ from hack.bench.row import Goal, Limit, Row, Sample
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What the samples of one column showed."""
+    """The summary of the samples of one column."""
 
     median: float
     lowest: float
@@ -25,19 +25,19 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a row showed."""
+    """The samples of a row."""
 
     row: Row
     samples: Sequence[Sample]
 
     @property
     def cases(self) -> Sequence[tuple[str, int]]:
-        """Cases and sizes, in the order in which they came."""
+        """Cases and sizes, in the order of the samples."""
         return list(dict.fromkeys((sample.case, sample.size) for sample in self.samples))
 
     @property
     def columns(self) -> Sequence[str]:
-        """All columns; the first one is judged."""
+        """All columns, the main column first."""
         longest = max((sample.values for sample in self.samples), key=len)
         return list(dict.fromkeys([*longest, *(c for s in self.samples for c in s.values)]))
 
@@ -50,31 +50,31 @@ class Result:
         ]
 
     def figure(self, case: str, size: int, column: str) -> Figure | None:
-        """Return a figure, None where there are no samples of it."""
-        found = self.values(case, size, column)
-        return Figure.of(found) if found else None
+        """Return a figure, None if it has no samples."""
+        values = self.values(case, size, column)
+        return Figure.of(values) if values else None
 
     def judged(self, goal: Goal) -> float | None:
-        """Return what a goal judges, None if that was not measured.
+        """Return the value that a goal limits, None if it was not measured.
 
-        A ratio is the median of those of each round: what else the machine does changes from one
-        round to the next.
+        A ratio is the median of the ratios of the rounds, because other work on the machine
+        changes from round to round.
         """
-        found = self.values(goal.case, goal.size, goal.column)
+        values = self.values(goal.case, goal.size, goal.column)
         if goal.over:
             size = goal.size if goal.over_size is None else goal.over_size
             base = self.values(goal.over, size, goal.column)
-            found = [value / other for value, other in zip(found, base, strict=False)]
-        return median(found) if found else None
+            values = [value / other for value, other in zip(values, base, strict=False)]
+        return median(values) if values else None
 
     def growth(self, column: str) -> dict[str, float]:
-        """Return with what power of the size a column grows, for each case with several sizes."""
+        """Return, by case with several sizes, the power of the size with which a column grows."""
         points = defaultdict[str, list[tuple[float, float]]](list)
         for case, size in self.cases:
             figure = self.figure(case, size, column)
             if size > 0 and figure is not None and figure.median > 0:
                 points[case].append((log(size), log(figure.median)))
-        return {case: slope(found) for case, found in points.items() if len(found) > 1}
+        return {case: slope(each) for case, each in points.items() if len(each) > 1}
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
@@ -89,7 +89,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def goals(results: Iterable[Result]) -> str:
-    """Return the goals beside what was measured."""
+    """Return the table of the goals and the measured values."""
     rows = [
         (result.row.name, what(goal), bound(goal), shown(measured), verdict(goal, measured))
         for result in results
@@ -100,7 +100,7 @@ def goals(results: Iterable[Result]) -> str:
 
 
 def what(goal: Goal) -> str:
-    """Return what a goal judges, in words."""
+    """Return the value that a goal limits, in words."""
     at = f" at {goal.size:,}" if goal.size else ""
     over = f" over {goal.over}" if goal.over else ""
     other = f" at {goal.over_size:,}" if goal.over_size is not None else ""
@@ -113,7 +113,7 @@ def bound(goal: Goal) -> str:
 
 
 def verdict(goal: Goal, measured: float) -> str:
-    """Return whether a goal is reached."""
+    """Return whether a goal is reached, as a word."""
     return "reached" if goal.limit.holds(measured) else "missed"
 
 
@@ -150,13 +150,13 @@ def spread(result: Result, case: str, size: int, column: str) -> str:
 
 
 def shown(value: float) -> str:
-    """Return a number with three digits that count."""
+    """Return a number with at least three significant digits."""
     magnitude = abs(value)
     return f"{value:,.0f}" if magnitude >= 100 else f"{value:.3g}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table."""
+    """Return a Markdown table."""
     return "\n".join(lines(head, rows))
 
 

@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: a name, goals, and a run that yields samples."""
+"""The rows of the benchmark: each has a name, goals, and a run that yields samples."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ import msgspec
 T = TypeVar("T")
 
 Values: TypeAlias = Mapping[str, float]
-"""By column, whose name ends with its unit; what is judged comes first."""
+"""Values by column; the name of a column ends with its unit, and the main column comes first."""
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """What one turn showed."""
+    """The result of one turn."""
 
     case: str
     size: int
-    """How large what it ran on was; 0 if that has no size."""
+    """The size of the measured setup, 0 if it has no size."""
     values: Values
 
 
 class Turn(NamedTuple):
-    """What takes turns with others in one run."""
+    """A measurement that alternates with others in one run."""
 
     case: str
     size: int
@@ -34,16 +34,16 @@ class Scale:
     """How much is measured."""
 
     quick: bool = False
-    """Only whether everything runs: the smallest sizes, and too little for a figure."""
+    """Only show that everything runs: the smallest sizes, and too few samples for a figure."""
     against: str = ""
     """The URL of another sharder's ring, which gets the same reviews."""
 
     def of(self, full: T, quick: T) -> T:
-        """Return one of both."""
+        """Return `quick` for a quick run, otherwise `full`."""
         return quick if self.quick else full
 
     def sizes(self, *all_: int) -> tuple[int, ...]:
-        """Return all sizes, or the first."""
+        """Return all sizes, or only the first for a quick run."""
         return all_[:1] if self.quick else all_
 
 
@@ -54,42 +54,42 @@ class Limit(NamedTuple):
     at_least: bool = False
 
     def holds(self, measured: float) -> bool:
-        """Return whether a value reaches it."""
+        """Return whether a value is within the limit."""
         return measured >= self.value if self.at_least else measured <= self.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a median, or the ratio of two of one run, is to reach."""
+    """The limit of a median, or of the ratio of two medians of one run."""
 
     case: str
     size: int = 0
     column: str
     limit: Limit
     over: str = ""
-    """The case by whose median it is divided."""
+    """The case whose median is the divisor; empty: no ratio."""
     over_size: int | None = None
-    """Of that case; the same by default."""
+    """The size of the divisor; the same size by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One thing to measure."""
+    """One row of the benchmark."""
 
     name: str
     what: str
-    """What a sample is, in a sentence or two."""
+    """The meaning of a sample, in one or two sentences."""
     samples: Callable[[Scale], AsyncIterator[Sample]]
     base: str = ""
-    """The case by which the others of the same size are divided."""
+    """The case whose median is the divisor of all other cases of the same size."""
     goals: Sequence[Goal] = ()
 
 
 async def take_turns(rounds: int, turns: Sequence[Turn]) -> AsyncIterator[Sample]:
-    """Yield what each turn of each round shows.
+    """Yield the samples of all turns, round by round.
 
-    They alternate, so that what else the machine does counts for all.  A round before them warms
-    up: connections are made, and caches filled.
+    The turns alternate, so that other work on the machine affects all of them.  A first round
+    without samples warms up: it opens connections and fills caches.
     """
     for number in range(rounds + 1):
         for turn in turns:

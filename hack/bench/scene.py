@@ -1,4 +1,4 @@
-"""A real control plane with a sharder, and rings over Secrets whose shards are Leases alone."""
+"""A real control plane with a sharder, and rings of Secrets whose shards are only Leases."""
 
 import asyncio
 import http.client
@@ -26,7 +26,7 @@ SHARD: Final = "shard-{n}"
 SELECTED: Final = "bench.example.com/ring"
 """Label of the namespaces of a ring."""
 LEASE_SECONDS: Final = 3600
-"""No shard is there to renew its Lease."""
+"""Long, because no shard renews its Lease."""
 POLL_SECONDS: Final = 0.05
 WAIT_SECONDS: Final = 600.0
 
@@ -43,7 +43,7 @@ class Scene:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes that a write costs, by what a report calls them."""
+        """The processes whose CPU time a write needs, by their names in the report."""
         return {
             "sharder": self.playground.pid(SHARDER),
             "API server": self.plane.pid("kube-apiserver"),
@@ -60,9 +60,9 @@ class Scene:
         await asyncio.to_thread(self.playground.stop, SHARDER)
 
     async def add_ring(self, name: str, *, shards: int) -> None:
-        """Add a ring with so many shards, and return when its webhook is there.
+        """Add a ring with shards, and return when its webhook configuration exists.
 
-        If there are shards, the API server calls it by then.
+        If the ring has shards, the API server also calls the webhook by then.
         """
         ring = {
             "apiVersion": "sharding.timebertt.dev/v1alpha1",
@@ -87,8 +87,8 @@ class Scene:
         """Return when the API server calls the webhook of a ring for new objects."""
         for number in range(round(WAIT_SECONDS / POLL_SECONDS)):
             try:
-                created = [owner_label(Name(ring))]
-                await self.create(f"{ring}-probe", 1, first=number, expect=created[0])
+                label = owner_label(Name(ring))
+                await self.create(f"{ring}-probe", 1, first=number, expect=label)
             except LoadError:
                 await asyncio.sleep(POLL_SECONDS)
             else:
@@ -96,7 +96,7 @@ class Scene:
         raise TimeoutError(f"ring {ring} assigns nothing")
 
     async def add_namespace(self, name: str, ring: str = "") -> None:
-        """Add a namespace, of a ring if one is named; or make one that is there the ring's."""
+        """Add or update a namespace, which belongs to `ring` if a ring is named."""
         labels = {SELECTED: ring} if ring else {}
         space = {"apiVersion": "v1", "kind": "Namespace"}
         body = {**space, "metadata": {"name": name, "labels": labels}}
@@ -129,7 +129,7 @@ class Scene:
         expect: str = "",
         labels: Mapping[str, str] = MappingProxyType({}),
     ) -> load.Report:
-        """Create so many Secrets with 20 clients."""
+        """Create Secrets over 20 connections."""
         path = f"/api/v1/namespaces/{namespace}/secrets"
         metadata = {"name": f"secret-{NUMBER}", **({"labels": dict(labels)} if labels else {})}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
@@ -171,7 +171,7 @@ class Scene:
         return bool(json.loads(self.get(path))["items"])
 
     def get(self, path: str) -> bytes:
-        """Return what the API server answers."""
+        """Return the body of the API server's answer."""
         server = urlsplit(self.plane.url)
         assert server.hostname is not None  # noqa: S101 - it is on the loopback
         connection = http.client.HTTPSConnection(
@@ -186,11 +186,11 @@ class Scene:
     def metric(self, name: str, ring: str) -> float:
         """Return a metric of the sharder for a ring, 0 if there is none yet."""
         pattern = rf'^{name}\{{controllerring="{ring}"\}} (\S+)$'
-        found = re.search(pattern, self.playground.scrape(SHARDER), re.MULTILINE)
-        return float(found[1]) if found else 0.0
+        match = re.search(pattern, self.playground.scrape(SHARDER), re.MULTILINE)
+        return float(match[1]) if match else 0.0
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Return when something holds."""
+        """Return when `holds` is true."""
         async with asyncio.timeout(WAIT_SECONDS):
             while not await asyncio.to_thread(holds):  # noqa: ASYNC110 - of other processes
                 await asyncio.sleep(POLL_SECONDS)

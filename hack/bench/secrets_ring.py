@@ -1,4 +1,4 @@
-"""A ring over Secrets whose shards have objects already, and reviews of new ones."""
+"""A ring of Secrets whose shards already have objects, and reviews of new objects."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,14 +31,14 @@ SECRETS: Final = GroupResource("", "secrets")
 SERVED: Final = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
 
 OBJECTS_PER_SHARD: Final = 20
-"""There already; ten in a group."""
+"""Existing objects of each shard, in groups of `GROUP`."""
 GROUP: Final = 10
 
 FIRST: Final = "first"
 
 
 def first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:
-    """Return the first candidate: the least that a strategy of one's own can do."""
+    """Return the first candidate: the simplest custom strategy."""
     return candidates[0].name
 
 
@@ -61,7 +61,7 @@ def ring_of(strategy: StrategyName) -> ControllerRing:
 
 
 def members_of(shards: int) -> Members:
-    """Return so many available shards in three zones."""
+    """Return available shards in three zones."""
     names = [ShardName(f"my-operator-{number:04}") for number in range(shards)]
     return Members(
         standings=dict.fromkeys(names, Standing.AVAILABLE),
@@ -78,7 +78,7 @@ def snapshot_of(
     shards: int,
     namespaces: frozenset[str] = frozenset({"default"}),
 ) -> RingSnapshot:
-    """Return a ring over Secrets with so many shards, without objects."""
+    """Return a ring of Secrets with shards, without objects."""
     return build(
         ring_of(strategy),
         members=members_of(shards),
@@ -89,7 +89,7 @@ def snapshot_of(
 
 
 def joined(snapshot: RingSnapshot, members: Members) -> RingSnapshot:
-    """Return the snapshot that follows when the ring has these members."""
+    """Return the next snapshot of the ring, with these members."""
     return build(
         snapshot.ring,
         members=members,
@@ -101,16 +101,16 @@ def joined(snapshot: RingSnapshot, members: Members) -> RingSnapshot:
 
 
 def filled(strategy: StrategyName, shards: int) -> RingSnapshot:
-    """Return the same ring with objects, if its strategy counts them."""
+    """Return a ring of Secrets with shards, and with objects if its strategy counts them."""
     snapshot = snapshot_of(strategy, shards)
     tally = snapshot.tally
     if tally is None:
         return snapshot
     names = sorted(snapshot.members.standings)
-    # Fewer by one each on half of them: there is room below an automatic ceiling.
+    # Half of the shards have one object less, so there is room below an automatic ceiling.
     for number in range(len(names) * OBJECTS_PER_SHARD - len(names) // 2):
         review = decode(request(f"old-{number}", number // GROUP).encode()).review
-        assert review is not None  # noqa: S101 - we wrote it ourselves
+        assert review is not None  # noqa: S101 - the review is our own
         groups = snapshot.entry_of(review.obj).groups
         entry = Entry(names[number % len(names)], groups)
         tally.see(SECRETS, snapshot.identity_of(review.obj), entry)
@@ -119,7 +119,7 @@ def filled(strategy: StrategyName, shards: int) -> RingSnapshot:
 
 
 def request(name: str, group: int, *, data: int = 720) -> str:
-    """Return the review of a create as the API server sends it; by default it has some 1.9 KB."""
+    """Return the review of a create as the API server sends it; by default it has about 1.9 KB."""
     labels = {"app": f"app-{group}", "app.kubernetes.io/managed-by": "Helm"}
     obj: Json = {
         "apiVersion": "v1",
@@ -157,9 +157,9 @@ def request(name: str, group: int, *, data: int = 720) -> str:
 
 
 def stored(number: int, shards: int, *, group: int, namespaces: int) -> dict[str, Json]:
-    """Return the metadata of a stored Secret, as much of it as operators usually write.
+    """Return the metadata of a stored Secret, of the size that operators usually write.
 
-    `group` Secrets in a row are of one namespace and have one label.
+    Each `group` consecutive Secrets are in the same namespace, and have the same label app.
     """
     app = number // group
     labels = {
@@ -183,7 +183,7 @@ def stored(number: int, shards: int, *, group: int, namespaces: int) -> dict[str
 
 
 def managed(labels: Mapping[str, str]) -> Json:
-    """Return what the API server notes of who has written these labels."""
+    """Return the entry of managedFields for a client that has written these labels."""
     return {
         "manager": "helm",
         "operation": "Update",

@@ -1,6 +1,6 @@
-"""A cluster behind the ports of the controllers that changes only as a measurement asks."""
+"""A fake cluster behind the ports of the controllers, which changes only on request."""
 
-# ruff: noqa: D102 - the ports say what their methods do
+# ruff: noqa: D102 - the ports document their methods
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Final, Generic, TypeVar
@@ -39,7 +39,7 @@ class Source(Generic[T]):
 
 
 class Empty(Source[PartialObject]):
-    """No objects of a resource, nor any configuration; every write is taken."""
+    """A resource without objects; of the writes only `apply` is implemented."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -84,7 +84,7 @@ class Empty(Source[PartialObject]):
 
 
 class Statuses:
-    """Status subresources: what is written is thrown away."""
+    """Status subresources: writes succeed and are discarded."""
 
     async def create(self, _namespace: str, body: Json) -> ControllerRing:
         raise NotImplementedError(body)

@@ -1,7 +1,7 @@
-"""A webhook's server in a process of its own, and beside it the least that one can be.
+"""A webhook's server in its own process, and a minimal webhook for comparison.
 
-`target.started(sizes)` serves rings of all strategies.  On a second port the same server answers
-with a constant, from a bare ASGI callable: `Null`.  Both have one process, one loop and one TLS.
+`target.started(*sizes)` serves rings of all strategies.  On a second port the process answers with
+a constant, from a bare ASGI callable: `Null`.  Both share the process, the event loop and TLS.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _ANSWER: Final = (
 
 
 class Null(FastAPI):
-    """Answers every review with the same patch, without reading more of it than its uid."""
+    """Answers every review with the same patch; of the review it reads only the uid."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,29 +67,29 @@ class Null(FastAPI):
 
 
 class NoObjects:
-    """A cluster that serves nothing: rings are not judged here."""
+    """A cluster that serves no resources: rings are not validated here."""
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Find nothing."""
+        """Raise `NotFound`."""
         raise NotFound(f"{resource} is not served")
 
     def of(
         self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
     ) -> Store[PartialObject]:
-        """Have nothing."""
+        """Raise `NotFound`."""
         raise NotFound(f"{resource.id} is not served")
 
 
 def ring_name(strategy: StrategyName, shards: int) -> RingName:
-    """Return by what name the webhook knows a ring."""
+    """Return the name of the ring with this strategy and this number of shards."""
     return RingName(f"{strategy}-{shards}")
 
 
 async def serve(sizes: Sequence[int]) -> None:
     """Serve until the standard input ends.
 
-    Prints the ports, and whom to trust.  Each line of input is a ring; what it promised is
-    forgotten, and an empty line printed.
+    Prints the ports and the certificate of the authority.  Each line of input names a ring: its
+    reservations are dropped, and then an empty line is printed.
     """
     rings = {ring_name(name, n): filled(name, n) for name in StrategyName for n in sizes}
     app = create_app(
@@ -98,7 +98,7 @@ async def serve(sizes: Sequence[int]) -> None:
         is_stale=lambda: False,
         readiness=lambda: None,
         observer=Metrics(CollectorRegistry(), version="", shard_states=()),
-        trusts=lambda _: True,  # what is assumed belongs to what an answer costs
+        trusts=lambda _: True,  # reservations are a part of the cost of an answer
         validation=RingValidation(
             rings=rings.get,
             selected=lambda _: (),
@@ -123,7 +123,7 @@ async def serve(sizes: Sequence[int]) -> None:
 
 
 def forget(snapshot: RingSnapshot) -> None:
-    """Let so much time pass that what was promised has not happened."""
+    """Age the tally of a ring until all its reservations have expired."""
     if snapshot.tally is not None:
         for _ in range(LIVES + 1):
             snapshot.tally.age()
@@ -133,7 +133,7 @@ class Target:
     """The process of `serve`."""
 
     def __init__(self, process: Process, webhook: int, null: int, trusted: str) -> None:
-        """Know its ports; `trusted` is the certificate of its authority."""
+        """`webhook` and `null` are the ports, `trusted` is the certificate of the authority."""
         self.pid = process.pid
         self.webhook = f"https://{HOST}:{webhook}"
         self.null = f"https://{HOST}:{null}"
@@ -141,7 +141,7 @@ class Target:
         self._process = process
 
     async def forget(self, ring: RingName) -> None:
-        """Let a ring forget what it promised."""
+        """Drop the reservations of a ring."""
         lines, turns = self._process.stdout, self._process.stdin
         assert lines is not None and turns is not None  # noqa: PT018, S101 - they are pipes
         turns.write(f"{ring}\n".encode())
@@ -150,7 +150,7 @@ class Target:
 
 @asynccontextmanager
 async def started(*sizes: int) -> AsyncIterator[Target]:
-    """Start `serve` with rings of so many shards, and end it."""
+    """Start `serve` with rings of these numbers of shards, and end it after the block."""
     command = (sys.executable, "-m", __name__, *map(str, sizes))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     assert process.stdout is not None and process.stdin is not None  # noqa: PT018, S101 - pipes

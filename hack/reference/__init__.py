@@ -1,1 +1,1 @@
-"""What is written from schemas and code: references, the chart's README, and its dashboard."""
+"""Files that are generated from schemas and code: reference pages, chart README, dashboard."""

@@ -1,4 +1,4 @@
-"""Write all of them."""
+"""Write all generated files."""
 
 import yaml
 

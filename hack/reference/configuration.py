@@ -1,4 +1,4 @@
-"""docs/configuration.md, from the schema of the chart's values and their defaults."""
+"""Generates docs/configuration.md from the schema of the chart's values and their defaults."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,12 +57,12 @@ Objects in `POD_NAMESPACE` are never sharded ([security.md](security.md#the-webh
 
 
 def document(schema: str, values: str) -> str:
-    """Return the reference of the values, from their JSON schema and the defaults in YAML."""
+    """Return the page, from the text of the JSON schema and of values.yaml."""
     root = with_defaults(read(schema), yaml.safe_load(values))
     config = root.properties["config"]
     linked = f"{config.description} [Its fields](#sharderconfig)."
-    beside = {"config": replace(config, description=linked, properties={})}
-    chart = sections(replace(root, properties=root.properties | beside))
+    without_fields = {"config": replace(config, description=linked, properties={})}
+    chart = sections(replace(root, properties=root.properties | without_fields))
     fields = sections(config)
     variables = [
         f"| `{name}` | `{'.'.join(path)}` |" for name, path in sorted(environment_names().items())
@@ -79,14 +79,14 @@ def document(schema: str, values: str) -> str:
 
 
 def sections(schema: Schema) -> list[Section]:
-    """Return the sections of all objects with fields in a schema."""
+    """Return a section for each object with fields in a schema."""
     known = list[Section]()
     collect(Section(path="", schema=schema, is_item=False), known)
     return known
 
 
 def rendered(sections: list[Section]) -> Iterator[str]:
-    """Yield the lines of sections, each with its heading."""
+    """Yield the lines of the sections, with their headings."""
     for each in sections:
         if each.path:
             yield from (f"### {each.path}", "")

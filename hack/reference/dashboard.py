@@ -1,4 +1,4 @@
-"""charts/sharder/files/dashboard.json: what Grafana shows of the sharder."""
+"""Generates charts/sharder/files/dashboard.json, the Grafana dashboard of the sharder."""
 
 import json
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ FILE: Final = ROOT / "charts/sharder/files/dashboard.json"
 
 SOURCE: Final[Json] = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH: Final = 24
-"""Columns of Grafana's grid."""
+"""The number of columns of Grafana's grid."""
 
 
 def queries() -> list[str]:
-    """Return all expressions of the dashboard."""
+    """Return the PromQL expressions of all panels."""
     return [query for panels, _ in ROWS.values() for each in panels for query, _ in each.queries]
 
 
@@ -93,7 +93,7 @@ def _panel(panel: Panel, number: int, place: Json) -> Json:
     ]
     defaults: dict[str, Json] = {"unit": panel.unit}
     if panel.kind == "timeseries":
-        # From nought, so that the height of a line means something.
+        # The axis begins at 0, so that heights of lines are comparable.
         defaults |= {"min": 0, "custom": _drawing(panel)}
     if panel.thresholds:
         steps: list[Json] = [{"color": c, "value": value} for c, value in panel.thresholds]

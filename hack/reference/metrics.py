@@ -1,4 +1,4 @@
-"""docs/metrics.md, from the metrics that the service registers."""
+"""Generates docs/metrics.md from the metrics that the sharder registers."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ from sharder.metrics.registry import PREFIX, Metrics
 ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs/metrics.md"
 ADVICE: Final = Path(__file__).with_name("advice.yaml")
-"""What to look for, by the name of a metric without its prefix."""
+"""The texts of the column *Look for*, by the name of a metric without its prefix."""
 
 HEAD: Final = """\
 # Metrics
@@ -45,7 +45,7 @@ No label contains an object's name.
 
 
 class Series(NamedTuple):
-    """What is known of a metric without a scrape."""
+    """The properties of a metric that has no values yet."""
 
     name: str
     type: str
@@ -54,7 +54,7 @@ class Series(NamedTuple):
 
 
 class _Registry(CollectorRegistry):
-    """A registry that keeps what is registered."""
+    """A registry that lists its collectors in the order of their registration."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ class _Registry(CollectorRegistry):
 
 
 def series() -> list[Series]:
-    """Return all metrics of the service, in the order of their registration."""
+    """Return all metrics of the sharder, in the order of their registration."""
     registry = _Registry()
     Metrics(registry, version="", shard_states=list(ShardState))
     return [each for collector in registry.collectors for each in _families(collector)]
 
 
 def document(advice: Mapping[str, str]) -> str:
-    """Return the reference of the metrics, with what to look for."""
+    """Return the page; `advice` are the texts of the file ADVICE."""
     rows = (_row(each, advice) for each in sorted(series()))
     return HEAD + "\n".join(rows) + "\n"
 
@@ -87,7 +87,7 @@ def _families(collector: Collector) -> Iterator[Series]:
 
 
 def _labels(collector: Collector, family: Metric) -> tuple[str, ...]:
-    """Return the names of the labels, which the library does not publish."""
+    """Return the label names of a metric; the client library has no public attribute for them."""
     known = (MetricWrapperBase, GaugeMetricFamily, CounterMetricFamily, HistogramMetricFamily)
     source = collector if isinstance(collector, MetricWrapperBase) else family
     if isinstance(source, known):

@@ -1,4 +1,4 @@
-"""What the dashboard shows: its panels, each with its queries."""
+"""The panels of the dashboard, with their queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from sharder.metrics.registry import PREFIX as OURS
 
 RING: Final = '{controllerring=~"$ring"}'
 Query: TypeAlias = tuple[str, str]
-"""An expression, and the legend of its series."""
+"""A PromQL expression, and Grafana's format of the legend of its series."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """A panel; panels of one row share its width."""
+    """A panel of the dashboard."""
 
     title: str
     about: str
@@ -22,7 +22,7 @@ class Panel:
     kind: str = "timeseries"
     stacked: bool = False
     thresholds: Sequence[tuple[str, float | None]] = ()
-    """Colours with the value from which each holds; the first holds from the start."""
+    """Colours, each with its lowest value; the first colour has None, for no lowest value."""
 
 
 def _by_resource(name: str, aggregate: str = "sum") -> str:
@@ -40,7 +40,7 @@ def _quantile(quantile: float, name: str, by: str = "", selector: str = "") -> s
 
 
 def _of_process(name: str) -> str:
-    """Return the series of sharders alone: other processes have this metric too."""
+    """Restrict an expression to sharders, because other processes have the same metric."""
     return f"{name} and on (job, instance) {OURS}build_info"
 
 
@@ -285,6 +285,6 @@ ROWS: Final = {
     "Admission": (ADMISSION, 8),
     "Replicas": (REPLICAS, 8),
 }
-"""Titles of rows, with their panels and the height of these in Grafana's grid."""
+"""The rows by title, each with its panels and their height in lines of Grafana's grid."""
 PER_LINE: Final = 3
-"""Panels beside each other, unless they are low."""
+"""The maximum number of panels side by side; all panels of OVERVIEW stand side by side."""

@@ -1,4 +1,4 @@
-"""charts/sharder/README.md, from the schema of the chart's values and their defaults."""
+"""Generates charts/sharder/README.md from the schema of the chart's values and their defaults."""
 
 from pathlib import Path
 from typing import Final
@@ -48,11 +48,11 @@ An empty *Default* means that the value is not set; *Meaning* describes the effe
 
 
 def document(schema: str, values: str) -> str:
-    """Return the README, from the JSON schema of the values and their defaults in YAML."""
+    """Return the README, from the text of the JSON schema and of values.yaml."""
     root = with_defaults(read(schema), yaml.safe_load(values))
     config = root.properties["config"]
     linked = f"{config.description} [Its fields]({CONFIGURATION})."
-    beside = {"config": replace(config, description=linked, properties={})}
-    chart = sections(replace(root, properties=root.properties | beside))
+    without_fields = {"config": replace(config, description=linked, properties={})}
+    chart = sections(replace(root, properties=root.properties | without_fields))
     lines = [HEAD, *rendered(chart), *formats(chart, root.definitions)]
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -1,4 +1,4 @@
-"""docs/reference.md, from the schema of the ControllerRing in the chart's CRD."""
+"""Generates docs/reference.md from the schema of the ControllerRing in the chart's CRD."""
 
 from pathlib import Path
 from typing import Final
@@ -33,10 +33,10 @@ This page lists what the API server refuses; the sharder \
 
 
 def document(crd: str) -> str:
-    """Return the reference of the one kind that a CustomResourceDefinition in YAML defines.
+    """Return the page, from the YAML of the CustomResourceDefinition.
 
     Raises:
-        ValueError: it has several versions.
+        ValueError: The CustomResourceDefinition has several versions.
     """
     spec = yaml.safe_load(crd)["spec"]
     (version,) = spec["versions"]

@@ -1,4 +1,4 @@
-"""Schemas as values: that of a CustomResourceDefinition, and that of a chart's values."""
+"""Types of schemas, both of a CustomResourceDefinition and of a chart's values."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,20 +11,23 @@ _DEFINITIONS: Final = "#/definitions/"
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server refuses, in CEL, and what it says then."""
+    """A validation rule in CEL, and the message of the API server if the rule is false."""
 
     rule: str
     message: str
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """As much of a schema as people want to know; `default` may be null or absent."""
+    """The part of a schema that the reference pages show.
+
+    `default` is None both for the default null and without a default.
+    """
 
     type: str = ""
     nullable: bool = False
     format: str = ""
     title: str = ""
-    """Name of the definition, which distinguishes its texts; see `read`."""
+    """The name of the definition that a field refers to, such as `duration`; see `read`."""
     description: str = ""
     default: object = None
     enum: tuple[str, ...] = ()
@@ -46,10 +49,10 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read(text: str) -> Schema:
-    """Return a JSON schema in the words of OpenAPI, with definitions in the place of references.
+    """Read a JSON schema; replace each reference by its definition, as in OpenAPI of CRDs.
 
-    Where a reference has a description beside it, the definition is a type of its own, and its
-    name becomes the title.
+    If a description stands beside a reference, the definition is a format with an entry of its
+    own in the page, and its name becomes the title.
     """
     root = msgspec.json.decode(text)
     return msgspec.convert(_plain(root, root.get("definitions", {})), Schema)
@@ -74,7 +77,10 @@ def _plain(node: Json, definitions: Mapping[str, Json]) -> Json:
 
 
 def with_defaults(schema: Schema, value: Json) -> Schema:
-    """Return the schema with a default; if it is a mapping, its fields have theirs from it."""
+    """Return the schema with the default `value`; the fields get their defaults from a mapping.
+
+    A field with a default is not required.
+    """
     given = value if isinstance(value, Mapping) else {}
     return msgspec.structs.replace(
         schema,

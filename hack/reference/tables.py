@@ -1,4 +1,4 @@
-"""The fields of schemas as tables of Markdown, one for each object that has fields."""
+"""The fields of schemas as tables in Markdown, one for each object with fields."""
 
 import json
 import re
@@ -9,27 +9,27 @@ from typing import Final
 from hack.reference.schema import Schema
 
 FORMATS: Final = "Formats"
-"""Heading of the section about types that are definitions."""
+"""The heading of the section about formats, see `formats`."""
 
 ONCE: Final = ("set", "map")
-"""Types of lists in which nothing may stand twice."""
+"""The list types without duplicate items."""
 
 REFUSED: Final = "The API server refuses, with these words:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """An object with fields; `path` is that of the first field that has them."""
+    """An object with fields; fields of the same type share the section of the first."""
 
     path: str
-    """Empty for the whole document."""
+    """The path of the first field of this type, such as `spec.resources[]`; empty for the root."""
     schema: Schema
     is_item: bool
-    """Whether it stands in a list, which has another description."""
+    """Whether the description stands above the table, because no other table has it."""
 
 
 def collect(section: Section, known: list[Section]) -> None:
-    """Add a section and those of what is in it, but none whose fields are known already."""
+    """Add a section and the sections below it to `known`, except types that `known` has."""
     if not section.schema.properties or _place(section.schema, known):
         return
     known.append(section)
@@ -41,7 +41,7 @@ def collect(section: Section, known: list[Section]) -> None:
 
 
 def table(section: Section, known: list[Section]) -> Iterator[str]:
-    """Yield the lines of a section, without its heading; `known` is where its links may lead."""
+    """Yield the lines of a section without its heading; `known` are the targets of its links."""
     schema = section.schema
     if section.is_item:
         yield from (schema.description, "")
@@ -56,7 +56,7 @@ def table(section: Section, known: list[Section]) -> Iterator[str]:
 
 
 def formats(sections: list[Section], definitions: dict[str, Schema]) -> Iterator[str]:
-    """Yield the section about the types that are definitions, as far as fields have them."""
+    """Yield the section about the formats of fields: definitions without fields, see `read`."""
     shown = [each for section in sections for each in section.schema.properties.values()]
     names = {each.title for each in shown if _is_format(each)}
     yield from (f"## {FORMATS}", "", "| Format | Type | Meaning |", "|---|---|---|")
@@ -67,14 +67,14 @@ def formats(sections: list[Section], definitions: dict[str, Schema]) -> Iterator
 
 
 def refused(schema: Schema) -> list[str]:
-    """Return the lines about what the API server refuses of an object."""
+    """Return the lines with the messages of an object's validation rules."""
     return [REFUSED, "", *(f"- {rule.message}" for rule in schema.rules)]
 
 
 def _place(schema: Schema, known: list[Section]) -> str:
-    """Return the path under which these fields stand, nothing if nowhere."""
-    found = (s.path for s in known if s.schema.properties == schema.properties)
-    return next(found, "") if schema.properties else ""
+    """Return the path of the section with the fields of a schema, or "" if there is none."""
+    paths = (s.path for s in known if s.schema.properties == schema.properties)
+    return next(paths, "") if schema.properties else ""
 
 
 def _row(name: str, schema: Schema, link: str, *, required: bool) -> str:
@@ -86,7 +86,7 @@ def _row(name: str, schema: Schema, link: str, *, required: bool) -> str:
 
 
 def _default(schema: Schema) -> str:
-    """Return the default; that of an object follows from those of its fields."""
+    """Return the default, or "" for an object with fields, which have their own defaults."""
     if schema.default is None or schema.properties:
         return ""
     return f"`{json.dumps(schema.default)}`"
@@ -137,5 +137,5 @@ def _limits(schema: Schema) -> Iterator[str]:
 
 
 def _anchor(heading: str) -> str:
-    """Return the anchor that GitHub gives a heading."""
+    """Return GitHub's anchor of a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -13,12 +13,12 @@ def main() -> None:
         sys.exit(f"sharder: {missing(error)}")
     try:
         run()
-    except KeyboardInterrupt:  # a command that has begun handles it itself
+    except KeyboardInterrupt:  # before a command runs; a running command handles it itself
         sys.exit(130)
 
 
 def complete_for_kubectl() -> None:
-    """Print what can come next after `kubectl shard`, as kubectl asks plugins."""
+    """Print the completions of `kubectl shard`, in the form that kubectl expects from a plugin."""
     try:
         from sharder.cli.app import complete_for_kubectl as complete
     except ModuleNotFoundError:
@@ -27,7 +27,7 @@ def complete_for_kubectl() -> None:
 
 
 def missing(error: ModuleNotFoundError, extra: str = "cli") -> str:
-    """Return what to install; a missing module of this project is a defect and raised again."""
+    """Return a message about the extra to install; re-raise for a module of this project."""
     module = (error.name or "").partition(".")[0]
     if module in {"", "sharder", "webhook"}:
         raise error

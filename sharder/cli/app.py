@@ -1,6 +1,6 @@
-"""The commands and their options; each imports the module that does its work.
+"""The commands and their options; each command imports the modules that do its work.
 
-`--help` must be quick: nothing here imports the Kubernetes client, the web server or tables.
+`--help` must be quick, so this module imports no Kubernetes client, web server or tables itself.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -58,7 +58,7 @@ def main() -> None:
         program.complete(_app)
     name = Path(sys.argv[0]).name
     code = run_command(sys.argv[1:], name.replace("kubectl-", "kubectl "))
-    gc.freeze()  # else the interpreter searches all modules for garbage before it ends
+    gc.freeze()  # otherwise the interpreter collects garbage in all modules before it exits
     sys.exit(code)
 
 
@@ -68,7 +68,7 @@ def run_command(arguments: list[str], name: str = "sharder") -> int:
 
 
 def complete_for_kubectl(arguments: list[str]) -> None:
-    """Print what can come next after the arguments of `kubectl shard`."""
+    """Print the completions after the arguments of `kubectl shard`."""
     skip_unused()
     print(program.proposals_for_kubectl(_app, arguments))
 

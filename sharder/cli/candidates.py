@@ -1,4 +1,4 @@
-"""Names that can come next on a command line, read from a cluster."""
+"""Completions of a command line that are read from a cluster."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.core.ring.build import roles_of
 
 MAX_NAMES: Final = 500
-"""A page of a list; more are no help."""
+"""Limit on the completions: one page of a list; more names do not help."""
 
 
 async def rings(cluster: Cluster) -> list[str]:
@@ -22,14 +22,14 @@ async def rings(cluster: Cluster) -> list[str]:
 
 async def shards(cluster: Cluster, *, ring: str) -> list[str]:
     """Return the names of all Leases of the ring."""
-    found = cluster.leases.stream(f"{RING_LABEL}={ring}")
-    return [lease.metadata.name async for lease in found]
+    leases = cluster.leases.stream(f"{RING_LABEL}={ring}")
+    return [lease.metadata.name async for lease in leases]
 
 
 async def objects(
     cluster: Cluster, *, ring: str, words: Sequence[str], namespace: str, incomplete: str
 ) -> list[str]:
-    """Return what can come next after these words, each as long as it will be."""
+    """Return the complete words that can follow `words`; not all begin with `incomplete`."""
     served = await _served(cluster, await cluster.rings.get(ObjectRef("", ring)))
     if words and "/" not in words[0]:
         return await _names(cluster, _first(served, words[0]), namespace, incomplete)
@@ -58,24 +58,24 @@ def _first(served: Iterable[Resource], word: str) -> Resource | None:
 async def _names(
     cluster: Cluster, resource: Resource | None, namespace: str, start: str
 ) -> list[str]:
-    """Return names that begin so.
+    """Return names of objects that begin with `start`.
 
-    Without a namespace each has its own, or is a name in the current namespace: `--namespace` can
-    follow.
+    Without a namespace, a name is `NAMESPACE/NAME`, or `NAME` in the current namespace, because
+    `--namespace` can still follow.
     """
     if resource is None:
         return []
     within, slash, _ = start.partition("/")
     prefixed = resource.namespaced and not namespace
-    found = list[str]()
+    names = list[str]()
     where = within if prefixed and slash else namespace
     async for obj in cluster.objects.of(resource, namespace=where).stream():
         ref = obj.metadata.ref
         is_current = ref.namespace == cluster.namespace or not cluster.namespace
         if prefixed and str(ref).startswith(start):
-            found.append(str(ref))
+            names.append(str(ref))
         elif ref.name.startswith(start) and (not prefixed or is_current):
-            found.append(ref.name)
-        if len(found) == MAX_NAMES:
+            names.append(ref.name)
+        if len(names) == MAX_NAMES:
             break
-    return found
+    return names

@@ -1,4 +1,4 @@
-"""`sharder certs`: show the Secret of the certificates, and request new ones."""
+"""`sharder certs`: show the Secret of the certificates, and request new certificates."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ class Secrets(Readable[Secret], Writable[Secret], Protocol):
 def run(
     kubeconfig: str | None, context: str | None, ask: Callable[[Secrets, datetime], Awaitable[T]]
 ) -> T:
-    """Return what `ask` returns for the cluster's Secrets and now."""
+    """Call `ask` with the cluster's Secrets and the current time, and return its result."""
     return connection.run(
         kubeconfig,
         context,
@@ -46,11 +46,11 @@ def run(
 
 
 async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
-    """Return what the Secret holds, without keys.
+    """Return the report of the Secret, without keys.
 
     Raises:
-        ApiError: it cannot be read.
-        ConfigError: there is none.
+        ApiError: the Secret cannot be read.
+        ConfigError: the Secret does not exist.
     """
     return report_of(await _find(store, ref), now, ref=ref)
 
@@ -60,7 +60,7 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
 
     Raises:
         ApiError: the Secret cannot be read or written.
-        ConfigError: there is none, or its certificate cannot be replaced now.
+        ConfigError: the Secret does not exist, or its certificate cannot be replaced now.
     """
     secret = await _find(store, ref)
     report = report_of(secret, now, ref=ref)
@@ -72,7 +72,7 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
         raise ConfigError(
             f"Secret {ref} is unusable: {report.problem}; a running sharder repairs it"
         )
-    what = Request.AUTHORITY if authority else Request.SERVING
+    request = Request.AUTHORITY if authority else Request.SERVING
     if authority and report.phase is not Phase.STABLE:
         raise ConfigError(
             f"the authority in Secret {ref} is already being replaced, in phase {report.phase}: "
@@ -80,10 +80,10 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
         )
     metadata: dict[str, Json] = {
         "resourceVersion": secret.metadata.resource_version,
-        "annotations": {ROTATE_ANNOTATION: what.value},
+        "annotations": {ROTATE_ANNOTATION: request.value},
     }
     await store.patch(ref, {"metadata": metadata})
-    return f'requested a new {what} certificate; "sharder certs" shows the progress'
+    return f'requested a new {request} certificate; "sharder certs" shows the progress'
 
 
 async def _find(store: Secrets, ref: ObjectRef) -> Secret:
@@ -98,7 +98,7 @@ async def _find(store: Secrets, ref: ObjectRef) -> Secret:
 
 
 def report_of(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
-    """Return what a Secret holds, without keys."""
+    """Return the report of a Secret, without keys."""
     bundle = CertificateBundle.from_secret_data(secret.data or {})
     foreign = _is_foreign(bundle)
     fault = serving_problem(bundle.serving, (), now) if foreign else problem(bundle, (), now)
@@ -113,7 +113,7 @@ def report_of(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesR
 
 
 def _is_foreign(bundle: CertificateBundle) -> bool:
-    """Return whether another issuer made the certificate; a damaged Secret of ours is ours."""
+    """Return whether another issuer made the certificate; False for our own, damaged Secret."""
     subjects = {facts.subject for facts in facts_of(bundle.certificate)[:1]}
     return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
 
@@ -123,7 +123,7 @@ def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
         yield _row(facts, CertificateRole.SERVING, now)
     if _is_foreign(bundle):
         return
-    issuing, following = _owner(bundle.authority), _owner(bundle.next_authority)
+    issuing, following = _fingerprint(bundle.authority), _fingerprint(bundle.next_authority)
     for facts in facts_of(bundle.ca):
         if facts.fingerprint == issuing:
             yield _row(facts, CertificateRole.ISSUING, now)
@@ -133,8 +133,8 @@ def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
             yield _row(facts, CertificateRole.RETIRING, now)
 
 
-def _owner(authority: KeyPair) -> str:
-    """Return the fingerprint of the authority that the key belongs to, empty if there is none."""
+def _fingerprint(authority: KeyPair) -> str:
+    """Return the fingerprint of the authority's certificate, empty if there is no certificate."""
     try:
         return facts_of(own_certificate(authority))[0].fingerprint
     except ConfigError:

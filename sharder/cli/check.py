@@ -1,6 +1,6 @@
-"""`sharder check`: read what the checks of `sharder.core.check` need, and print the findings.
+"""`sharder check`: read the input of the checks in `sharder.core.check`, and print the findings.
 
-Everything is read once, and nothing is changed: the writes are dry runs of the API server.
+Everything is read once, and nothing is changed: all writes are dry runs of the API server.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ class Installation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """What the checks of all rings use."""
+    """The input that the checks of all rings share."""
 
     namespaces: Sequence[PartialObject] | Unread
     leases: Sequence[Lease] | Unread
@@ -54,32 +54,32 @@ class _Shared:
 def check(
     kubeconfig: str | None, context: str | None, where: Installation, names: Collection[str]
 ) -> CheckReport:
-    """Check an installation and its rings; no names stand for all.
+    """Check an installation and the named rings, or all rings if `names` is empty.
 
     Raises:
         ApiError: the API server does not answer.
-        ConfigError: there is no ring of such a name.
+        ConfigError: a named ring does not exist.
     """
     facts = partial(_facts, where=where, names=names)
     return report(connection.run(kubeconfig, context, facts))
 
 
 def require_health(found: CheckReport) -> None:
-    """Do nothing if no check failed.
+    """Raise if a check failed.
 
     Raises:
-        SharderError: one did.
+        SharderError: the message says how many checks failed.
     """
     if found.failed:
         raise SharderError(f"{found.failed} of {len(found.findings)} checks failed")
 
 
 def draw(found: CheckReport) -> None:
-    """Print a line for each finding, never cut, and their number."""
+    """Print one line for each finding, never truncated, and the number of findings."""
     width = max((len(each.check) for each in found.findings), default=0)
     write(*(_line(each, width) for each in found.findings))
-    many = len(found.findings)
-    write(f"{many} checks: {found.failed} failed, {found.warned} with a warning")
+    total = len(found.findings)
+    write(f"{total} checks: {found.failed} failed, {found.warned} with a warning")
 
 
 def _line(finding: Finding, width: int) -> str:
@@ -95,12 +95,12 @@ async def _facts(client: Client, where: Installation, names: Collection[str]) ->
     known = {} if isinstance(rings, Unread) else {ring.name: ring for ring in rings}
     wanted = [] if isinstance(rings, Unread) else _wanted(known, names)
     secret = await reads.secret(client, ObjectRef(where.namespace, where.secret))
-    held = secret if isinstance(secret, Unread) else reads.certificates(secret, now)
+    certificates = secret if isinstance(secret, Unread) else reads.certificates(secret, now)
     shared = await _shared(client, secret)
     selected = [(ring, _selected(ring, shared.namespaces)) for ring in wanted]
     deployments = await reads.guarded(check_requests.deployments(client, where.namespace))
     account = ObjectRef(where.namespace, reads.account(deployments))
-    rules = reads.rules(where.namespace, where.secret, held, selected)
+    rules = reads.rules(where.namespace, where.secret, certificates, selected)
     lease_ref = ObjectRef(where.namespace, Settings().leader_election.resource_name)
     return Facts(
         now=now,
@@ -112,7 +112,7 @@ async def _facts(client: Client, where: Installation, names: Collection[str]) ->
         deployments=deployments,
         leader_ref=lease_ref,
         leader=await reads.guarded(reads.leader(client, lease_ref)),
-        certificates=held,
+        certificates=certificates,
         rings=rings
         if isinstance(rings, Unread)
         else tuple([await _ring(client, ring, spaces, shared) for ring, spaces in selected]),
@@ -132,13 +132,13 @@ def _wanted(
 
 
 async def _shared(client: Client, secret: reads.SecretRead) -> _Shared:
-    found = await reads.all_of(webhook_configurations(client).stream(RING_LABEL))
+    configurations = await reads.all_of(webhook_configurations(client).stream(RING_LABEL))
     return _Shared(
         namespaces=await reads.all_of(namespaces(client).stream()),
         leases=await reads.all_of(leases(client, labels=RING_LABEL).stream()),
-        configurations=found
-        if isinstance(found, Unread)
-        else {each.metadata.name: each for each in found},
+        configurations=configurations
+        if isinstance(configurations, Unread)
+        else {each.metadata.name: each for each in configurations},
         bundle=secret
         if isinstance(secret, Unread)
         else CertificateBundle.from_secret_data(secret.data or {}),
@@ -172,8 +172,8 @@ async def _ring(
 
 
 def _configuration(ring: ControllerRing, shared: _Shared) -> Configuration | Unread | None:
-    found = shared.configurations
-    if isinstance(found, Unread):
-        return found
-    stored = found.get(webhook_configuration(ring.name))
+    configurations = shared.configurations
+    if isinstance(configurations, Unread):
+        return configurations
+    stored = configurations.get(webhook_configuration(ring.name))
     return None if stored is None else configuration_of(stored, shared.bundle)

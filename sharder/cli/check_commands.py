@@ -1,6 +1,6 @@
-"""Commands that look at a running installation; `sharder.cli.app` adds them to its own.
+"""Commands that inspect a running installation; `sharder.cli.app` adds them to its own.
 
-As there, nothing here imports what only a command needs.
+As in `sharder.cli.app`, each command imports the modules that do its work.
 """
 
 # ruff: noqa: PLC0415 - see above

@@ -1,4 +1,4 @@
-"""What `sharder check` reads: certificates, rights, the leader's Lease, and fences."""
+"""The reads of `sharder check`: certificates, rights, the leader's Lease, and fences."""
 
 from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ T = TypeVar("T")
 SecretRead: TypeAlias = Secret | Unread
 
 _AT_ONCE: Final = 20
-"""Reviews of rights at a time."""
+"""Limit on concurrent access reviews."""
 
 _ACCOUNT: Final = "sharder"
 """The chart's ServiceAccount, unless a Deployment names another."""
@@ -44,7 +44,7 @@ _NOT_FOUND: Final = (
 
 
 async def guarded(ask: Awaitable[T]) -> T | Unread:
-    """Return the answer, or why there is none."""
+    """Return the result of `ask`, or the error as `Unread`."""
     try:
         return await ask
     except ApiError as error:
@@ -52,7 +52,7 @@ async def guarded(ask: Awaitable[T]) -> T | Unread:
 
 
 async def all_of(stream: AsyncIterator[T]) -> list[T] | Unread:
-    """Return everything in a collection; nothing if the server does not serve it."""
+    """Return all objects of a collection, or `Unread`; no objects if it is not served."""
     try:
         return [each async for each in stream]
     except NotFound:
@@ -62,7 +62,7 @@ async def all_of(stream: AsyncIterator[T]) -> list[T] | Unread:
 
 
 async def secret(client: Client, ref: ObjectRef) -> SecretRead:
-    """Return the Secret of the certificates."""
+    """Return the Secret of the certificates, or the error as `Unread`."""
     try:
         return await secrets(client, namespace=ref.namespace).get(ref)
     except NotFound:
@@ -72,7 +72,7 @@ async def secret(client: Client, ref: ObjectRef) -> SecretRead:
 
 
 def certificates(found: Secret, now: datetime) -> Certificates:
-    """Return what the Secret holds, without keys."""
+    """Return the certificates in the Secret, without keys."""
     shown = certs.report_of(found, now, ref=found.metadata.ref)
     ends = [
         (row, parse_time(row.not_before), parse_time(row.not_after)) for row in shown.certificates
@@ -107,7 +107,7 @@ def rules(
     held: Certificates | Unread,
     rings: Sequence[tuple[ControllerRing, frozenset[str] | Unread]],
 ) -> tuple[Rule, ...]:
-    """Return the rules that the sharder needs, for these rings with the namespaces they select."""
+    """Return the rules that the sharder needs; `rings` has each ring with its namespaces."""
     is_foreign = not isinstance(held, Unread) and held.foreign
     known = [(r, frozenset[str]() if isinstance(s, Unread) else s) for r, s in rings]
     return (
@@ -120,10 +120,10 @@ def rules(
 async def denied(
     client: Client, ref: ObjectRef, wanted: Iterable[Rule]
 ) -> Mapping[Rule, Collection[str]]:
-    """Return the verbs of each rule that the ServiceAccount lacks, if it lacks any.
+    """Return the missing verbs of each rule that the ServiceAccount does not have completely.
 
     Raises:
-        ApiError: we are not allowed to ask.
+        ApiError: the user of the command is not allowed to create access reviews.
     """
     name, groups = service_account(ref)
     user = User(username=name, groups=groups)
@@ -141,10 +141,10 @@ async def denied(
 
 
 async def leader(client: Client, ref: ObjectRef) -> Lease | None:
-    """Return the leader's Lease, None without one; the right to list is enough.
+    """Return the leader's Lease, None if there is none; needs only the right to list Leases.
 
     Raises:
-        ApiError: it cannot be read.
+        ApiError: the Lease cannot be read.
     """
     named = f"metadata.name={ref.name}"
     store = KubeStore(
@@ -166,7 +166,7 @@ async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool
 async def fence_facts(
     client: Client, ring: ControllerRing, members: Members | Unread
 ) -> FenceFacts | None:
-    """Return what the check of a ring's fence needs, None if the ring never had one."""
+    """Return the input for the check of a ring's fence, None if the ring never had a fence."""
     if condition_of(ring.status, FENCED) is None:
         return None
     return FenceFacts(

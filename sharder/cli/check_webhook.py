@@ -1,4 +1,4 @@
-"""Try whether the API server calls the webhook, and read whom its configurations trust."""
+"""Test whether the API server calls the webhook, and which certificate it trusts."""
 
 import base64
 import binascii
@@ -34,7 +34,7 @@ _ADVICE: Final = (
 def configuration_of(
     found: WebhookConfiguration, bundle: CertificateBundle | Unread
 ) -> Configuration:
-    """Return whom a webhook configuration trusts."""
+    """Return whether a webhook configuration has a CA bundle, and trusts the certificate."""
     bundles = [webhook.client_config.ca_bundle for webhook in found.webhooks or ()]
     return Configuration(
         has_ca=bool(bundles) and all(bundles),
@@ -47,9 +47,9 @@ def configuration_of(
 async def answer(
     client: Client, ring: ControllerRing, namespaces: Iterable[str]
 ) -> Answer | Unread:
-    """Try a create in the first of the namespaces, or else an update of an object with an owner.
+    """Try to create an object in the first namespace, else to update an object with an owner.
 
-    Both are dry runs.
+    Both requests are dry runs.
     """
     spaces = sorted(namespaces)
     if not spaces:
@@ -64,7 +64,7 @@ async def answer(
 
 
 async def _by_create(client: Client, ring: ControllerRing, namespace: str) -> Answer | str:
-    """Return the answer, or why there is none."""
+    """Return the answer to a create, or the reason why there is none, which can be empty."""
     probe = probe_of(ring)
     if probe is None:
         return ""
@@ -80,15 +80,15 @@ async def _by_create(client: Client, ring: ControllerRing, namespace: str) -> An
 async def _by_update(
     client: Client, ring: ControllerRing, namespaces: frozenset[str]
 ) -> Answer | str:
-    """Return the answer, or why there is none."""
+    """Return the answer to an update, or the reason why there is none."""
     objects = KubeObjects(client)
-    main = (of for of, role in sorted(roles_of(ring).items()) if role is not Role.CONTROLLED)
+    main = (each for each, role in sorted(roles_of(ring).items()) if role is not Role.CONTROLLED)
     try:
-        for of in main:
-            served = await objects.find(of)
-            found = await _owned(objects, served, ring, namespaces)
-            if found is not None:
-                body, ref = relabelled(ring), found.metadata.ref
+        for resource in main:
+            served = await objects.find(resource)
+            owned = await _owned(objects, served, ring, namespaces)
+            if owned is not None:
+                body, ref = relabelled(ring), owned.metadata.ref
                 obj = await check_requests.try_patch(client, served, ref, body)
                 return answer_of(ring, f"a dry-run update of the {served.kind} {ref}", obj)
     except ApiError as error:
@@ -99,7 +99,7 @@ async def _by_update(
 async def _owned(
     objects: KubeObjects, served: Resource, ring: ControllerRing, namespaces: frozenset[str]
 ) -> PartialObject | None:
-    """Return an object with an owner that is not draining: its owner label is always restored."""
+    """Return an owned object that does not drain: the webhook always restores its owner label."""
     labels = f"{owner_label(ring.name)},!{drain_label(ring.name)}"
     async for obj in objects.of(served, labels).stream():
         if not served.namespaced or obj.metadata.namespace in namespaces:

@@ -29,12 +29,12 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 
 _NAMED: Final = 3
-"""Objects that the error names; the report has all."""
+"""Limit on the failures that the error names; the report has all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """What a clean-up reads and writes."""
+    """The parts of the cluster that a clean-up reads and writes."""
 
     rings: Readable[ControllerRing]
     leases: Readable[Lease]
@@ -51,15 +51,15 @@ class Task:
 
     ring: RingName
     resources: tuple[str, ...]
-    """As a person names them; empty for all that can be listed and patched."""
+    """As typed; empty for all resources that can be listed and patched."""
     dry_run: bool
 
 
 def task_of(name: str, resources: Sequence[str], *, dry_run: bool) -> Task:
-    """Return the arguments; resources are written as for kubectl.
+    """Return the arguments; resources have the form of kubectl.
 
     Raises:
-        ConfigError: no ring can have this name.
+        ConfigError: the name is not valid for a ring.
     """
     return Task(ring=ring_named(name), resources=tuple(resources), dry_run=dry_run)
 
@@ -84,14 +84,14 @@ def run(kubeconfig: str | None, context: str | None, task: Task) -> CleanupRepor
 
 
 async def clean_up(access: ClusterAccess, task: Task, shown: Progress) -> CleanupReport:
-    """Clean one resource after the other; what fails is in the report.
+    """Clean one resource after the other; failures are in the report.
 
     Raises:
-        ConfigError: the ring exists and has these resources.
+        ConfigError: the ring exists, and has one of the resources to clean.
         ApiError: the resources cannot be discovered.
     """
     ring = await _find(access, task.ring)
-    _refuse(task, ring)
+    _require_deletion(task, ring)
     targets, warnings = await _targets(access, task)
     for target in targets if task.resources else ():
         _require_absence(ring, target.id)
@@ -110,7 +110,7 @@ async def clean_up(access: ClusterAccess, task: Task, shown: Progress) -> Cleanu
 
 
 def require_complete(report: CleanupReport) -> None:
-    """Do nothing if nothing failed.
+    """Raise if anything failed.
 
     Raises:
         SharderError: the message names the first failures.
@@ -126,11 +126,11 @@ def require_complete(report: CleanupReport) -> None:
 async def _find(access: ClusterAccess, name: RingName) -> ControllerRing | None:
     try:
         return await access.rings.get(ObjectRef("", name))
-    except NotFound:  # the ring, or with the CRD all of them
+    except NotFound:  # the ring does not exist, or its CRD does not
         return None
 
 
-def _refuse(task: Task, ring: ControllerRing | None) -> None:
+def _require_deletion(task: Task, ring: ControllerRing | None) -> None:
     if ring is not None and not task.resources:
         raise ConfigError(
             f"ControllerRing {ring.name} exists, so the sharder would assign its objects again: "
@@ -151,9 +151,9 @@ async def _targets(access: ClusterAccess, task: Task) -> tuple[list[Resource], l
     if task.resources:
         named = [await _resource_of(access, word) for word in task.resources]
         return list(dict.fromkeys(named)), []
-    found = await access.served()
-    silent = [f"API group {g} is unavailable; rerun when it is back" for g in found.silent]
-    return list(found.resources), silent
+    discovered = await access.served()
+    silent = [f"API group {g} is unavailable; rerun when it is back" for g in discovered.silent]
+    return list(discovered.resources), silent
 
 
 async def _resource_of(access: ClusterAccess, word: str) -> Resource:
@@ -161,10 +161,10 @@ async def _resource_of(access: ClusterAccess, word: str) -> Resource:
     try:
         return await access.objects.find(GroupResource(group, name))
     except NotFound:
-        found = the_one(word, (await access.served()).resources)
-        if found is None:
+        resource = the_one(word, (await access.served()).resources)
+        if resource is None:
             raise
-        return found
+        return resource
 
 
 async def _left_over(access: ClusterAccess, ring: RingName) -> list[str]:

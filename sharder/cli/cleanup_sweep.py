@@ -17,13 +17,13 @@ CONCURRENT_WRITES: Final = 50
 """Half of the service's default `concurrentMoves`: a clean-up is not urgent."""
 
 CHECKED_EVERY: Final = 500
-"""Objects between two checks whether the ring is back: a page of a list."""
+"""Objects between two checks that the ring has not returned: a page of a list."""
 
 MAX_TRIES: Final = 5
-"""Writes of one object that conflict or get no answer, before it counts as failed."""
+"""Attempts to write an object that conflict or get no answer, before the object has failed."""
 
 _BACKOFF: Final = Backoff(base=0.2, cap=5.0)
-"""Between two tries: conflicts end at once, an API server that restarts needs seconds."""
+"""Between two attempts: a conflict is over at once, a restart of the API server takes seconds."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Sweep:
     ring: RingName
     dry_run: bool
     check: Callable[[], Awaitable[None]]
-    """Raises if the ring owns these objects again; called first, and every so many objects."""
+    """Raises if the ring has the resource again; called per list, and `CHECKED_EVERY` objects."""
     on_progress: Callable[[Tally], None]
     """Called after each object."""
     clock: Clock
@@ -61,7 +61,7 @@ class Sweep:
         for labels in (owner, f"!{owner},{drain}"):
             error = await self._search(labels, tally)
             while isinstance(error, Expired) and not self.dry_run:
-                # A continue token expires after minutes; clean objects are not listed again.
+                # A continue token expires after minutes; a new list lacks the cleaned objects.
                 before = tally.found
                 error = await self._search(labels, tally)
                 if tally.found == before:
@@ -103,7 +103,7 @@ class Sweep:
         self.on_progress(tally)
 
     async def _clean(self, obj: PartialObject) -> bool:
-        """Write until the object is clean; False if it already was, or is gone."""
+        """Write until the object is clean; return False if it was clean already, or is gone."""
         tries = 0
         while self._is_marked(obj):
             try:

@@ -1,4 +1,4 @@
-"""Read a cluster for the commands: rings and shards.  It writes and watches nothing."""
+"""Read the rings and shards of a cluster for the commands, without writes or watches."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -48,18 +48,18 @@ class Cluster:
     namespaces: Readable[PartialObject]
     objects: Objects
     now: datetime
-    """The time at which Leases are judged."""
+    """The time for which the state of Leases is determined."""
     namespace: str = ""
     """The current namespace of the kubeconfig; completion proposes its objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One ring as it is now."""
+    """One ring and its Leases, as they were read."""
 
     snapshot: RingSnapshot
     leases: tuple[Lease, ...]
-    """By name and namespace."""
+    """Sorted by name and namespace."""
 
 
 def read(
@@ -69,14 +69,14 @@ def read(
     *,
     seconds: float | None = None,
 ) -> T:
-    """Return what `ask` finds in the cluster; `TimeoutError` if it takes longer than `seconds`."""
+    """Call `ask` with the cluster, and return its result; `TimeoutError` after `seconds`."""
     return connection.run(
         kubeconfig, context, lambda client: ask(cluster_of(client)), seconds=seconds
     )
 
 
 def cluster_of(client: Client) -> Cluster:
-    """Return what a client reaches; nothing is read yet."""
+    """Return the collections of the client's cluster; nothing is read yet."""
     return Cluster(
         rings=all_rings(client),
         leases=leases(client, labels=RING_LABEL),
@@ -89,10 +89,10 @@ def cluster_of(client: Client) -> Cluster:
 
 async def rings(cluster: Cluster) -> RingsReport:
     """Count the objects of all rings."""
-    found = await _all_rings(cluster)
+    every = await _all_rings(cluster)
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
-    present = [lease async for lease in cluster.leases.stream()]
-    views = [await _view(cluster, ring, present, spaces) for ring in found]
+    all_leases = [lease async for lease in cluster.leases.stream()]
+    views = [await _view(cluster, ring, all_leases, spaces) for ring in every]
     rows = [await _row(cluster, view) for view in views]
     return RingsReport(rings=tuple(rows))
 
@@ -130,20 +130,20 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
     """Read a ring, its Leases and the namespaces.
 
     Raises:
-        ConfigError: there is no such ring (the message names the existing ones), it cannot be
+        ConfigError: the ring does not exist (the message names the existing rings) or cannot be
             decoded, or `what_if` is not possible.
     """
-    found = {ring.name: ring for ring in await _all_rings(cluster)}
-    ring = found.get(RingName(name))
+    existing = {ring.name: ring for ring in await _all_rings(cluster)}
+    ring = existing.get(RingName(name))
     if ring is None:
-        names = ", ".join(found) or "none"
+        names = ", ".join(existing) or "none"
         raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}")
     if isinstance(ring, UnreadableRing):
         raise ConfigError(f"ControllerRing {name} {_unreadable(ring)}")
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
-    of_ring = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
-    present = what_if.leases(ring, of_ring, cluster.now)
-    return await _view(cluster, what_if.ring(ring), present, spaces)
+    stored = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
+    assumed = what_if.leases(ring, stored, cluster.now)
+    return await _view(cluster, what_if.ring(ring), assumed, spaces)
 
 
 async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
@@ -154,16 +154,16 @@ async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[Pa
 
 async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
     try:
-        found = [ring async for ring in cluster.rings.stream()]
+        every = [ring async for ring in cluster.rings.stream()]
     except NotFound as error:
         raise ConfigError("the cluster does not serve ControllerRings: install the CRD") from error
-    return sorted(found, key=lambda ring: ring.name)
+    return sorted(every, key=lambda ring: ring.name)
 
 
 async def _view(
-    cluster: Cluster, ring: ControllerRing, present: Iterable[Lease], spaces: list[PartialObject]
+    cluster: Cluster, ring: ControllerRing, given: Iterable[Lease], spaces: list[PartialObject]
 ) -> View:
-    of_ring = [lease for lease in present if ring_of(lease) == ring.name]
+    of_ring = [lease for lease in given if ring_of(lease) == ring.name]
     default = Settings().webhook.config.namespace_selector
     is_custom = ring.spec.placement.strategy is StrategyName.CUSTOM
     kinds = RestMapper(cluster.objects)
@@ -210,7 +210,7 @@ def _unreadable(ring: UnreadableRing) -> str:
 
 
 def _problem(snapshot: RingSnapshot) -> str | None:
-    """Return why the ring does not work: its condition Ready, else what is refused of its spec."""
+    """Return why the ring does not work: its condition Ready, else the errors of its spec."""
     if isinstance(snapshot.ring, UnreadableRing):
         return _unreadable(snapshot.ring)
     refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
@@ -228,19 +228,19 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
 def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: datetime) -> ShardRow:
     name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
     problem = snapshot.members.validity.problems.get(lease.metadata.ref)
-    says = shard_of(lease)
+    shard = shard_of(lease)
     return ShardRow(
         name=name,
         namespace=lease.metadata.namespace,
         state=state_of(lease, now),
         available=problem is None and name in snapshot.members.available,
-        cordoned=says.cordoned,
-        evacuating=says.evacuating,
-        region=says.region,
-        zone=says.zone,
-        pool=says.pool,
-        weight=says.weight,
-        capacity=_capacity(snapshot, says),
+        cordoned=shard.cordoned,
+        evacuating=shard.evacuating,
+        region=shard.region,
+        zone=shard.zone,
+        pool=shard.pool,
+        weight=shard.weight,
+        capacity=_capacity(snapshot, shard),
         objects=counted.by_shard[name],
         draining=counted.draining[name],
         renew_time=lease.spec.renew_time,

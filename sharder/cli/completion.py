@@ -1,10 +1,10 @@
 """Completion in shells, and by `kubectl shard`: names of rings, shards and objects.
 
-A cluster is asked for a short time, and whatever goes wrong means no proposals: a message would
+Reads of the cluster have a short limit, and after any error nothing is proposed: a message would
 destroy the line that is being typed.
 """
 
-# ruff: noqa: PLC0415 - the arguments of every command refer to these
+# ruff: noqa: PLC0415 - every command imports this module, few of them complete names
 
 import logging
 import re
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PLAIN: Final = re.compile(r"[\w./:-]+", re.ASCII)
 
 SECONDS: Final = 2.0
-"""Longest time for the answers of a cluster."""
+"""Limit on the time to connect to a cluster and read from it."""
 
 
 def rings(called: typer.Context, incomplete: str) -> list[str]:
@@ -43,14 +43,14 @@ def shards(called: typer.Context, incomplete: str) -> list[str]:
 
 
 def objects(called: typer.Context, incomplete: str) -> list[str]:
-    """Return resources of the ring, then their objects; after an object to pin also shards."""
+    """Return resources of the ring, then their objects; for `pin` also shards after an object."""
     from sharder.cli import candidates
 
     ring, words = _one(called, "ring"), _given(called, "words")
     if ring is None:
         return []
     namespace = _one(called, "namespace") or ""
-    words += _given(called, "shard")  # the last word, before it is known to be one
+    words += _given(called, "shard")  # the last word so far counts as SHARD, but can be an OBJECT
     find = partial(
         candidates.objects, ring=ring, words=words, namespace=namespace, incomplete=incomplete
     )
@@ -78,7 +78,7 @@ def _propose(
 
 
 def is_proposed(name: str, incomplete: str) -> bool:
-    """Return whether to propose it: a shell could run what other names contain."""
+    """Return whether to propose the name: a shell could run code in special characters."""
     return name.startswith(incomplete) and _PLAIN.fullmatch(name) is not None
 
 
@@ -87,7 +87,7 @@ def _one(called: typer.Context, name: str) -> str | None:
 
 
 def _given(called: typer.Context, name: str) -> list[str]:
-    """Return what was typed for an argument or option so far."""
+    """Return the values of an argument or option that were typed so far."""
     value: object = called.params.get(name)
     if isinstance(value, str):
         return [value]

@@ -16,10 +16,10 @@ def run(
     *,
     seconds: float | None = None,
 ) -> T:
-    """Connect, await the work, disconnect, and return what the work returned.
+    """Connect, await the work, disconnect, and return the result of the work.
 
     Raises:
-        ConfigError: there is no usable configuration.
+        ConfigError: there is no usable kubeconfig.
         TimeoutError: this takes longer than `seconds`.
     """
 

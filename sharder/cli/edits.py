@@ -1,7 +1,7 @@
 """One guarded write to one object, and its report.
 
-An operation reads, decides and writes a merge patch that applies only to the version it read.
-Values that are already as wanted are not written.
+An operation reads an object, decides, and writes a merge patch that applies only to the version
+that was read.  Fields that already have the wanted value are not written.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ from sharder.core.names import GroupResource, RingName
 from sharder.ports import Writable
 
 MAX_TRIES: Final = 5
-"""Conflicts before an operation gives up; a Lease is written every few seconds."""
+"""Conflicts after which an operation gives up; shards write their Leases every few seconds."""
 
 
 class HasMetadata(Protocol):
@@ -77,23 +77,23 @@ class Edit(Generic[T_contra]):
     field: Field[T_contra]
     wanted: Mapping[str, FieldValue]
     done: str
-    """The result as a sentence, with `{is_}` in the place of its verb."""
+    """The result as a sentence, with `{is_}` in place of the verb."""
     already: str
-    """The result if nothing has to be written."""
+    """The result if nothing has to be written, as a sentence."""
     warnings: tuple[str, ...] = ()
 
     def changes(self, obj: T_contra) -> tuple[FieldChange, ...]:
-        """Return the values that differ from what is wanted."""
-        there = self.field.read(obj)
+        """Return the values of the object that differ from `wanted`."""
+        current = self.field.read(obj)
         return tuple(
             FieldChange(
                 field=f"{self.field.outer}.{self.field.inner}",
                 key=key,
-                before=there.get(key),
+                before=current.get(key),
                 after=value,
             )
             for key, value in self.wanted.items()
-            if there.get(key) != value
+            if current.get(key) != value
         )
 
 
@@ -134,7 +134,7 @@ async def retry_on_conflict(
     """Retry on conflicts; print the warnings of the attempt that succeeds.
 
     Raises:
-        Conflict: another client wrote the object between every read and write.
+        Conflict: each of `MAX_TRIES` attempts had a conflict.
     """
     tries = 0
     while True:

@@ -17,13 +17,13 @@ from sharder.core.plurals import counted
 from sharder.core.preview.observe import ObjectCount
 
 POLL_SECONDS: Final = 1.0
-"""Between two counts of the objects that are left."""
+"""Seconds between two counts of the objects that are left."""
 
 EMPTY_POLLS: Final = 2
-"""Counts in a row that must be 0: a webhook can learn of the evacuation after the first."""
+"""Counts in a row that must be 0: a webhook can still assign objects until it sees the mark."""
 
 _NAMED: Final = 3
-"""Objects that an error names."""
+"""Limit on the objects that an error names."""
 
 _NEXT: Final = 'wait again, or end it with "sharder uncordon"'
 
@@ -35,15 +35,15 @@ class Left:
     objects: int
     draining: int
     some: tuple[str, ...]
-    """A few of them, as `resource namespace/name`."""
+    """Some of the objects, as `resource namespace/name`."""
 
 
 async def begin(access: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
-    """Mark a shard for evacuation, unless it is a dry run, and count its objects.
+    """Mark a shard for evacuation, except in a dry run, and count the shard's objects.
 
     Raises:
         ConfigError: there is no such ring or shard.
-        ApiError: in a dry run, its objects cannot be counted.
+        ApiError: in a dry run, the objects cannot be counted.
     """
     report = await evacuate(access, ring=ring, shard=shard, dry_run=dry_run)
     try:
@@ -52,13 +52,13 @@ async def begin(access: ClusterAccess, *, ring: str, shard: str, dry_run: bool) 
     except ApiError:
         if dry_run:
             raise
-        return report  # the shard is marked
+        return report  # the shard is marked, so the operation has succeeded
     result = f"{report.result}; {_outlook(view, shard, left.objects, dry_run=dry_run)}"
     return msgspec.structs.replace(report, objects=left.objects, result=result)
 
 
 def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
-    """Return what will happen to the shard's objects; nothing has moved yet."""
+    """Return a message about the future of the shard's objects; none has moved yet."""
     if not objects:
         return "it has no objects"
     number = counted(objects, "object")
@@ -72,14 +72,14 @@ def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
 async def complete(
     access: ClusterAccess, *, ring: str, shards: Sequence[str], within: timedelta | None
 ) -> Outcome:
-    """Evacuate shards and wait until they have no objects; None: without a limit.
+    """Evacuate shards and wait until they have no objects; `within` limits the wait.
 
-    All are marked before the first is waited for: none gets the objects of another one.
+    All shards are marked before the wait begins, so that none gets the objects of another shard.
 
     Raises:
         ConfigError: there is no such ring or shard, or the ring is deleted meanwhile.
-        SharderError: it timed out, or another client ended an evacuation; the message names what
-            is left.
+        SharderError: the wait timed out, or another client ended an evacuation; the message names
+            remaining objects.
     """
     begun = access.clock.monotonic()
     try:
@@ -125,7 +125,7 @@ async def _wait(
 
 
 async def _count(access: ClusterAccess, view: View, shard: ShardName) -> Left:
-    """Read the shard's objects only."""
+    """Count the objects of the shard; the selector leaves out all other objects."""
     counted, some = ObjectCount(view.snapshot), list[str]()
     labels = f"{view.snapshot.owner_label}={shard}"
     for id_, role in view.snapshot.roles.items():
@@ -139,8 +139,8 @@ async def _count(access: ClusterAccess, view: View, shard: ShardName) -> Left:
 
 
 def _require_evacuation(view: View, shard: ShardName, left: Left) -> None:
-    says = view.snapshot.members.shards.get(shard)
-    if says is not None and not says.evacuating:
+    current = view.snapshot.members.shards.get(shard)
+    if current is not None and not current.evacuating:
         raise SharderError(f"another client ended the evacuation: {_remaining(shard, left)}")
 
 

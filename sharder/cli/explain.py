@@ -32,7 +32,7 @@ _UNAVAILABLE: Final[Mapping[Standing, str]] = {
     Standing.MISSING: "it does not hold its Lease, or another shard has the same name",
     Standing.GONE: "it has released or lost its Lease",
 }
-"""Why a shard that is not available cannot have an object."""
+"""Why an unavailable shard cannot get an object."""
 
 _PAUSED: Final = 'movement is paused; run "sharder resume" to continue'
 
@@ -40,18 +40,18 @@ _STANDSTILL: Final = "until the rollout ends, no object is drained for the strat
 
 
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
-    """Read one object, and its controller if it follows one, and plan it.
+    """Read one object, and the controller of a controlled object, and plan the object.
 
-    With a strategy that sticks all main objects of the ring are read and counted.  If the ring is
-    rebalanced, their controlled objects are read too, because their load counts.
+    With a strategy that sticks, all main objects of the ring are read and counted.  If the ring is
+    rebalanced, all controlled objects are read too, because their load counts.
 
     Raises:
         ConfigError: the ring, its resource or the object does not exist.
     """
     view = await view_of(cluster, ring)
     snapshot = view.snapshot
-    found, obj = await find(cluster, snapshot, resource, name)
-    role, rebalance = snapshot.roles[found.id], None
+    served, obj = await find(cluster, snapshot, resource, name)
+    role, rebalance = snapshot.roles[served.id], None
     if role is not Role.CONTROLLED and snapshot.selects(obj) and is_rebalanced(snapshot):
         planned, rebalance = await _balanced(cluster, snapshot, obj, role)
     else:
@@ -60,14 +60,14 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
             await _plan_controller(cluster, snapshot, obj, owners, whole)
         planned = plan_object(snapshot, obj, role, owners, whole)
     apart = await _apart(cluster, snapshot, obj) if role is Role.LEADING else ()
-    return _explained(cluster, view, found, planned, rebalance=rebalance, apart=apart)
+    return _explained(cluster, view, served, planned, rebalance=rebalance, apart=apart)
 
 
 async def _apart(
     cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject
 ) -> tuple[ApartView, ...]:
-    """Read the objects that `obj` controls, and return those that are on other shards."""
-    owner, found = snapshot.owner_of(obj), list[ApartView]()
+    """Return the objects that `obj` controls and that are on other shards."""
+    owner, apart = snapshot.owner_of(obj), list[ApartView]()
     elsewhere = snapshot.owner_label + ("" if owner is None else f"!={owner}")
     for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):
         try:
@@ -78,19 +78,22 @@ async def _apart(
         async for child in children.stream():
             is_own = snapshot.controller_key(child) == main_key(obj)
             if is_own and snapshot.selects(child, Role.CONTROLLED):
-                found.append(ApartView(object=main_key(child), owner=snapshot.owner_of(child)))
-    return tuple(sorted(found, key=lambda each: each.object))
+                apart.append(ApartView(object=main_key(child), owner=snapshot.owner_of(child)))
+    return tuple(sorted(apart, key=lambda each: each.object))
 
 
 async def _balanced(
     cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, role: Role
 ) -> tuple[Planned, str]:
-    """Plan a main object together with all others; return whether it moves for balance."""
+    """Plan a main object together with all other objects.
+
+    Returns its plan, and a sentence that says whether it moves for balance.
+    """
     key = main_key(obj)
     listed = await objects_of(cluster, snapshot, snapshot.roles)
     others = ((its, other) for its, other in listed if main_key(other) != key)
-    found = balanced(snapshot, plan_ring(snapshot, [(role, obj), *others]))
-    return next(p for p in found.plan if p.obj is obj), found.verdict(obj)
+    balance = balanced(snapshot, plan_ring(snapshot, [(role, obj), *others]))
+    return next(p for p in balance.plan if p.obj is obj), balance.verdict(obj)
 
 
 async def _distribution(cluster: Cluster, snapshot: RingSnapshot) -> Distribution:
@@ -108,7 +111,7 @@ async def _plan_controller(
     owners: Owners,
     whole: Distribution,
 ) -> None:
-    """Plan the object that controls `obj`, so that `owners` knows its shard."""
+    """Plan the controller of `obj`, so that `owners` knows the shard of the controller."""
     reference = obj.metadata.controller
     if reference is None:
         return
@@ -119,15 +122,15 @@ async def _plan_controller(
         if resource.kind == reference.kind:
             namespace = obj.metadata.namespace if resource.namespaced else ""
             try:
-                owner = await cluster.objects.of(resource).get(
+                controller = await cluster.objects.of(resource).get(
                     ObjectRef(namespace, reference.name)
                 )
             except NotFound:
                 return
-            if snapshot.selects(owner):
-                plan_object(snapshot, owner, role, owners, whole)
+            if snapshot.selects(controller):
+                plan_object(snapshot, controller, role, owners, whole)
             else:
-                owners.leave(snapshot, owner)
+                owners.leave(snapshot, controller)
 
 
 def _explained(
@@ -197,7 +200,7 @@ def _evacuation(snapshot: RingSnapshot, owner: ShardName | None) -> str | None:
 def _placement(
     snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
 ) -> PlacementView:
-    """Return the strategy's answer for the object as it is, with a remark on every shard."""
+    """Return the shard that the strategy would choose now, with a remark on every shard."""
     members, demand = snapshot.members, demand_of(snapshot, obj)
     answer = snapshot.placer.explain(demand, snapshot.counts)
     others = {

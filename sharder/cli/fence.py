@@ -1,4 +1,4 @@
-"""`sharder fence`: print the policy that keeps the shards of a ring from each other's objects."""
+"""`sharder fence`: print the policy that stops shards of a ring from writing others' objects."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ def accounts_in(words: Sequence[str]) -> list[ObjectRef]:
     """Return the ServiceAccounts that the words name.
 
     Raises:
-        ConfigError: one has another form than NAMESPACE/NAME.
+        ConfigError: a word does not have the form NAMESPACE/NAME.
     """
     pairs = [word.split("/") for word in words]
     for word, pair in zip(words, pairs, strict=True):

@@ -1,6 +1,6 @@
 """Commands with subcommands: `sharder rings` and `sharder certs`.
 
-As in `sharder.cli.app`, nothing here imports what only a command needs.
+As in `sharder.cli.app`, each command imports the modules that do its work.
 """
 
 # ruff: noqa: PLC0415 - see above

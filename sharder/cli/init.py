@@ -11,10 +11,10 @@ from typing import Final
 from sharder.core.errors import ConfigError
 
 SUFFIX: Final = ".tmpl"
-"""Of the templates, so that no tool takes them for files of this project."""
+"""The suffix of templates, so that no tool treats them as files of this project."""
 
 MAX_NAME: Final = 40
-"""Characters: pods and Leases get a suffix, and names of both have up to 63."""
+"""Limit on the characters: names of pods and Leases add a suffix, and have up to 63."""
 
 _NAME: Final = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _HYPHENATED, _MODULE = "my-controller", "my_controller"
@@ -24,7 +24,8 @@ def create(name: str, parent: Path) -> Path:
     """Write the project `name` into a new folder of `parent`, and return the folder.
 
     Raises:
-        ConfigError: the name is none for Kubernetes and Python, or the folder cannot be written.
+        ConfigError: the name is not valid in Kubernetes and Python, or the folder cannot be
+            written.
     """
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME or keyword.iskeyword(module):

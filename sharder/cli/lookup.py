@@ -1,4 +1,4 @@
-"""Find what the arguments of a command name: an object of a ring, or a shard's Lease."""
+"""Find an object of a ring, or a shard's Lease, by the arguments of a command."""
 
 from contextlib import suppress
 
@@ -13,10 +13,10 @@ from sharder.core.ring.snapshot import RingSnapshot
 
 
 def ring_named(text: str) -> RingName:
-    """Return the name if it is valid for a ring.
+    """Return the text as the name of a ring.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: the text is not valid as a name.
     """
     if not is_label_value(text):
         raise ConfigError(f"{text!r} is not a valid name of a ControllerRing")
@@ -26,24 +26,24 @@ def ring_named(text: str) -> RingName:
 async def find(
     cluster: Cluster, snapshot: RingSnapshot, resource: str, name: str
 ) -> tuple[Resource, PartialObject]:
-    """Return the object of a ring that `deploy` and `default/web` name.
+    """Return an object of a ring; `resource` and `name` are such as `deploy` and `default/web`.
 
     Raises:
         ConfigError: the ring has no such resource, or there is no such object.
     """
-    found = await _resource_in(cluster, snapshot, resource)
-    ref = _ref_of(found, name)
+    served = await _resource_in(cluster, snapshot, resource)
+    ref = _ref_of(served, name)
     try:
-        return found, await cluster.objects.of(found).get(ref)
+        return served, await cluster.objects.of(served).get(ref)
     except NotFound as error:
-        raise ConfigError(f"{found.id} {ref} not found; check the name") from error
+        raise ConfigError(f"{served.id} {ref} not found; check the name") from error
 
 
 def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
-    """Return the Lease of a shard of the ring; if several have its name, the held one.
+    """Return the Lease of a shard of the ring; if several have its name, the held Lease.
 
     Raises:
-        ConfigError: there is none, or more than one is held.
+        ConfigError: there is no such Lease, or several of its name are held.
     """
     validity = snapshot.members.validity
     if shard in validity.duplicate_names:
@@ -64,11 +64,11 @@ async def _resource_in(cluster: Cluster, snapshot: RingSnapshot, word: str) -> R
     for resource in snapshot.roles:
         with suppress(NotFound):
             served.append(await cluster.objects.find(resource))
-    found = the_one(word, served)
-    if found is None:
+    named = the_one(word, served)
+    if named is None:
         known = ", ".join(sorted(map(str, snapshot.roles)))
         raise ConfigError(f"ring {snapshot.name} has no resource {word}; its resources: {known}")
-    return found
+    return named
 
 
 def _ref_of(resource: Resource, text: str) -> ObjectRef:

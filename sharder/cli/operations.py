@@ -28,7 +28,7 @@ from sharder.runtime.clock import Clock, SystemClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """What an operation reads and writes."""
+    """The parts of the cluster that an operation reads and writes."""
 
     cluster: Cluster
     rings: Store[ControllerRing]
@@ -43,7 +43,7 @@ Operate: TypeAlias = Callable[[ClusterAccess], Awaitable[OperationReport]]
 
 
 class Outcome(NamedTuple):
-    """What several operations have done, and why others could not."""
+    """The reports of the operations that succeeded, and the errors of the others."""
 
     reports: tuple[OperationReport, ...]
     errors: tuple[SharderError, ...] = ()
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 def run(
     kubeconfig: str | None, context: str | None, operate: Callable[[ClusterAccess], Awaitable[T]]
 ) -> T:
-    """Operate in a cluster, with warnings and progress on stderr."""
+    """Run an operation in a cluster, with warnings and progress on stderr."""
     clock = SystemClock()
 
     async def work(client: Client) -> T:
@@ -70,7 +70,7 @@ def run(
 
 
 async def one_by_one(access: ClusterAccess, *, operations: Iterable[Operate]) -> Outcome:
-    """Carry out operations, each whether or not another one fails."""
+    """Run all operations; an error of one operation does not stop the next one."""
     reports, errors = list[OperationReport](), list[SharderError]()
     for operate in operations:
         try:
@@ -90,12 +90,12 @@ async def cordon(
     """
 
     def edit_of(view: View, _lease: Lease) -> Edit[Lease]:
-        warnings = [f"{problem}: new objects wait" for problem in _closing(view, shard)]
+        warnings = [f"{problem}: new objects wait" for problem in _no_other_shard(view, shard)]
         if _is_evacuating(view, shard):
             warnings.append(
                 f'{shard} is still being evacuated; run "sharder uncordon" to end that'
             )
-        return _of_lease(
+        return _lease_edit(
             view,
             Operation.CORDON,
             {CORDONED_ANNOTATION: "true"},
@@ -118,7 +118,7 @@ async def uncordon(
 
     def edit_of(view: View, lease: Lease) -> Edit[Lease]:
         stops = lease.metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
-        return _of_lease(
+        return _lease_edit(
             view,
             Operation.UNCORDON,
             {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
@@ -137,14 +137,14 @@ async def uncordon(
 async def evacuate(
     access: ClusterAccess, *, ring: str, shard: str, dry_run: bool
 ) -> OperationReport:
-    """Mark a shard for evacuation; `sharder.cli.evacuation` follows the progress.
+    """Mark a shard for evacuation; `sharder.cli.evacuation` waits until it has no objects.
 
     Raises:
         ConfigError: there is no such ring or shard.
     """
 
     def edit_of(view: View, _lease: Lease) -> Edit[Lease]:
-        warnings = [f"{problem}: its objects stay" for problem in _closing(view, shard)]
+        warnings = [f"{problem}: its objects stay" for problem in _no_other_shard(view, shard)]
         if ShardName(shard) not in view.snapshot.members.available:
             warnings.append(
                 f"{shard} is not available; when it is back it gets no objects until "
@@ -152,7 +152,7 @@ async def evacuate(
             )
         elif view.snapshot.ring.spec.movement.paused:
             warnings.append(f'movement of {ring} is paused; run "sharder resume" to continue')
-        return _of_lease(
+        return _lease_edit(
             view,
             Operation.EVACUATE,
             {EVACUATE_ANNOTATION: "true"},
@@ -165,7 +165,7 @@ async def evacuate(
 
 
 async def pause(access: ClusterAccess, *, ring: str, dry_run: bool) -> OperationReport:
-    """Stop drains of a ring.
+    """Stop the drains of a ring.
 
     Raises:
         ConfigError: there is no such ring.
@@ -207,9 +207,9 @@ async def _set_paused(
     dry_run: bool,
 ) -> OperationReport:
     async def attempt() -> OperationReport:
-        found = (await view_of(access.cluster, ring_named(ring))).snapshot.ring
+        current = (await view_of(access.cluster, ring_named(ring))).snapshot.ring
         edit: Edit[ControllerRing] = Edit(
-            ring=found.name,
+            ring=current.name,
             operation=operation,
             resource=RINGS.id,
             field=MOVEMENT,
@@ -217,7 +217,7 @@ async def _set_paused(
             done=done,
             already=already,
         )
-        return await carry_out(access.rings, found, edit, dry_run=dry_run)
+        return await carry_out(access.rings, current, edit, dry_run=dry_run)
 
     return await retry_on_conflict(attempt, access.shown.warn)
 
@@ -238,7 +238,7 @@ async def _write_lease(
     return await retry_on_conflict(attempt, access.shown.warn)
 
 
-def _of_lease(
+def _lease_edit(
     view: View,
     operation: Operation,
     wanted: Mapping[str, FieldValue],
@@ -266,12 +266,12 @@ def others_accept(view: View, shard: str) -> bool:
     return any(not members.shards[name].set_aside for name in others)
 
 
-def _closing(view: View, shard: str) -> list[str]:
-    """Return a warning if no shard accepts objects once this one does not."""
+def _no_other_shard(view: View, shard: str) -> list[str]:
+    """Return the warning that no other shard accepts objects, or an empty list."""
     is_last = not others_accept(view, shard)
     return [f"no other shard of {view.snapshot.name} accepts objects"] if is_last else []
 
 
 def _is_evacuating(view: View, shard: str) -> bool:
-    says = view.snapshot.members.shards.get(ShardName(shard))
-    return says is not None and says.evacuating
+    current = view.snapshot.members.shards.get(ShardName(shard))
+    return current is not None and current.evacuating

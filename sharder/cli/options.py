@@ -85,10 +85,10 @@ SecretOption = Annotated[str, typer.Option("--secret", metavar="NAME", help="Nam
 
 def _ring(metavar: str, text: str) -> ArgumentInfo:
     """Return an argument that names rings."""
-    made: ArgumentInfo = typer.Argument(
+    argument: ArgumentInfo = typer.Argument(
         metavar=metavar, parser=ring_in, autocompletion=completion.rings, help=text
     )
-    return made
+    return argument
 
 
 _RING, _RINGS = _ring("RING", "Name of a ControllerRing."), "Names of ControllerRings"
@@ -176,7 +176,7 @@ StrategyOption = Annotated[
 
 
 def _new_shards(given: str | int) -> int:
-    """Return the number; the default comes as one."""
+    """Return the number; typer passes the default as an int."""
     text = str(given)
     if not text.isdecimal() or int(text) > MAX_NEW:
         raise typer.BadParameter(f"{text!r} is not a whole number from 0 to {MAX_NEW}")
@@ -211,13 +211,13 @@ def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
 
 
 def refuse_watching_names(form: ListOutput, *, watch: bool) -> None:
-    """Refuse `--watch -o name`: a name does not change."""
+    """Reject `--watch -o name`: a name does not change."""
     if watch and form is ListOutput.NAME:
         raise typer.BadParameter("--watch cannot be combined with -o name")
 
 
 def refuse_options_before_the_command(called: typer.Context) -> None:
-    """Refuse options before a subcommand, where they would have no effect.
+    """Reject options before a subcommand, where they would have no effect.
 
     An ignored `--context` would lead to the wrong cluster.
     """

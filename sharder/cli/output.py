@@ -1,6 +1,6 @@
 """Print reports: JSON and YAML for programs, tables for people.
 
-A table is never cut: names are there to be copied, and a terminal wraps what is too long.
+A table is never truncated: people copy names from it, and a terminal wraps long lines.
 """
 
 import sys
@@ -15,7 +15,7 @@ from sharder.cli.options import ListOutput, Output, WideOutput
 Report = TypeVar("Report", bound=msgspec.Struct)
 
 _GAP: Final = "   "
-"""Between two columns, as kubectl has it."""
+"""Between two columns, as in kubectl."""
 
 
 def show(
@@ -34,7 +34,7 @@ def show(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells; without a header none is printed."""
+    """Rows of cells; an empty header is not printed."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -58,13 +58,13 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
 
 
 def write(*parts: Table | str) -> None:
-    """Print each part on lines of its own."""
+    """Print the parts, each on its own lines."""
     for part in parts:
         lines = part.lines(part.widths()) if isinstance(part, Table) else (_cell(part),)
         sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _cell(value: object) -> str:
-    """Escape what is not printable: names can hold control characters of the terminal."""
+    """Return the text, escaped if it is not printable: names can contain control characters."""
     text = "-" if value is None else str(value)
     return text if text.isprintable() else repr(text)

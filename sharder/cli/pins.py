@@ -19,32 +19,32 @@ async def pin(
     """Pin an object to a shard; replaces an earlier pin.
 
     Raises:
-        ConfigError: there is no such ring, resource, object or shard, or the object follows
-            another one.
+        ConfigError: there is no such ring, resource, object or shard, or the object is of a
+            controlled resource.
     """
 
     async def attempt() -> OperationReport:
         snapshot = (await view_of(access.cluster, ring_named(ring))).snapshot
         target = ShardName(lease_of(snapshot, shard).metadata.name)
-        found, obj = await find(access.cluster, snapshot, resource, name)
-        if snapshot.roles[found.id] is Role.CONTROLLED:
+        served, obj = await find(access.cluster, snapshot, resource, name)
+        if snapshot.roles[served.id] is Role.CONTROLLED:
             raise ConfigError(
-                f"{found.id} are controlled objects, which follow their controller: "
+                f"{served.id} are controlled objects, which follow their controller: "
                 "pin the controller"
             )
         before = obj.metadata.label(pin_label(snapshot.name))
         edit: Edit[PartialObject] = Edit(
             ring=snapshot.name,
             operation=Operation.PIN,
-            resource=found.id,
+            resource=served.id,
             field=LABELS,
             wanted={pin_label(snapshot.name): target},
-            done=f"{found.id} {obj.metadata.ref} {{is_}} pinned to {target}"
+            done=f"{served.id} {obj.metadata.ref} {{is_}} pinned to {target}"
             + (f" instead of {before}" if before else ""),
-            already=f"{found.id} {obj.metadata.ref} is already pinned to {target}",
+            already=f"{served.id} {obj.metadata.ref} is already pinned to {target}",
             warnings=tuple(_warnings(snapshot, obj, target)),
         )
-        return await _carry_out(access, found, obj, edit, dry_run=dry_run)
+        return await _carry_out(access, served, obj, edit, dry_run=dry_run)
 
     return await retry_on_conflict(attempt, access.shown.warn)
 
@@ -60,19 +60,19 @@ async def unpin(
 
     async def attempt() -> OperationReport:
         snapshot = (await view_of(access.cluster, ring_named(ring))).snapshot
-        found, obj = await find(access.cluster, snapshot, resource, name)
+        served, obj = await find(access.cluster, snapshot, resource, name)
         before = obj.metadata.label(pin_label(snapshot.name))
         edit: Edit[PartialObject] = Edit(
             ring=snapshot.name,
             operation=Operation.UNPIN,
-            resource=found.id,
+            resource=served.id,
             field=LABELS,
             wanted={pin_label(snapshot.name): None},
-            done=f"{found.id} {obj.metadata.ref} {{is_}} unpinned"
+            done=f"{served.id} {obj.metadata.ref} {{is_}} unpinned"
             + (f" from {before}" if before else ""),
-            already=f"{found.id} {obj.metadata.ref} is not pinned",
+            already=f"{served.id} {obj.metadata.ref} is not pinned",
         )
-        return await _carry_out(access, found, obj, edit, dry_run=dry_run)
+        return await _carry_out(access, served, obj, edit, dry_run=dry_run)
 
     return await retry_on_conflict(attempt, access.shown.warn)
 
@@ -89,7 +89,7 @@ async def _carry_out(
 
 
 def _warnings(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Iterator[str]:
-    """Yield why the object might not move there."""
+    """Yield the reasons why the object might not move to the shard."""
     members, owner = snapshot.members, snapshot.owner_of(obj)
     if not snapshot.selects(obj):
         yield f"{obj.metadata.ref} is not in the scope of {snapshot.name}: the pin has no effect"

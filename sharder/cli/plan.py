@@ -1,4 +1,4 @@
-"""`sharder plan`: from a cluster, or from a dump without what connects to one."""
+"""`sharder plan`: from a cluster, or from a dump without importing the Kubernetes client."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ async def plan(cluster: "Cluster", *, name: str, what_if: WhatIf = AS_IT_IS) -> 
 
 
 def plan_file(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
-    """Return the plan for a dump; `-` stands for stdin.
+    """Return the plan for a dump; the file `-` means stdin.
 
     Raises:
         ConfigError: the file cannot be read or decoded, `now` is not a time, or `what_if` is not

@@ -1,4 +1,4 @@
-"""Plans and explanations as tables for people, which can change at any time."""
+"""Plans and explanations as tables for people; their form can change in any release."""
 
 from collections import Counter
 from itertools import islice
@@ -90,7 +90,7 @@ def plan(report: PlanReport) -> None:
     if len(moving) > _SHOWN_MOVES:
         write(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
-    write(*(f"{many} unowned: {reason}" for reason, many in reasons))
+    write(*(f"{count} unowned: {reason}" for reason, count in reasons))
     write(*(f"the API server would reject the ring: {refusal}" for refusal in report.refusals))
     write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
     if report.rebalance is not None:

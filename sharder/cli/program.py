@@ -1,4 +1,4 @@
-"""Run what was typed: exit codes, errors in one line, help in our words, and completion."""
+"""Run the command line: exit codes, errors in one line, reformatted help, and completion."""
 
 import os
 import re
@@ -25,19 +25,19 @@ _ORDER: Final = (
     *("cordon", "uncordon", "evacuate", "pause", "resume", "pin", "unpin"),
     *("certs", "run", "init", "version", "completion"),
 )
-"""Commands as they are listed: see, steer, then operate."""
+"""The order of the commands in the help: inspect, steer, then operate."""
 
 _COMPLETE: Final = "_SHARDER_COMPLETE"
-"""The variable by which the script of a shell asks for proposals."""
+"""The variable with which the completion script of a shell requests proposals."""
 
 _TYPE: Final = re.compile(r" <(?:str|list\[str\]|path)>")
-"""Types of Python behind the names of arguments."""
+"""Python types that typer prints after the names of arguments."""
 _BRACED: Final = re.compile(r"\{([A-Z/]+)\}")
 _CALL: Final = re.compile(rf"\bsharder(?= (?:{'|'.join(_ORDER)})\b)")
 
 
 class InOrder(TyperGroup):
-    """Commands by task, not by how they are registered."""
+    """Commands in the order of tasks, not of registration."""
 
     @override
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -60,7 +60,7 @@ def run(app: typer.Typer, arguments: list[str], name: str) -> int:
     except ModuleNotFoundError as error:
         return _fail(missing(error, "server" if arguments[0] == "run" else "cli"), FAILED)
     except BrokenPipeError:
-        sys.stdout = None  # the reader closed the pipe: nothing is left to flush at exit
+        sys.stdout = None  # the reader has closed the pipe: Python must not flush at exit
         return FAILED
     except OSError as error:
         # Python 3.13 would flush again at exit, and change the exit code.
@@ -70,10 +70,10 @@ def run(app: typer.Typer, arguments: list[str], name: str) -> int:
 
 
 def _help(call: Callable[[], object], name: str) -> object:
-    """Print the help with the name of the program as it was called."""
+    """Print the help without Python types, and with the name of the program as it was called."""
     with redirect_stdout(StringIO()) as shown:
         code = call()
-    aligned = _TYPE.sub(lambda found: " " * len(found[0]), shown.getvalue())
+    aligned = _TYPE.sub(lambda match: " " * len(match[0]), shown.getvalue())
     plain = _BRACED.sub(r"\1", aligned)
     sys.stdout.write(f"{_CALL.sub(name, plain).rstrip()}\n")
     return code
@@ -85,12 +85,12 @@ def _fail(message: str, code: int) -> int:
 
 
 def is_completing() -> bool:
-    """Return whether the script of a shell asks for proposals."""
+    """Return whether the completion script of a shell requests proposals."""
     return _COMPLETE in os.environ
 
 
 def complete(app: typer.Typer, instruction: str | None = None) -> None:
-    """Print the script of a shell, or proposals; then end the program."""
+    """Print the completion script of a shell, or proposals; then exit."""
     if instruction is not None:
         os.environ[_COMPLETE] = instruction
     typer.completion.get_completion_inspect_parameters()  # registers the shells
@@ -98,7 +98,7 @@ def complete(app: typer.Typer, instruction: str | None = None) -> None:
 
 
 def proposals_for_kubectl(app: typer.Typer, arguments: list[str]) -> str:
-    """Return what can come next after the arguments; the last one is not complete.
+    """Return the completions of the last argument, in the form that kubectl expects.
 
     Source:
         k8s.io/kubectl/pkg/cmd/plugin_completion.go: one proposal a line, then a directive of

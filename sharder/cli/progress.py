@@ -11,11 +11,11 @@ from rich.text import Text
 from sharder.runtime.clock import Clock
 
 QUIET_SECONDS: Final = 30.0
-"""Between two lines of progress without a terminal."""
+"""Seconds between two lines of progress without a terminal."""
 
 
 class Progress:
-    """A changing line on a terminal; else a line every 30 s."""
+    """One changing line on a terminal, otherwise a new line every 30 s."""
 
     def __init__(self, console: Console, status: Status, clock: Clock) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""The documents that the commands print; as JSON each is a stable interface (docs/cli.md)."""
+"""The documents that the commands print; their JSON is a stable interface (docs/cli.md)."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from sharder.core.names import RingName, ShardName
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One ring; the counts are None if its objects cannot be read, see `problem`."""
+    """One ring; the counts are None if the ring's objects cannot be read, see `problem`."""
 
     name: RingName
     strategy: StrategyName
@@ -47,16 +47,16 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: ShardState
     available: bool
     cordoned: bool
-    """It keeps its objects and gets no new ones."""
+    """The shard keeps its objects and gets no new objects."""
     evacuating: bool
-    """Its objects are drained, and it gets no new ones."""
+    """The shard's objects are drained, and it gets no new objects."""
     region: str
     zone: str
     pool: str
     """Region, zone and pool are empty if the Lease names none."""
     weight: float
     capacity: dict[str, str]
-    """Its room by resource; resources that are not listed have no limit."""
+    """The capacity by resource; other resources have no limit."""
     objects: int
     draining: int
     renew_time: str | None
@@ -93,25 +93,25 @@ class ShardView(msgspec.Struct, frozen=True, kw_only=True):
     standing: str
     """`available`, `leaving`, `missing` or `gone`."""
     rejected: str | None
-    """Why it cannot have the object, or None."""
+    """Why the shard cannot have the object, or None."""
     remark: str | None
-    """The strategy's remark on the shard; None if it is rejected."""
+    """The strategy's remark on the shard; None if the shard is rejected."""
 
 
 class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
-    """How an object of a main resource is placed, at the present counts."""
+    """How an object of a main resource would be placed, with the current counts."""
 
     pin: str | None
     region: str | None
     zone: str | None
     pool: str | None
-    """What the object's labels ask for; None: any."""
+    """The requirements of the object's labels; None: any."""
     group: tuple[str, ...]
-    """What the members of its group have in common; empty without a group."""
+    """The values that the members of the object's group share; empty without a group."""
     chosen: ShardName | None
-    """The best shard now; a strategy that sticks does not move the object for that."""
+    """The best shard now; with a strategy that sticks, this is no reason to move the object."""
     reason: str | None
-    """Why none is chosen."""
+    """Why no shard is chosen, or None."""
     shards: tuple[ShardView, ...]
     """All shards of the ring, by name."""
 
@@ -133,9 +133,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     object: str
     """`group/Kind/namespace/name`."""
     key: str | None
-    """The key of its placement: its own name, or that of its controller."""
+    """The key by which the object is placed: its own, or the key of its controller."""
     controller: str | None
-    """The object that controls it, for a controlled resource."""
+    """The controller of the object, if its resource is controlled."""
     owner: ShardName | None
     owner_state: ShardState | None
     """None if the owner has no Lease."""
@@ -145,17 +145,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     to: ShardName | None
     why: str
     rebalance: str | None
-    """Whether it moves for balance, and why; None if it is not rebalanced."""
+    """Whether the object moves for balance, and why; None if it is not rebalanced."""
     movement: str | None
     """A sentence if movement is paused, or None."""
     rollout: str | None
     """A sentence if shards of several revisions are available, or None."""
     evacuation: str | None
-    """A sentence if its owner is being evacuated, or None."""
+    """A sentence if the owner is being evacuated, or None."""
     placement: PlacementView | None
     """None for a controlled resource, or out of scope."""
     apart: tuple[ApartView, ...]
-    """The objects that it controls and that are not on its shard, by name."""
+    """The objects that this object controls and that are on other shards, sorted by name."""
     mistakes: tuple[str, ...]
     """Labels and annotations of the object that are ignored, and why."""
 
@@ -177,15 +177,15 @@ class CleanupRow(msgspec.Struct, frozen=True, kw_only=True):
     found: int
     cleaned: int
     skipped: int
-    """Not written: in a dry run all of them, else those already clean or gone."""
+    """Objects that were not written: in a dry run all, else objects already clean or gone."""
     failed: int
     objects: tuple[str, ...]
     """The objects that a dry run found, `namespace/name`; else empty."""
     failures: tuple[CleanupFailure, ...]
     problem: str | None
-    """Why there can be more objects than were found."""
+    """The error that ended the list, so that there can be more objects; or None."""
     forbidden: bool
-    """Whether that is a missing right."""
+    """Whether `problem` is a missing right."""
 
 
 class CleanupReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -210,7 +210,7 @@ class CertificateRole(StrEnum):
     NEXT = "next"
     """An authority that is already trusted and issues later."""
     RETIRING = "retiring"
-    """An authority that is still trusted and issues no more."""
+    """An authority that is still trusted but issues no more certificates."""
 
 
 class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -225,7 +225,7 @@ class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     not_before: str
     not_after: str
     days_left: int
-    """Whole days, negative when it has ended."""
+    """Whole days until `not_after`, negative after it."""
     fingerprint: str
     """SHA-256."""
 
@@ -236,13 +236,13 @@ class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     """`namespace/name`."""
     phase: str | None
-    """`stable`, `introducing` or `retiring`; None if there is a problem, or it is foreign."""
+    """`stable`, `introducing` or `retiring`; None if `problem` or `foreign` is set."""
     foreign: bool
     """Whether another issuer made the certificate: the sharder does not replace or repair it."""
     requested: str | None
     """A requested replacement that has not begun."""
     problem: str | None
-    """Why it cannot serve."""
+    """Why the webhook cannot use the Secret, or None."""
     certificates: tuple[CertificateRow, ...]
     """The serving certificate first, then all authorities that the API server should trust."""
 
@@ -267,14 +267,14 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     """One value that is written."""
 
     field: str
-    """Where it stands: `metadata.annotations`, `metadata.labels` or `spec.movement`."""
+    """The field with the key: `metadata.annotations`, `metadata.labels` or `spec.movement`."""
     key: str
     before: FieldValue
     after: FieldValue
 
 
 class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an operation wrote, or in a dry run would write."""
+    """The changes that an operation wrote, or in a dry run would write, and its result."""
 
     ring: RingName
     operation: Operation
@@ -291,7 +291,7 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 class OperationsReport(msgspec.Struct, frozen=True):
-    """What an operation on several names did; those that failed are left out."""
+    """The reports of an operation on several names; operations that failed are left out."""
 
     items: tuple[OperationReport, ...]
 
@@ -300,10 +300,10 @@ class VersionReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The versions of the parts that work together."""
 
     client_version: str
-    """Of this program."""
+    """The version of this program."""
     sharder_versions: tuple[str, ...] = ()
-    """Of the sharder in the cluster; empty if they are unknown."""
+    """The versions of the sharder in the cluster; empty if they are unknown."""
     server_version: str | None = None
-    """Of Kubernetes; None without a cluster."""
+    """The version of Kubernetes; None without a cluster."""
     problem: str | None = None
     """Why the sharder's version is unknown, or None."""

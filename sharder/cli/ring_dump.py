@@ -1,4 +1,4 @@
-"""`sharder dump`: write what a plan needs of a ring, for `sharder plan --file`."""
+"""`sharder dump`: write the input of a ring's plan, for `sharder plan --file`."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -19,10 +19,10 @@ from sharder.runtime.clock import SystemClock
 _READ: Final = frozenset(
     value for name, value in vars(names).items() if name.endswith("_ANNOTATION")
 )
-"""Annotations that placement uses; others can hold data of the object."""
+"""Annotations that placement uses; other annotations can contain data of the object."""
 
 _PROGRESS_OBJECTS: Final = 500
-"""Between two lines of progress: about a page of the API server."""
+"""Lines of the dump between two updates of the progress: about a page of the API server."""
 
 
 async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], object]) -> None:
@@ -30,9 +30,9 @@ async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], ob
 
     Raises:
         ConfigError: there is no such ring.
-        ApiError: its objects cannot be read.
+        ApiError: the ring's objects cannot be read.
     """
-    if sys.stdout.isatty():  # it shows the objects themselves
+    if sys.stdout.isatty():  # the terminal shows the dump itself
         async for line in dump(cluster, name=name):
             write(line)
         return
@@ -48,11 +48,11 @@ async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], ob
 async def dump(cluster: Cluster, *, name: str) -> AsyncIterator[bytes]:
     """Yield a ring, its Leases, the namespaces, and the metadata of its objects in scope.
 
-    Each is a line of JSON; objects are yielded as they are read.
+    Each document is one line of JSON, and is yielded as soon as it is read.
 
     Raises:
         ConfigError: there is no such ring.
-        ApiError: its objects cannot be read.
+        ApiError: the ring's objects cannot be read.
     """
     async for document in _documents(cluster, await view_of(cluster, name)):
         yield msgspec.json.encode(document) + b"\n"
@@ -93,7 +93,7 @@ def _lease(lease: Lease) -> Json:
 
 
 def _kind(served: Resource) -> Json:
-    """Return which resource the objects of a kind are, as the discovery of the API server."""
+    """Return the resource of a kind, in the form of the API server's discovery."""
     return {
         "apiVersion": "v1",
         "kind": "APIResourceList",
@@ -103,10 +103,10 @@ def _kind(served: Resource) -> Json:
 
 
 def _object(obj: PartialObject, kept: frozenset[str]) -> Json:
-    """Return the metadata of an object, with only these of its annotations."""
-    there: Mapping[str, str] = obj.metadata.annotations or {}
+    """Return the metadata of an object, with only the annotations in `kept`."""
+    annotations: Mapping[str, str] = obj.metadata.annotations or {}
     meta: ObjectMeta = msgspec.structs.replace(
-        obj.metadata, annotations={key: there[key] for key in there if key in kept}
+        obj.metadata, annotations={key: annotations[key] for key in annotations if key in kept}
     )
     return {
         "apiVersion": obj.api_version,

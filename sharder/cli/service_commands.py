@@ -1,6 +1,6 @@
 """Commands around the service: `sharder run` and `sharder version`.
 
-As in `sharder.cli.app`, nothing here imports what only a command needs.
+As in `sharder.cli.app`, each command imports the modules that do its work.
 """
 
 # ruff: noqa: PLC0415 - see above

@@ -1,6 +1,6 @@
 """Commands that steer a ring; `sharder.cli.app` adds them to its own.
 
-As there, nothing here imports what only a command needs.
+As in `sharder.cli.app`, each command imports the modules that do its work.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -245,7 +245,7 @@ def _run(
     context: str | None,
     form: Output,
 ) -> None:
-    """Print what was done, even if some of it failed."""
+    """Run the operations, and print the reports of those that succeeded before any error."""
     from sharder.cli import operations, output, reports, tables
 
     done = operations.run(kubeconfig, context, ask)

@@ -1,4 +1,4 @@
-"""Lists and results as tables for people, which can change at any time."""
+"""Lists and results as tables for people; their form can change in any release."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -57,7 +57,7 @@ def _ring(ring: RingRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - pr
 
 
 def ring_names(report: RingsReport) -> None:
-    """Print the rings as kubectl takes them."""
+    """Print the rings as arguments of kubectl."""
     write(*(f"{_RING}/{ring.name}" for ring in report.rings))
 
 
@@ -107,19 +107,19 @@ def _shard(shard: ShardRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 -
 
 
 def _state(shard: ShardRow) -> str:
-    """Return the state, and what restricts it, as `kubectl get nodes` has it."""
+    """Return the state and its restrictions, in the form of `kubectl get nodes`."""
     restricted = "evacuating" if shard.evacuating else "cordoned" if shard.cordoned else ""
     ignored = "ignored" if shard.problem else ""
     return ",".join(filter(None, (shard.state, restricted, ignored)))
 
 
 def shard_names(report: ShardsReport) -> None:
-    """Print the shards' Leases as kubectl takes them."""
+    """Print the shards' Leases as arguments of kubectl."""
     write(*(f"{_LEASE}/{shard.name}" for shard in report.shards))
 
 
 def cleanup(report: CleanupReport) -> None:
-    """Print what a clean-up found, in a dry run by name too, and what it did."""
+    """Print the numbers and failures of a clean-up, and in a dry run the names of the objects."""
     if not report.resources:
         write(f"nothing left of {report.ring} in {report.looked_at} resources")
         return
@@ -137,7 +137,7 @@ def cleanup(report: CleanupReport) -> None:
 
 
 def operation(report: OperationReport) -> None:
-    """Print the result of an operation, and in a dry run what it would write."""
+    """Print the result of an operation, and in a dry run the changes that it would write."""
     write(report.result)
     if report.dry_run:
         write(
@@ -163,8 +163,8 @@ def certificates(report: CertificatesReport, *, wide: bool = False) -> None:
     if report.certificates:
         write(table((*columns, *more) if wide else columns, rows))
     maker = "not issued by sharder" if report.foreign else None
-    said = (maker, report.problem, report.phase)
-    write(*(f"{report.secret}: {text}" for text in said if text))
+    texts = (maker, report.problem, report.phase)
+    write(*(f"{report.secret}: {text}" for text in texts if text))
     if report.requested:
         write(f"requested: {report.requested}")
 
@@ -179,8 +179,8 @@ def versions(report: VersionReport) -> None:
     """Print the versions, as kubectl does."""
     write(f"Client Version: {report.client_version}")
     if report.server_version is not None:
-        found = ", ".join(report.sharder_versions) or f"unknown: {report.problem}"
-        write(f"Sharder Version: {found}", f"Server Version: {report.server_version}")
+        sharder = ", ".join(report.sharder_versions) or f"unknown: {report.problem}"
+        write(f"Sharder Version: {sharder}", f"Server Version: {report.server_version}")
 
 
 def _value(value: FieldValue) -> str:
@@ -188,20 +188,20 @@ def _value(value: FieldValue) -> str:
 
 
 def _age(shard: ShardRow) -> str:
-    """Return how long ago it renewed its Lease; by a clock that is ahead that is not negative."""
+    """Return the time since the last renewal; at least 0, even if the shard's clock is ahead."""
     ago = shard.renewed_seconds_ago
     return "never" if ago is None else f"{max(0.0, ago):.0f}s"
 
 
 class Shortfall(NamedTuple):
-    """What a clean-up could not do, and why."""
+    """A part of a clean-up that failed, and why."""
 
     what: str
     why: str
 
 
 def shortfalls(report: CleanupReport) -> list[Shortfall]:
-    """Return what a clean-up could not do; a right that is missing for many objects comes once."""
+    """Return the failures of a clean-up; failures by one missing right are merged."""
     unread = [
         (Shortfall(row.resource, row.problem), row.forbidden)
         for row in report.resources
@@ -219,10 +219,12 @@ def shortfalls(report: CleanupReport) -> list[Shortfall]:
     ]
 
 
-def _missing(verb: str, things: str, found: Sequence[Shortfall]) -> Iterator[Shortfall]:
-    if len(found) == 1:
-        yield found[0]
-    elif found:
+def _missing(verb: str, noun: str, forbidden: Sequence[Shortfall]) -> Iterator[Shortfall]:
+    """Yield one shortfall for all that lack a right; `noun` is in the singular."""
+    if len(forbidden) == 1:
+        yield forbidden[0]
+    elif forbidden:
+        first = forbidden[0]
         yield Shortfall(
-            f"no right to {verb} {len(found)} {things}s, such as {found[0].what}", found[0].why
+            f"no right to {verb} {len(forbidden)} {noun}s, such as {first.what}", first.why
         )

@@ -1,4 +1,4 @@
-"""`sharder top`: the shards of a ring by their load, and what moves, from the ring's status."""
+"""`sharder top`: the shards of a ring by their load, and its moves, from the ring's status."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def run(kubeconfig: str | None, context: str | None, name: str, *, once: bool) -
 
     Raises:
         ConfigError: there is no such ring.
-        ApiError: it cannot be read.
+        ApiError: the ring cannot be read.
     """
     clock = SystemClock()
 
@@ -46,7 +46,7 @@ def run(kubeconfig: str | None, context: str | None, name: str, *, once: bool) -
 
 
 def show(ring: ControllerRing, now: datetime) -> None:
-    """Print the sums, what is wrong, and the shards, those with the most objects first."""
+    """Print the sums, the problems, and the shards in the order of the status, fullest first."""
     status = ring.status
     total = sum(shard.objects or 0 for shard in status.shard_statuses)
     rows = [
@@ -80,7 +80,7 @@ def _notes(ring: ControllerRing) -> Iterator[str]:
 
 
 async def _watch(store: Readable[ControllerRing], name: str, clock: Clock) -> None:
-    from rich.live import Live  # noqa: PLC0415 - for a terminal alone
+    from rich.live import Live  # noqa: PLC0415 - only for a terminal
     from rich.text import Text  # noqa: PLC0415
 
     ring = await _read(store, name)
@@ -89,10 +89,10 @@ async def _watch(store: Readable[ControllerRing], name: str, clock: Clock) -> No
             live.refresh()
             await clock.sleep(REFRESH_SECONDS)
             try:
-                ring, trouble = await _read(store, name), ""
+                ring, warning = await _read(store, name), ""
             except Unavailable as error:
-                trouble = f"not refreshed: {error}"
-            live.update(Text(_frame(ring, clock.now()) + trouble))
+                warning = f"not refreshed: {error}"
+            live.update(Text(_frame(ring, clock.now()) + warning))
 
 
 def _frame(ring: ControllerRing, now: datetime) -> str:
@@ -126,15 +126,15 @@ def _state(shard: ShardStatus) -> str:
 
 
 def _share(shard: ShardStatus, total: int) -> tuple[str, str]:
-    """Return the shard's part of the objects, as a bar and in percent."""
+    """Return the shard's share of the objects, as a bar and in percent."""
     part = (shard.objects or 0) / total if total else 0.0
     return "#" * round(part * _BAR), f"{part:.0%}"
 
 
 def _load(shard: ShardStatus) -> str | None:
-    """Return what counts towards a capacity, and the capacity, by resource."""
+    """Return load and capacity by resource, such as `memory 3Gi/8Gi`."""
     resources = dict.fromkeys((*shard.capacity, *shard.load))
     if OBJECTS not in shard.capacity:
-        resources.pop(OBJECTS, None)  # a column of its own
+        resources.pop(OBJECTS, None)  # objects have their own column
     known = (f"{r} {shard.load.get(r, '-')}/{shard.capacity.get(r, '-')}" for r in resources)
     return ", ".join(known) or None

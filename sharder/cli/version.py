@@ -1,4 +1,4 @@
-"""`sharder version`: the versions that a cluster knows."""
+"""`sharder version`: the versions of the sharder and of Kubernetes in a cluster."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from sharder.ports import Objects
 _DEPLOYMENTS: Final = GroupResource("apps", "deployments")
 _OURS: Final = "app.kubernetes.io/name=sharder"
 _VERSION_LABEL: Final = "app.kubernetes.io/version"
-"""Both are labels of the chart."""
+"""The chart sets this label, and the label in `_OURS`."""
 
 
 class _Server(msgspec.Struct, frozen=True, rename="camel"):
@@ -24,10 +24,10 @@ class _Server(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def of_cluster(client: Client, *, namespace: str) -> VersionReport:
-    """Return all versions; the sharder's own are those of its Deployments in the namespace.
+    """Return all versions; the sharder's come from its Deployments in the namespace.
 
     Raises:
-        ApiError: the API server does not say its version.
+        ApiError: the API server does not return its version.
     """
     path = "/version"
     server = understand(await client.request("GET", path), _Server, path)
@@ -41,10 +41,10 @@ async def of_cluster(client: Client, *, namespace: str) -> VersionReport:
 
 
 async def installed(objects: Objects, namespace: str) -> tuple[tuple[str, ...], str | None]:
-    """Return the versions of the sharders that the chart installed, and why they are unknown."""
+    """Return the versions of the installed sharders, and the reason if they are unknown."""
     try:
         deployments = objects.of(await objects.find(_DEPLOYMENTS), _OURS, namespace=namespace)
-        labels = [found.metadata.label(_VERSION_LABEL) async for found in deployments.stream()]
+        labels = [each.metadata.label(_VERSION_LABEL) async for each in deployments.stream()]
     except ApiError as error:
         return (), str(error)
     if not labels:

@@ -1,7 +1,7 @@
-"""`--watch`: the whole list, then what changes.
+"""`--watch`: print the whole list, then every change.
 
-The list is read again and again, which needs no right to watch; the longer a read takes, the
-seldomer, so that a large ring costs the API server no more than a small one.
+The list is polled, which needs no right to watch.  The longer a read takes, the longer is the
+pause after it, so that a large ring costs the API server no more than a small one.
 """
 
 import sys
@@ -23,7 +23,7 @@ BUSY_SHARE: Final = 0.1
 """At most this share of the time is spent reading."""
 
 _AGES: Final = frozenset({"RENEWED"})
-"""Columns that change by themselves."""
+"""Columns that change with the time alone."""
 _DELETED: Final = "deleted"
 
 Report = TypeVar("Report", bound=msgspec.Struct)
@@ -31,7 +31,7 @@ Row = tuple[str, ...]
 
 
 class Changes(Generic[Report]):
-    """Prints a list, then every row and line below it that is new."""
+    """Prints a list, then every new row, and every new line of the notes below the list."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class Changes(Generic[Report]):
         self._rows = rows
         self._notes = notes
         self._known: dict[Row, str] | None = None
-        """Names by row, without its ages."""
+        """The name in each printed row; the keys are the rows without ages."""
         self._noted = frozenset[str]()
         self._widths: tuple[int, ...] = ()
 
     def show(self, report: Report) -> None:
-        """Print what has changed since the last report."""
+        """Print the changes since the last report."""
         table, notes = self._rows(report), tuple(self._notes(report))
         known = {_ageless(table, row): row[0] for row in table.rows}
         if (known, frozenset(notes)) == (self._known, self._noted):
@@ -82,7 +82,7 @@ def run(
     ask: Callable[[Cluster], Awaitable[Report]],
     changes: Changes[Report],
 ) -> None:
-    """Connect and show what changes, until Ctrl-C."""
+    """Connect, and print the list and its changes until Ctrl-C."""
     task = partial(follow, ask=ask, changes=changes, clock=SystemClock())
     read(kubeconfig, context, task)
 
@@ -94,19 +94,19 @@ async def follow(
     changes: Changes[Report],
     clock: Clock,
 ) -> None:
-    """Show what `ask` finds, for ever; a server that is unavailable for a while is asked again."""
-    trouble = ""
+    """Show the reports of `ask` forever; retry while the API server is unavailable."""
+    warned = ""
     while True:
         began = clock.monotonic()
         try:
             report = await ask(replace(cluster, now=clock.now()))
         except (Expired, Unavailable) as error:
-            if str(error) != trouble:
+            if str(error) != warned:
                 print(f"warning: {error}; still trying", file=sys.stderr)
-            trouble = str(error)
+            warned = str(error)
         else:
             changes.show(report)
-            trouble = ""
+            warned = ""
         spent = clock.monotonic() - began
         await clock.sleep(max(POLL_SECONDS, spent / BUSY_SHARE - spent))
 

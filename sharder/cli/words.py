@@ -1,4 +1,4 @@
-"""Resources and objects as kubectl takes them: `deploy`, `Secret`, `secrets.v1`, `secret/name`."""
+"""Resources and objects in kubectl's forms: `deploy`, `Secret`, `secrets.v1`, `secret/name`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ _FORM: Final = "give objects as RESOURCE NAME, or as RESOURCE/NAME"
 
 
 class Target(NamedTuple):
-    """An object as a person names it."""
+    """An object as typed."""
 
     resource: str
     name: str
@@ -22,10 +22,10 @@ class Target(NamedTuple):
 
 
 def is_named(resource: Resource, word: str) -> bool:
-    """Return whether kubectl takes the word for this resource.
+    """Return whether the word names this resource, by the rules of kubectl.
 
-    That is its plural, singular, short name or kind in any case, alone or with the group, or with
-    version and group.
+    The word is the plural, singular, a short name or the kind in any case, alone or with the
+    group, or with version and group.
     """
     name, _, group = word.lower().partition(".")
     names = {resource.id.resource, resource.kind.lower(), resource.singular, *resource.short_names}
@@ -37,13 +37,13 @@ def the_one(word: str, candidates: Iterable[Resource]) -> Resource | None:
     """Return the resource that the word names, None if there is none.
 
     Raises:
-        ConfigError: it names several.
+        ConfigError: the word names several resources.
     """
-    found = [resource for resource in candidates if is_named(resource, word)]
-    if len(found) > 1:
-        named = ", ".join(sorted(str(resource.id) for resource in found))
-        raise ConfigError(f"{word} is ambiguous; use one of {named}")
-    return found[0] if found else None
+    named = [resource for resource in candidates if is_named(resource, word)]
+    if len(named) > 1:
+        ids = ", ".join(sorted(str(resource.id) for resource in named))
+        raise ConfigError(f"{word} is ambiguous; use one of {ids}")
+    return named[0] if named else None
 
 
 def targets_of(words: Sequence[str], namespace: str | None) -> list[Target]:
@@ -73,7 +73,7 @@ def _within(name: str, namespace: str | None) -> str:
 
 
 def named_by(key: str) -> str:
-    """Return the words by which other commands take the object of a key: `secret demo/x`."""
+    """Return the arguments of other commands for the object of a key, such as `secret demo/x`."""
     group, kind, namespace, name = key.split("/")
     resource = f"{kind}.{group}" if group else kind
     return f"{resource.lower()} {namespace}/{name}" if namespace else f"{resource.lower()} {name}"

@@ -1,4 +1,4 @@
-"""Checks across settings whose fields are valid one by one."""
+"""Checks across settings; each field has been decoded, and is valid by itself."""
 
 import base64
 import binascii
@@ -64,11 +64,11 @@ def _addresses(settings: Settings) -> Iterator[str]:
         ("console", settings.console.bind_address),
     ):
         try:
-            found = address_of(address)
+            parsed = address_of(address)
         except ValueError as error:
             yield f"{name}.bindAddress: {error}"
             continue
-        if name == "console" and found is not None and not _is_loopback(found.host):
+        if name == "console" and parsed is not None and not _is_loopback(parsed.host):
             yield (
                 "console.bindAddress: must be on the loopback, such as 127.0.0.1:8082, but is "
                 f"{address!r}: this port asks for no token"
@@ -100,7 +100,7 @@ def _client_config(client: WebhookClientConfig) -> Iterator[str]:
 
 
 def _is_webhook_url(url: str) -> bool:
-    """Judge as the API server does: https, a host, no user, query or fragment."""
+    """Return whether the API server accepts the URL: https, a host, no user, query or fragment."""
     try:
         parts = urlsplit(url)
         is_plain = not (parts.query or parts.fragment or parts.username or parts.password)

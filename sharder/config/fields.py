@@ -28,7 +28,7 @@ MEANINGLESS: Final[tuple[Path, ...]] = (
     ("debugging", "enableContentionProfiling"),
     ("leaderElection", "resourceLock"),
 )
-"""Fields that have an effect in the reference only."""
+"""Fields that have an effect only in the reference implementation."""
 
 
 @cache
@@ -44,19 +44,19 @@ def groups() -> frozenset[Path]:
 
 
 def decode(path: Path, value: object) -> object:
-    """Return the value of the field as it stands in `Settings`.
+    """Return the value of the field, decoded as its type in `Settings`.
 
     Raises:
-        ValueError: it is invalid; the message does not name the field.
+        ValueError: the value is invalid; the message does not name the field.
     """
     return _convert(value, fields()[path], strict=True)
 
 
 def decode_text(path: Path, text: str) -> object:
-    """Return the same from text; lists and mappings are written as in YAML.
+    """Return the value of the field, decoded from text; lists and mappings are YAML.
 
     Raises:
-        ValueError: it is invalid; the message does not name the field.
+        ValueError: the value is invalid; the message does not name the field.
     """
     kind = fields()[path]
     if not _is_collection(kind):
@@ -87,7 +87,7 @@ def _leaves(group: type[msgspec.Struct], prefix: Path) -> Iterator[tuple[Path, o
 
 
 def _is_group(kind: object) -> bool:
-    """A selector is not a group: it replaces the default as a whole."""
+    """Return whether the type is a group, not a selector, which replaces the whole default."""
     return (
         isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not LabelSelector
     )
@@ -111,7 +111,7 @@ def _convert(value: object, kind: object, *, strict: bool) -> object:
 
 
 def _check_selector(value: Mapping[object, object]) -> None:
-    """Refuse unknown fields: a misspelt selector would select everything."""
+    """Reject unknown fields: a misspelt selector would select everything."""
     unknown = sorted(map(str, value.keys() - {"matchLabels", "matchExpressions"}))
     if unknown:
         raise ValueError(

@@ -33,8 +33,9 @@ PREFIX: Final = "SHARDER_"
 _TYPE: Final = {("apiVersion",): CONFIG_API_VERSION, ("kind",): CONFIG_KIND}
 _KUBECONFIG: Final = ("clientConnection", "kubeconfig")
 _CLIENT_CONFIG: Final = ("webhook", "config", "clientConfig")
-# What the kubelet sets in pods beside a Service named `sharder`: SHARDER_SERVICE_HOST,
-# SHARDER_PORT_443_TCP_ADDR and so on (kubernetes.io, Service, "Environment variables").
+# Variables that the kubelet sets in pods if their namespace has a Service named `sharder`:
+# SHARDER_SERVICE_HOST, SHARDER_PORT_443_TCP_ADDR and so on (kubernetes.io, Service, "Environment
+# variables").
 _SERVICE_LINK: Final = re.compile(
     r"SHARDER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)"
 )
@@ -68,16 +69,16 @@ def load(
     """Return the settings: the flags win over the environment, which wins over the file.
 
     Args:
-        file: A SharderConfig in YAML or JSON; an empty one sets nothing.
-        environment: All variables; KUBECONFIG and those named as in `environment_names` count.
+        file: A SharderConfig in YAML or JSON; an empty file sets nothing.
+        environment: All variables; only KUBECONFIG and the names in `environment_names` are used.
         flags: Values by dotted path, such as `logging.level`.
         strict: Whether unknown fields are errors.
 
     Raises:
-        ConfigError: The message names every problem.
+        ConfigError: the settings are invalid; the message names every problem.
     """
     layers = (
-        _decode_usual(environment or {}),
+        _decode_kubeconfig(environment or {}),
         _decode_file(file),
         _decode_environment(environment or {}),
         _decode_flags(flags or {}),
@@ -97,7 +98,7 @@ def load(
 def environment_names() -> Mapping[str, Path]:
     """Return the path of the field that each variable sets.
 
-    `SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD` stands for `controller.sharder.syncPeriod`.
+    For example, `SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD` sets `controller.sharder.syncPeriod`.
     """
     paths = {path: path for path in fields()} | dict(ALIASES)
     return {PREFIX + "_".join(map(_upper, name)): path for name, path in paths.items()}
@@ -152,8 +153,8 @@ def _decode_environment(environment: Mapping[str, str]) -> _Layer:
     return layer
 
 
-def _decode_usual(environment: Mapping[str, str]) -> _Layer:
-    """Read the variable of all Kubernetes clients; every other source overrides it."""
+def _decode_kubeconfig(environment: Mapping[str, str]) -> _Layer:
+    """Decode KUBECONFIG, the variable of all Kubernetes clients; any other source overrides it."""
     layer = _Layer()
     _store(layer, "KUBECONFIG", _KUBECONFIG, environment.get("KUBECONFIG", ""), is_text=True)
     return layer
@@ -167,7 +168,7 @@ def _decode_flags(flags: Mapping[str, str]) -> _Layer:
 
 
 def _store(layer: _Layer, name: str, path: Path, value: object, *, is_text: bool = False) -> None:
-    """Decode one field; an empty text counts as not given, as in the reference."""
+    """Decode one field; an empty text counts as absent, as in the reference."""
     if value == "":
         return
     try:

@@ -1,6 +1,6 @@
-"""`SharderConfig`: all fields of the reference, and ours.
+"""`SharderConfig`: all fields of the reference, and fields of this project.
 
-Source: timebertt/kubernetes-controller-sharding, pkg/apis/config/v1alpha1, whose files apply
+Source: timebertt/kubernetes-controller-sharding, pkg/apis/config/v1alpha1; files for it work
 unchanged.  Durations are written as in Go (`15s`, `1h30m`); an empty text means the default.
 """
 
@@ -15,10 +15,10 @@ from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.names import SYSTEM_NAMESPACE
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
-"""A TCP port; 0 takes any free one."""
+"""A TCP port; 0 takes any free port."""
 
 Count = Annotated[int, Meta(ge=1)]
-"""How many of something, at least one."""
+"""A number that is at least 1."""
 
 DEFAULT_CERT_DIR: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - the reference's
 INJECTOR_PREFIX: Final = "cert-manager.io/inject-"
@@ -45,7 +45,7 @@ class LogLevel(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """What a record looks like: one JSON object a line, or text for people."""
+    """The format of a record: one JSON object per line, or text for people."""
 
     JSON = "json"
     TEXT = "text"
@@ -71,8 +71,8 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """How to reach the API server."""
 
     kubeconfig: str = ""
-    """Path of a kubeconfig; default: the variable `KUBECONFIG`, else the account of the pod that
-    we run in, else `~/.kube/config`."""
+    """Path of a kubeconfig; default: the variable `KUBECONFIG`, else the service account of this
+    pod, else `~/.kube/config`."""
     accept_content_types: str = ""
     """Accepted, without effect: metadata comes as JSON."""
     content_type: str = ""
@@ -93,9 +93,9 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resource_namespace: str = SYSTEM_NAMESPACE
     """Namespace of the Lease; default `sharding-system`."""
     lease_duration: timedelta = timedelta(seconds=15)
-    """Whole seconds, default 15s: so long after its last renewal the leader may be replaced."""
+    """Whole seconds, default 15s: another replica can lead this long after the last renewal."""
     renew_deadline: timedelta = timedelta(seconds=10)
-    """Default 10s: the leader gives up when it could not renew for so long."""
+    """Default 10s: the leader stops leading if it cannot renew its Lease for this time."""
     retry_period: timedelta = timedelta(seconds=2)
     """Default 2s: pause between attempts to acquire or renew."""
     resource_lock: str = "leases"
@@ -115,34 +115,34 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where /healthz and /readyz answer."""
 
     bind_address: str = ":8081"
-    """`host:port`, default `:8081` (all interfaces); `0` turns it off."""
+    """`host:port`, default `:8081` (all interfaces); `0` turns the port off."""
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Where Prometheus reads, by HTTPS with the webhook's certificate."""
 
     bind_address: str = ":8080"
-    """`host:port`, default `:8080` (all interfaces); `0` turns it off."""
+    """`host:port`, default `:8080` (all interfaces); `0` turns the port off."""
 
 
 class Console(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the console answers without a token, beside the port of the metrics."""
+    """Where the console answers without a token, in addition to the metrics port."""
 
     bind_address: str = "0"
-    """`host:port` on the loopback, for `kubectl port-forward`; default `0`, which turns it off."""
+    """`host:port` on the loopback, for `kubectl port-forward`; default `0`: no such port."""
 
 
 class SharderController(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the objects of a ring are looked after."""
+    """How the leader checks and moves the objects of rings."""
 
     sync_period: timedelta = timedelta(minutes=5)
-    """Default 5m: how often all objects of a ring are checked though nothing has changed."""
+    """Default 5m: how often all objects of a ring are checked even if nothing has changed."""
     concurrent_moves: Count = 100
-    """Writes under way at a time, over all rings; default 100, at least 1."""
+    """Limit on concurrent writes, over all rings; default 100, at least 1."""
 
 
 class Controllers(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the leader does."""
+    """The controllers, which the leader runs."""
 
     sharder: SharderController = SharderController()
 
@@ -161,8 +161,8 @@ class WebhookServer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     bind_address: str = ""
     """Host or IP to listen on; default all interfaces."""
     max_request_bytes: Count = 32 * 1024 * 1024
-    """Largest admission review; default 32 MiB: an object of 3 MiB may be 18 MiB when escaped, and
-    updates carry two."""
+    """Largest admission review; default 32 MiB: an object of 3 MiB can be 18 MiB when escaped, and
+    updates carry two objects."""
 
 
 class ServiceReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -173,7 +173,7 @@ class ServiceReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     name: str = "sharder"
     """Default `sharder`."""
     path: str = ""
-    """Put before the ring's own path; default none."""
+    """Prefix of the ring's own path; default none."""
     port: Annotated[int, Meta(ge=1, le=65535)] = 443
     """Default 443."""
 
@@ -189,13 +189,13 @@ class WebhookClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the sharder writes into the MutatingWebhookConfigurations."""
+    """The fields that the sharder writes into the MutatingWebhookConfigurations."""
 
     annotations: dict[str, str] = {}
-    """Put on every webhook configuration; default none."""
+    """Annotations of every webhook configuration; default none."""
     client_config: WebhookClientConfig = WebhookClientConfig()
     namespace_selector: LabelSelector = _DEFAULT_NAMESPACES
-    """For rings without one; default all namespaces but kube-system and sharding-system."""
+    """For rings without a selector; default all namespaces but kube-system and sharding-system."""
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -216,14 +216,14 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     validity: timedelta = timedelta(days=90)
     """How long a serving certificate is valid; default 2160h (90 days)."""
     rotate_before: timedelta = timedelta(days=30)
-    """How long before its end it is replaced; default 720h (30 days)."""
+    """How long before its end a serving certificate is replaced; default 720h (30 days)."""
     overlap: timedelta = timedelta(seconds=60)
-    """Default 60s, at least 5s: when the CA is replaced, how long the API server has to know the
-    new one before it is used, and how long the old one is trusted after that."""
+    """Default 60s, at least 5s: how long the API server must trust a new CA before it is used, and
+    how long it still trusts the old CA after that."""
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is written to stderr."""
+    """The log, which is written to stderr."""
 
     level: LogLevel = LogLevel.INFO
     """`debug`, `info`, `warning` or `error`; default `info`."""
@@ -244,30 +244,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     webhook: Webhook = Webhook()
     certificates: Certificates = Certificates()
     sharder_user_names: tuple[str, ...] = ()
-    """User names of the sharder, whose writes the webhook leaves alone; default: the name that
-    the API server knows this process by."""
+    """User names of the sharder: the webhook does not change their writes; default: the user name
+    of this process according to the API server."""
     logging: Logging = Logging()
     graceful_shutdown_timeout: timedelta = msgspec.field(
         name="gracefulShutDown", default=timedelta(seconds=15)
     )
-    """Default 15s: how long a stop may take.  For two thirds of it, 10s at most, the webhook is
-    not ready and serves on, so that no call comes to a closed port; open requests have the rest.
-    0s ends all at once, a negative duration waits for open requests without limit.
-    `gracefulShutdownTimeout` is the same."""
+    """Default 15s: how long a stop can take.  For two thirds of this time, at most 10s, the
+    webhook is not ready but still serves, so that no call reaches a closed port; open requests
+    have the rest.  0s ends all requests at once, a negative duration waits for open requests
+    without limit.  `gracefulShutdownTimeout` is another name of this field."""
 
 
 class Address(NamedTuple):
-    """Where to listen; an empty host stands for all interfaces."""
+    """Where to listen; an empty host means all interfaces."""
 
     host: str
     port: int
 
 
 def address_of(bind_address: str) -> Address | None:
-    """Return what a bindAddress says, None if it turns the server off (`0`).
+    """Parse a bindAddress; return None for `0`, which turns the server off.
 
     Raises:
-        ValueError: it is neither `0` nor `host:port`; IPv6 hosts stand in brackets.
+        ValueError: the address is neither `0` nor `host:port`; IPv6 hosts need brackets.
     """
     if bind_address == "0":
         return None
@@ -281,10 +281,10 @@ def address_of(bind_address: str) -> Address | None:
 
 
 def certificate_mode(settings: Settings, *, has_certificate: bool) -> CertificateMode:
-    """Return the mode to work in.
+    """Return the configured mode, or else a default.
 
-    Unless set it is `Files` if another program provides certificates: certDir holds one
-    (`has_certificate`), or the annotations name an injector.
+    The default is `Files` if another program provides certificates: certDir contains a certificate
+    (`has_certificate`), or the annotations name an injector.  Otherwise it is `SelfManaged`.
     """
     if settings.certificates.mode is not None:
         return settings.certificates.mode

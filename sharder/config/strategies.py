@@ -1,4 +1,4 @@
-"""The strategies installed beside the sharder, for rings with the strategy Custom."""
+"""The strategies of other installed packages, for rings with the strategy Custom."""
 
 import logging
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ def installed() -> Mapping[str, CustomFunction]:
     """Return the functions of the group `sharder.placement`, by the names of their entry points.
 
     This imports modules of other packages.  A strategy that cannot be used is skipped with a
-    warning.  Of two with one name the first on the path counts, as with modules.
+    warning.  If two entry points have the same name, the first on the path counts, as for modules.
     """
     functions: dict[str, CustomFunction] = {}
     seen: dict[str, EntryPoint] = {}

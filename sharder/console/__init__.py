@@ -1,1 +1,1 @@
-"""The console: a read-only web page that shows the rings to people while things happen."""
+"""The console: a read-only web page that shows the current state of the rings to people."""

@@ -1,7 +1,7 @@
-"""The loop behind the page: it compares, remembers, and sends what has changed.
+"""The loop behind the page: compare the rings, remember their changes, and send them to clients.
 
-It reads the cache like a subscriber that may be late: nothing waits for it, and without a client
-it only compares the snapshots that have changed.
+The loop polls the cache, so nothing waits for the loop.  Without a client it only compares the
+snapshots that have changed.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 TICK_SECONDS: Final = 0.5
-"""Between two looks at the rings."""
+"""Seconds between two polls of the rings."""
 
 RINGS_SECONDS: Final = 2.0
-"""Between two lists of all rings."""
+"""Seconds between two lists of all rings."""
 
 
 class Console:
@@ -40,13 +40,13 @@ class Console:
         namespace: str,
         not_ready: Callable[[], str | None],
     ) -> None:
-        """Wire it.
+        """Start nothing yet; see `run`.
 
         Args:
-            cache: Has the rings.
-            clock: For all times.
-            version: Of this program.
-            namespace: Of the sharder's own Lease.
+            cache: The source of the rings.
+            clock: The clock for all times.
+            version: The version of this program.
+            namespace: The namespace of the sharder's own Lease.
             not_ready: Returns why this replica is not ready, None if it is.
         """
         self._cache = cache
@@ -65,7 +65,7 @@ class Console:
         self._listed: tuple[float, Rings] | None = None
 
     async def run(self) -> NoReturn:
-        """Look and send until cancelled; then all streams end."""
+        """Poll the rings and send their changes until cancelled; then end all streams."""
         try:
             while True:
                 await self._follow()
@@ -83,7 +83,7 @@ class Console:
             return self._listed[1]
 
     def ring(self, name: RingName) -> RingDetail | None:
-        """Return one ring as it is now, None if there is none of that name."""
+        """Return the current state of one ring, None if there is no ring of this name."""
         return self._views.ring(name)
 
     @property
@@ -94,7 +94,7 @@ class Console:
     def joined(
         self, ring: RingName | None, cut: Callable[[], None]
     ) -> AbstractContextManager[Client]:
-        """Send to another client while the body runs, as `Clients.joined`."""
+        """Add a client while the body runs; see `Clients.joined`."""
         return self._clients.joined(ring, cut)
 
     def _replica(self) -> Replica:
@@ -106,7 +106,7 @@ class Console:
         )
 
     async def _follow(self) -> None:
-        """Compare each ring that has changed with how it was; other tasks run in between."""
+        """Compare each changed ring with its last state; other tasks run in between."""
         names = self._views.names()
         self.memory.keep(names)
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
@@ -120,17 +120,17 @@ class Console:
             self.memory.saw(name, view.shards)
             self._seen[name] = snapshot, view
 
-    def _compare(self, was: RingSnapshot, before: RingView, after: RingView) -> None:
-        name, memory = was.name, self.memory
-        known = self._objects_at(was)
-        if memory.counts is None:  # else the leader reports it here, too
+    def _compare(self, last: RingSnapshot, before: RingView, after: RingView) -> None:
+        name, memory = last.name, self.memory
+        known = self._objects_at(last)
+        if memory.counts is None:  # on the leader, the controllers report the transitions
             for transition in transitions(before, after, known):
                 memory.happened(name, transition)
         for shard, phase in before.ended_in(after).items():
             memory.departed(
                 name,
                 shard,
-                namespace=was.members.namespaces.get(shard, ""),
+                namespace=last.members.namespaces.get(shard, ""),
                 phase=phase,
                 objects=None if known is None else known.get(shard, 0),
             )
@@ -138,7 +138,7 @@ class Console:
             memory.returned(name, shard)
 
     def _objects_at(self, last: RingSnapshot) -> dict[ShardName, int] | None:
-        """Return the objects of each shard at the last look: since then some can have moved."""
+        """Return how many objects each shard had at the last poll, before the moves since then."""
         objects = counts_of(last, self.memory).by_shard
         if objects is None:
             return None
@@ -161,10 +161,10 @@ class Console:
                 client.offer("ring", details[client.ring])
 
     async def _details(self) -> dict[RingName | None, str]:
-        """Return each ring that a client watches; other tasks run in between."""
-        found = dict[RingName | None, str]()
+        """Return the JSON of each ring that a client watches; other tasks run in between."""
+        details = dict[RingName | None, str]()
         for name in {client.ring for client in self._clients if client.ring is not None}:
             detail = self.ring(name)
-            found[name] = "null" if detail is None else detail.model_dump_json(by_alias=True)
+            details[name] = "null" if detail is None else detail.model_dump_json(by_alias=True)
             await self._clock.sleep(0)
-        return found
+        return details

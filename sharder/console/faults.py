@@ -1,6 +1,6 @@
-"""What is wrong with a ring, how urgent it is, and what to run.
+"""The faults of a ring, with their urgency and the commands that help.  Pure.
 
-Pure.  Names come from the cluster: commands quote them for a shell.
+Names come from the cluster, so the commands quote them for a shell.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,19 @@ from sharder.core.status.conditions import EXHAUSTED, READY, WATCHED, condition_
 from sharder.core.status.phases import ShardPhase
 
 MAX_NAMED: Final = 3
-"""Shards that one fault names, and for which it has commands."""
+"""Limit on the shards that one fault names and has commands for."""
 
 WAITS: Final = timedelta(seconds=15)
-"""Objects that wait so long for an owner are a fault: a hand-over takes a second."""
+"""Objects that wait this long for an owner are a fault: a handover takes a second."""
 
 DRAINS: Final = timedelta(seconds=60)
-"""The same for drains: the SDK cancels a reconcile after 10 s."""
+"""Drains that are open for this long are a fault: the SDK cancels a reconcile after 10 s."""
 
 LOST_LASTS: Final = timedelta(minutes=10)
 """How long a lost shard without objects is still reported."""
 
 NONE_COUNTED: Final = "No objects counted yet"
-"""Headline and fault of an empty ring: the page shows an equal sentence once."""
+"""Headline and fault of an empty ring: the page shows equal sentences only once."""
 
 _MOST_URGENT_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
@@ -43,7 +43,7 @@ def faults_of(
     now: datetime,
 ) -> tuple[Fault, ...]:
     """Return the faults of a ring, the most urgent first."""
-    found = [
+    faults = [
         *_of_ring(snapshot),
         *_without_shards(snapshot, shards),
         *_lost(snapshot, departures, now),
@@ -53,7 +53,7 @@ def faults_of(
         *_steered(snapshot, listed),
         *_empty(snapshot, shards),
     ]
-    return tuple(sorted(found, key=lambda fault: _MOST_URGENT_FIRST.index(fault.severity)))
+    return tuple(sorted(faults, key=lambda fault: _MOST_URGENT_FIRST.index(fault.severity)))
 
 
 def unreadable(ring: str, problem: str) -> Fault:
@@ -77,7 +77,7 @@ def health_of(faults: Sequence[Fault], *, is_moving: bool) -> Health:
 
 
 def headline_of(faults: Sequence[Fault], shards: Shards, *, is_moving: bool) -> str:
-    """Return the one sentence to read first."""
+    """Return the sentence to read first: the worst fault, or the state of the objects."""
     if faults and faults[0].severity is not Severity.INFO:
         return faults[0].what
     objects = shards.counts.objects
@@ -95,18 +95,18 @@ def headline_of(faults: Sequence[Fault], shards: Shards, *, is_moving: bool) -> 
 def _of_ring(snapshot: RingSnapshot) -> Iterator[Fault]:
     status, ring = snapshot.ring.status, quote(snapshot.name)
     describe = (f"kubectl describe controllerring {ring}",)
-    if (why := _holds(status, READY, "False")) is not None:
+    if (why := _message_if(status, READY, "False")) is not None:
         yield Fault(
             severity=Severity.CRITICAL, what="The ring is not ready", why=why, run=describe
         )
-    if (why := _holds(status, EXHAUSTED, "True")) is not None:
+    if (why := _message_if(status, EXHAUSTED, "True")) is not None:
         yield Fault(
             severity=Severity.CRITICAL,
             what="No shard has room for more objects",
             why=why,
             run=(f"sharder shards {ring}", f"sharder plan {ring} --add 1"),
         )
-    if (why := _holds(status, WATCHED, "False")) is not None:
+    if (why := _message_if(status, WATCHED, "False")) is not None:
         yield Fault(
             severity=Severity.WARNING, what="A right to watch is missing", why=why, run=describe
         )
@@ -121,7 +121,8 @@ def _of_ring(snapshot: RingSnapshot) -> Iterator[Fault]:
         )
 
 
-def _holds(status: RingStatus, name: str, bad: str) -> str | None:
+def _message_if(status: RingStatus, name: str, bad: str) -> str | None:
+    """Return the message of a condition if its status is `bad`, else None."""
     condition = condition_of(status, name)
     return condition.message if condition is not None and condition.status == bad else None
 
@@ -153,7 +154,7 @@ def _lost(
     remaining = sum(each.remaining or 0 for each in lost)
     yield Fault(
         severity=Severity.CRITICAL if remaining else Severity.WARNING,
-        what=f"{_are([each.shard for each in lost])} gone{_what_became_of(lost, remaining)}",
+        what=f"{_are([each.shard for each in lost])} gone{_outcome(lost, remaining)}",
         why=f"the Lease was not renewed; the sharder took it over at {lost[0].at:%H:%M:%S} UTC",
         run=tuple(
             f"kubectl describe pod -n {quote(each.namespace)} {quote(each.shard)}"
@@ -163,7 +164,7 @@ def _lost(
     )
 
 
-def _what_became_of(lost: Sequence[Departure], remaining: int) -> str:
+def _outcome(lost: Sequence[Departure], remaining: int) -> str:
     known = [each.objects for each in lost if each.objects is not None]
     if len(known) < len(lost):
         return f": {counted(remaining, 'object')} left to move" if remaining else ""
@@ -180,7 +181,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _are(names: Sequence[str]) -> str:
-    """Return the same as the subject of a sentence, with its verb."""
+    """Return `Shard a is`, or `Shards a, b, c and 3 more are`."""
     return f"S{_names(names)[1:]} {'is' if len(names) == 1 else 'are'}"
 
 
@@ -206,17 +207,18 @@ def _of_phases(snapshot: RingSnapshot, listed: Sequence[Shard]) -> Iterator[Faul
             "lease",
         ),
     ):
-        found = [shard for shard in listed if shard.phase is phase]
-        if found:
+        affected = [shard for shard in listed if shard.phase is phase]
+        if affected:
             yield Fault(
                 severity=Severity.WARNING,
-                what=f"{_are([shard.name for shard in found])} {what}",
+                what=f"{_are([shard.name for shard in affected])} {what}",
                 why=why,
-                run=tuple(_look(shard, command) for shard in found[:MAX_NAMED]),
+                run=tuple(_inspect(shard, command) for shard in affected[:MAX_NAMED]),
             )
 
 
-def _look(shard: Shard, command: str) -> str:
+def _inspect(shard: Shard, command: str) -> str:
+    """Return the command that shows the logs or the Lease of a shard."""
     where = f"-n {quote(shard.namespace)} {quote(shard.name)}"
     if command == "logs":
         return f"kubectl logs {where} --tail 50"
@@ -250,7 +252,7 @@ def _draining(
         why=f"the oldest since {drains.since:%H:%M:%S} UTC; the shard might still be working",
         run=(
             f"kubectl get {quote(resources)} -A -l {quote(drain_label(snapshot.name))}",
-            *(_look(shard, "logs") for shard in stuck[:MAX_NAMED]),
+            *(_inspect(shard, "logs") for shard in stuck[:MAX_NAMED]),
         ),
     )
 

@@ -1,7 +1,7 @@
-"""What this process remembers of the recent past, in bounded memory.
+"""The recent history of the rings in this process, in bounded memory.
 
-The leader writes moves and transitions here while they happen; nothing in the admission path does.
-Objects are counted, and never named.
+The leader records moves and transitions as they happen; the admission path records nothing.
+Objects are counted, never named.
 """
 
 from collections import Counter, defaultdict, deque
@@ -20,26 +20,27 @@ from sharder.ports import Backlog, Journal
 from sharder.runtime.clock import Clock
 
 MAX_EVENTS: Final = 50
-"""Events of one ring that are remembered."""
+"""Limit on the remembered events of one ring."""
 
 MAX_DEPARTURES: Final = 50
-"""Departed shards of one ring that are remembered."""
+"""Limit on the remembered departures of one ring."""
 
 MAX_TARGETS: Final = 200
-"""Shards to which the objects of one departed shard went; the others are not counted."""
+"""Limit on the target shards that are counted for one departed shard."""
 
 DEPARTURE_LASTS: Final = timedelta(minutes=15)
+"""How long a departure is remembered."""
 
 FLOW_SECONDS: Final = 60.0
-"""How long moves are shown."""
+"""How long moves are remembered."""
 
 MAX_TEXT: Final = 300
-"""Characters of one text; names in it come from the cluster."""
+"""Limit on the characters of one text; names in it come from the cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happening:
-    """Something that happened."""
+    """An event of a ring."""
 
     at: datetime
     kind: str
@@ -49,7 +50,7 @@ class Happening:
 
 @dataclass(slots=True, kw_only=True)
 class Departed:
-    """A shard that has gone, and where its objects went since."""
+    """A departed shard, and the shards to which its objects have moved since."""
 
     shard: ShardName
     namespace: str
@@ -73,7 +74,7 @@ class Backlogs(NamedTuple):
 
 @dataclass(slots=True)
 class _Remembered:
-    """What is remembered of one ring."""
+    """The history of one ring."""
 
     events: deque[Happening] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
     departures: deque[Departed] = field(default_factory=lambda: deque(maxlen=MAX_DEPARTURES))
@@ -83,14 +84,14 @@ class _Remembered:
     """Moves of the last minute: one entry for each tick."""
     backlogs: dict[GroupResource, Backlogs] = field(default_factory=dict)
     present: frozenset[ShardName] = frozenset()
-    """The shards at the last look."""
+    """The shards at the last poll."""
 
 
 class Memory(Journal):
-    """Implements the port of the controllers; read by the console alone."""
+    """Implements the `Journal` of the controllers; only the console reads it."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start with nothing remembered."""
+        """Start empty."""
         self._clock = clock
         self._rings: defaultdict[RingName, _Remembered] = defaultdict(_Remembered)
         self.counts: StatsOf | None = None
@@ -133,7 +134,7 @@ class Memory(Journal):
         self._of(ring).backlogs.pop(resource, None)
 
     def saw(self, ring: RingName, shards: frozenset[ShardName]) -> None:
-        """Note the shards of a ring."""
+        """Note the shards of a ring at this poll."""
         self._rings[ring].present = shards
 
     def departed(
@@ -159,40 +160,40 @@ class Memory(Journal):
         remembered.departures.appendleft(departed)
 
     def returned(self, ring: RingName, shard: ShardName) -> None:
-        """Note that a shard is there, whether it had gone or not."""
+        """Note that a shard is present; if it had departed, it has returned."""
         for gone in self.departures(ring):
             gone.returned |= gone.shard == shard
 
     def tick(self) -> Mapping[RingName, Mapping[Pair, int]]:
-        """Return the moves since the last tick, and forget what is old."""
-        now, found = self._clock.monotonic(), dict[RingName, Mapping[Pair, int]]()
+        """Return the moves since the last tick, and forget old moves and departures."""
+        now, moves = self._clock.monotonic(), dict[RingName, Mapping[Pair, int]]()
         oldest_departure = self._clock.now() - DEPARTURE_LASTS
         for ring, remembered in self._rings.items():
             if remembered.fresh:
-                found[ring] = remembered.fresh
+                moves[ring] = remembered.fresh
                 remembered.flows.append((now, remembered.fresh))
                 remembered.fresh = Counter()
             while remembered.flows and remembered.flows[0][0] <= now - FLOW_SECONDS:
                 remembered.flows.popleft()
             while remembered.departures and remembered.departures[-1].at < oldest_departure:
                 remembered.departures.pop()
-        return found
+        return moves
 
     def keep(self, rings: Collection[RingName]) -> None:
-        """Forget all other rings."""
+        """Forget all rings except `rings`."""
         for ring in self._rings.keys() - {*rings, NO_RING}:
             del self._rings[ring]
 
     def events(self, ring: RingName) -> Iterable[Happening]:
-        """Return the events of a ring, or those of `NO_RING`, the latest first."""
+        """Return the events of a ring, or of `NO_RING`, the latest first."""
         return self._of(ring).events
 
     def departures(self, ring: RingName) -> Iterable[Departed]:
-        """Return the shards that have gone lately, the latest first."""
+        """Return the shards that have departed recently, the latest first."""
         return self._of(ring).departures
 
     def present(self, ring: RingName) -> frozenset[ShardName]:
-        """Return the ring's shards at the last look."""
+        """Return the ring's shards at the last poll."""
         return self._of(ring).present
 
     def flows(self, ring: RingName) -> Counter[Pair]:
@@ -204,16 +205,16 @@ class Memory(Journal):
 
     def just_left(self, ring: RingName) -> Counter[ShardName]:
         """Return how many objects have left each shard since the last tick."""
-        found = Counter[ShardName]()
+        left = Counter[ShardName]()
         for (source, _), objects in self._of(ring).fresh.items():
             if source is not None:
-                found[source] += objects
-        return found
+                left[source] += objects
+        return left
 
     def backlogs(self, ring: RingName) -> Mapping[GroupResource, Backlogs]:
         """Return the backlogs of the ring's main resources; empty unless we lead."""
         return self._of(ring).backlogs
 
     def _of(self, ring: RingName) -> _Remembered:
-        """Return what is known of a ring, without remembering that it was asked for."""
+        """Return the history of a ring, without creating an entry for an unknown ring."""
         return self._rings.get(ring) or _Remembered()

@@ -36,7 +36,7 @@ class Model(BaseModel):
 
 
 class Fault(Model):
-    """Something to act on, or to know."""
+    """A problem to act on, or a fact to know."""
 
     severity: Severity
     what: str
@@ -54,13 +54,13 @@ class Shard(Model):
     objects: int | None
     """Objects of main resources, draining ones included; null if they are not counted."""
     capacity: int | None
-    """Objects that it can have; null if it has no ceiling."""
+    """The most objects that the shard can have; null without a ceiling."""
     draining: int | None
     """Open drains; null on a replica that does not lead."""
     draining_since: datetime | None
-    """When the oldest of them was first seen."""
+    """When the oldest open drain was first seen."""
     silent_since: datetime | None
-    """When it last renewed its Lease, while that is late."""
+    """When the shard last renewed its Lease; null unless the next renewal is late."""
     zone: str
     pool: str
     cordoned: bool
@@ -68,7 +68,7 @@ class Shard(Model):
 
 
 class Flow(Model):
-    """Objects that moved; a source of null stands for an object without owner."""
+    """Objects that moved; the source is null for objects that had no owner."""
 
     source: str | None
     target: str
@@ -76,18 +76,18 @@ class Flow(Model):
 
 
 class WhatIf(Model):
-    """What one shard more or less would move, estimated from the counts."""
+    """The moves that one more shard, or one less, would cause; estimated from the counts."""
 
     what: str
     moves: int
     waiting: int
     """Objects that would find no room."""
     run: str
-    """The command that plans it exactly."""
+    """The command that shows the exact plan."""
 
 
 class Departure(Model):
-    """A shard that has gone lately, and where its objects went."""
+    """A shard that has departed recently, and the moves of its objects."""
 
     shard: str
     namespace: str
@@ -95,16 +95,16 @@ class Departure(Model):
     """`lost` or `left`."""
     at: datetime
     objects: int | None
-    """Objects that it had then."""
+    """Objects that the shard had at its departure."""
     remaining: int | None
-    """Objects that it still has."""
+    """Objects that the shard still owns."""
     moved: tuple[Flow, ...]
     returned: bool
     """Whether a shard of this name has come back."""
 
 
 class Event(Model):
-    """Something that happened to a ring."""
+    """An event of a ring."""
 
     at: datetime
     kind: str
@@ -147,14 +147,14 @@ class RingDetail(Ring):
     unassigned_since: datetime | None
     draining_since: datetime | None
     shard_list: tuple[Shard, ...]
-    """Gone and troubled ones first, then the fullest; at most 200."""
+    """Shards that are gone or in trouble first, then the fullest; at most 200."""
     shard_list_truncated: bool
     faults: tuple[Fault, ...]
     """The most urgent first."""
     departures: tuple[Departure, ...]
     """The latest first."""
     moves: tuple[Flow, ...]
-    """Moves that this replica wrote in the last minute, the most first."""
+    """Moves that this replica wrote in the last minute, the largest first."""
     events: tuple[Event, ...]
     """The latest first."""
     conditions: tuple[Condition, ...]
@@ -166,10 +166,10 @@ class Replica(Model):
 
     version: str
     namespace: str
-    """Where the sharder's own Lease is, and usually its pods."""
+    """The namespace of the sharder's own Lease, and usually of its pods."""
     leading: bool
     not_ready: str | None
-    """Why it is not ready; null if it is."""
+    """Why the replica is not ready; null if it is."""
 
 
 class Rings(Model):
@@ -179,16 +179,16 @@ class Rings(Model):
     rings: tuple[Ring, ...]
     truncated: bool
     events: tuple[Event, ...]
-    """What happened to no single ring, the latest first."""
+    """Events that are about no single ring, the latest first."""
 
 
 class Beat(Model):
-    """A sign of life in the stream."""
+    """A heartbeat in the stream."""
 
     now: datetime
 
 
 class Moves(Model):
-    """What moved within one tick of the stream."""
+    """The moves of one tick of the stream."""
 
     moves: tuple[Flow, ...]

@@ -1,4 +1,4 @@
-"""The documents of the console, from what this replica has in memory."""
+"""The documents of the console, built from the memory of this replica."""
 
 from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
@@ -29,15 +29,15 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 MAX_RINGS: Final = 500
-"""Rings in one document."""
+"""Limit on the rings in one document."""
 
 MAX_FLOWS: Final = 50
-"""Flows in one document, those with most objects."""
+"""Limit on the flows in one document; the flows with the most objects are kept."""
 
 MAX_CONDITIONS: Final = 20
 
 SLICE_SECONDS: Final = 0.01
-"""The longest work on all rings without a pause for other tasks."""
+"""The longest work without a pause for other tasks."""
 
 _WORST_FIRST = tuple(Health)
 
@@ -53,7 +53,7 @@ class RingViews:
         replica: Callable[[], Replica],
         clock: Clock,
     ) -> None:
-        """`replica` returns how this replica is now."""
+        """`replica` returns the current state of this replica."""
         self._cache = cache
         self._memory = memory
         self._replica = replica
@@ -64,22 +64,22 @@ class RingViews:
         return self._cache.unreadable_rings().union(self._cache.rings())
 
     async def rings(self) -> Rings:
-        """Return all rings in a few numbers; other tasks run in between."""
-        found = list[Ring]()
+        """Return the summaries of all rings; other tasks run in between."""
+        summaries = list[Ring]()
         async for name in in_slices(self.names(), seconds=SLICE_SECONDS, clock=self._clock):
             detail = self.ring(name)
             if detail is not None:
-                found.append(_summary(detail))
-        found.sort(key=lambda ring: (_WORST_FIRST.index(ring.health), ring.name))
+                summaries.append(_summary(detail))
+        summaries.sort(key=lambda ring: (_WORST_FIRST.index(ring.health), ring.name))
         return Rings(
             replica=self._replica(),
-            rings=tuple(found[:MAX_RINGS]),
-            truncated=len(found) > MAX_RINGS,
+            rings=tuple(summaries[:MAX_RINGS]),
+            truncated=len(summaries) > MAX_RINGS,
             events=_events(self._memory.events(NO_RING)),
         )
 
     def ring(self, name: RingName) -> RingDetail | None:
-        """Return one ring in full, None if there is none of that name."""
+        """Return one ring in full, None if there is no ring of this name."""
         broken, snapshot = self._cache.unreadable(name), self._cache.snapshot(name)
         if broken is not None:
             return self._unreadable(name, broken.problem)
@@ -148,7 +148,7 @@ class RingViews:
 
 
 def flows_of(moves: Mapping[Pair, int]) -> tuple[Flow, ...]:
-    """Return moves, the most first."""
+    """Return the moves as flows, the largest first; at most `MAX_FLOWS`."""
     most_first = sorted(moves.items(), key=lambda each: (-each[1], each[0][1], each[0][0] or ""))
     return tuple(
         Flow(source=source, target=target, objects=objects)
@@ -190,21 +190,22 @@ def _what_if(snapshot: RingSnapshot, shards: Shards) -> tuple[WhatIf, ...]:
     held, tally = shards.counts.by_shard, snapshot.tally
     if held is None or (tally is not None and not tally.synced):
         return ()
-    found = estimates(snapshot.placer, snapshot.counts, held)
-    return tuple(_preview(snapshot.name, each) for each in found)
+    estimated = estimates(snapshot.placer, snapshot.counts, held)
+    return tuple(_preview(snapshot.name, each) for each in estimated)
 
 
-def _preview(ring: RingName, found: Estimate) -> WhatIf:
-    if found.without is None:
+def _preview(ring: RingName, estimate: Estimate) -> WhatIf:
+    shard, waiting = estimate.without, estimate.waiting
+    if shard is None:
         case, change = "With one shard more", "--add 1"
     else:
-        case, change = f"Without {found.without}, the fullest,", f"--remove {quote(found.without)}"
-    many = f"about {counted(found.moves, 'object')}" if found.moves else "no object"
-    rest = f"; {counted(found.waiting, 'object')} would find no room" if found.waiting else ""
+        case, change = f"Without {shard}, the fullest,", f"--remove {quote(shard)}"
+    moving = f"about {counted(estimate.moves, 'object')}" if estimate.moves else "no object"
+    rest = f"; {counted(waiting, 'object')} would find no room" if waiting else ""
     return WhatIf(
-        what=f"{case} {many} would move{rest}",
-        moves=found.moves,
-        waiting=found.waiting,
+        what=f"{case} {moving} would move{rest}",
+        moves=estimate.moves,
+        waiting=waiting,
         run=f"sharder plan {quote(ring)} {change}",
     )
 

@@ -19,20 +19,20 @@ from sharder.console.stream import Client
 from sharder.core.names import RingName
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
-"""Names by which a browser on the same machine reaches a loopback port.  Any other name in the
-Host header is a web page that had its name resolved to the loopback (DNS rebinding)."""
+"""Names with which a browser on the same machine reaches a loopback port.  Any other name in the
+Host header comes from a web page whose own name resolves to the loopback (DNS rebinding)."""
 
 MAX_NAME: Final = 253
 
 Guard = Callable[[Request], Awaitable[None]]
-"""Raises the HTTPException that refuses a request."""
+"""Raises an HTTPException to reject a request."""
 
 Cut = Callable[[Request], None]
-"""Cuts the connection of a request, whatever is under way."""
+"""Closes the connection of a request at once."""
 
 
 def console_routes(console: Console, *, guard: Guard, cut: Cut) -> APIRouter:
-    """Return the routes; the page itself has no data of the cluster, so it is not guarded."""
+    """Return the routes; the page itself contains no data of the cluster, so it is not guarded."""
     router = APIRouter(prefix="/console")
     page, headers = _page()
 
@@ -45,7 +45,7 @@ def console_routes(console: Console, *, guard: Guard, cut: Cut) -> APIRouter:
 
 
 def create_console_app(console: Console, *, cut: Cut) -> FastAPI:
-    """Return the console alone, for a port on the loopback that asks for no token."""
+    """Return an app with the console only, for a port on the loopback that requires no token."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)
     app.include_router(console_routes(console, guard=_allow, cut=cut))
@@ -65,12 +65,12 @@ def _data_routes(console: Console, cut: Cut) -> APIRouter:
 
     @router.get("/api/rings/{name}")
     async def ring(name: str) -> RingDetail:
-        found = console.ring(RingName(name))
-        if found is None:
+        detail = console.ring(RingName(name))
+        if detail is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "there is no ring of that name")
-        return found
+        return detail
 
-    async def seat(
+    async def joined(
         request: Request, ring: Annotated[str | None, Query(max_length=MAX_NAME)] = None
     ) -> AsyncIterator[Client]:
         if console.is_full:
@@ -80,7 +80,7 @@ def _data_routes(console: Console, cut: Cut) -> APIRouter:
             yield client
 
     @router.get("/events", response_class=EventSourceResponse)
-    async def events(client: Annotated[Client, Depends(seat)]) -> AsyncIterator[ServerSentEvent]:
+    async def events(client: Annotated[Client, Depends(joined)]) -> AsyncIterator[ServerSentEvent]:
         async for message in client.messages():
             yield ServerSentEvent(event=message.event, raw_data=message.data)
 
@@ -88,7 +88,7 @@ def _data_routes(console: Console, cut: Cut) -> APIRouter:
 
 
 def _page() -> tuple[bytes, dict[str, str]]:
-    """Return the page, and headers by which it runs its own script and style and nothing else."""
+    """Return the page, and headers that let it run only its own script and style."""
     page = files("sharder.console").joinpath("page.html").read_bytes()
     sources = {tag: _hashes(page, tag) for tag in ("script", "style")}
     policy = (
@@ -105,6 +105,6 @@ def _page() -> tuple[bytes, dict[str, str]]:
 
 
 def _hashes(page: bytes, tag: str) -> str:
-    found = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
-    digests = (base64.b64encode(hashlib.sha256(each).digest()).decode() for each in found)
+    blocks = re.findall(rf"<{tag}>(.*?)</{tag}>".encode(), page, re.DOTALL)
+    digests = (base64.b64encode(hashlib.sha256(each).digest()).decode() for each in blocks)
     return " ".join(f"'sha256-{digest}'" for digest in digests)

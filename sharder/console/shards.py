@@ -17,7 +17,7 @@ from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 
 MAX_SHARDS = 200
-"""Shards in one document; 1024 can be in a ring."""
+"""Limit on the shards in one document; a ring can have 1024."""
 
 _TROUBLED_FIRST = (
     ShardPhase.LOST,
@@ -31,7 +31,7 @@ _TROUBLED_FIRST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """The objects of a ring's main resources; None where they are not counted."""
+    """The number of objects of a ring's main resources; None if they are not counted."""
 
     objects: int | None
     unassigned: int | None
@@ -47,7 +47,7 @@ class Drains:
 
 
 def counts_of(snapshot: RingSnapshot, memory: Memory) -> Counts:
-    """Return the tally, else what the leader counts, else what the ring's status says."""
+    """Return the counts of the tally, else of this leader, else of the ring's status."""
     stats = stats_of(snapshot)
     if stats is None and memory.counts is not None:
         stats = memory.counts(snapshot.name)
@@ -66,7 +66,7 @@ class Shards:
     def __init__(
         self, snapshot: RingSnapshot, memory: Memory, membership: Membership, clock: Clock
     ) -> None:
-        """Read everything that is known now."""
+        """Read the current state of the ring's shards."""
         self._snapshot = snapshot
         self._membership = membership
         self._now, self._monotonic = clock.now(), clock.monotonic()
@@ -77,7 +77,7 @@ class Shards:
 
     @property
     def unowned(self) -> int | None:
-        """The objects without an available owner."""
+        """The number of objects without an available owner."""
         if self.counts.by_shard is None or self.counts.unassigned is None:
             return None
         stray = sum(n for s, n in self.counts.by_shard.items() if not self._owns(s))
@@ -146,17 +146,17 @@ class Shards:
         return self._ago(self._monotonic - observed.since)
 
     def _drains_by_shard(self) -> dict[ShardName, tuple[int, datetime]]:
-        found = dict[ShardName, tuple[int, datetime]]()
+        drains = dict[ShardName, tuple[int, datetime]]()
         for backlogs in self._backlogs.values():
             for shard, (count, age) in backlogs.draining.by_shard().items():
-                before, since = found.get(shard, (0, self._now))
-                found[shard] = before + count, min(since, self._ago(age))
-        return found
+                before, since = drains.get(shard, (0, self._now))
+                drains[shard] = before + count, min(since, self._ago(age))
+        return drains
 
     def _oldest(self, backlogs: Sequence[Backlog]) -> datetime | None:
         has_any = any(each.count() for each in backlogs)
         return self._ago(max(each.age() for each in backlogs)) if has_any else None
 
     def _ago(self, seconds: float) -> datetime:
-        """Return the instant, to the second, so that it stays the same when asked again."""
+        """Return the instant `seconds` ago, to the second, so that polls return the same one."""
         return (self._now - timedelta(seconds=seconds)).replace(microsecond=0)

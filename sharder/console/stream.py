@@ -1,7 +1,7 @@
-"""The clients of the stream of events, and what each of them is sent.
+"""The clients of the event stream, and the messages for each of them.
 
-A client gets the newest state, not a queue of states: one that reads slowly misses some, and needs
-no more memory than one that reads fast.
+A client gets the newest state, not a queue of states: a slow client misses some states, and needs
+no more memory than a fast client.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from sharder.core.names import RingName
 from sharder.runtime.clock import Clock
 
 MAX_CLIENTS: Final = 8
-"""Open streams; the metrics port has 64 connections for all its clients."""
+"""Limit on open streams; the metrics port has 64 connections for all its clients."""
 
 SLOW_SECONDS: Final = 10.0
-"""A client that takes nothing for so long is dropped; FastAPI holds some messages for it."""
+"""A client that reads nothing for this time is dropped; FastAPI buffers some messages for it."""
 
 STREAM_SECONDS: Final = 300.0
-"""The longest stream: a client whose right was withdrawn ends with it; others come again."""
+"""The longest stream: then the client reconnects, and is rejected if its right was revoked."""
 
 
 BEAT_SECONDS: Final = 3.0
-"""Between two signs of life: the page takes a stream that is silent for longer for broken."""
+"""Seconds between two heartbeats: after a longer silence the page considers the stream broken."""
 
 
 class Message(NamedTuple):
@@ -41,25 +41,25 @@ class Client:
     """One open stream."""
 
     def __init__(self, ring: RingName | None, cut: Callable[[], None], clock: Clock) -> None:
-        """`ring` is the one to show in full; `cut` ends the connection at once."""
+        """`ring` is shown in full; `cut` closes the connection at once."""
         self.ring = ring
         self._cut = cut
         self._clock = clock
         self._beats_at = clock.monotonic()
         self._ends_at = self._beats_at + STREAM_SECONDS
         self._sent: dict[str, str] = {}
-        """The last state of each kind that was offered."""
+        """The last state that was offered, by event."""
         self._waiting: dict[str, str] = {}
         self._waiting_since: float | None = None
         self._moves = Counter[Pair]()
-        """Those that wait."""
+        """The moves that are not sent yet."""
         self._changed = asyncio.Event()
         self._is_over = False
 
     def beat(self, data: str) -> None:
-        """Send a sign of life if it is time for one.
+        """Send a heartbeat if one is due.
 
-        A stream begins with one: the page needs its time to show ages.
+        A stream starts with a heartbeat, because the page needs its time to show ages.
         """
         now = self._clock.monotonic()
         if now >= self._beats_at:
@@ -67,30 +67,30 @@ class Client:
             self.send("beat", data)
 
     def offer(self, event: str, data: str) -> None:
-        """Send a state, unless it is the one that was sent last."""
+        """Send a state, unless it equals the last state of this event."""
         if self._sent.get(event) != data:
             self._sent[event] = data
             self.send(event, data)
 
     def send(self, event: str, data: str) -> None:
-        """Send something, instead of what waits of the same kind."""
+        """Send a message; it replaces a message of the same event that is not sent yet."""
         self._waiting[event] = data
         if self._waiting_since is None:
             self._waiting_since = self._clock.monotonic()
         self._changed.set()
 
     def add_moves(self, moves: Mapping[Pair, int]) -> None:
-        """Send moves, together with those that still wait."""
+        """Send moves, together with the moves that are not sent yet."""
         self._moves.update(moves)
         self.send("moves", Moves(moves=flows_of(self._moves)).model_dump_json(by_alias=True))
 
     def end(self) -> None:
-        """End the stream after what it is sending now."""
+        """End the stream after the current message."""
         self._is_over = True
         self._changed.set()
 
     def drop_if_slow(self) -> None:
-        """Cut a client that does not read; end one that has been there for long."""
+        """Close the connection of a client that does not read; end a stream that is too long."""
         now, since = self._clock.monotonic(), self._waiting_since
         if since is not None and now - since >= SLOW_SECONDS:
             self.end()
@@ -99,7 +99,7 @@ class Client:
             self.end()
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Yield what is to be sent, until the end."""
+        """Yield the messages to send, until the stream ends."""
         while not self._is_over:
             await self._changed.wait()
             self._changed.clear()
@@ -116,12 +116,12 @@ class Clients:
     """All open streams."""
 
     def __init__(self, clock: Clock) -> None:
-        """Start without any."""
+        """Start without streams."""
         self._clock = clock
         self._open: dict[Client, None] = {}
 
     def __len__(self) -> int:
-        """Return how many are open."""
+        """Return how many streams are open."""
         return len(self._open)
 
     def __iter__(self) -> Iterator[Client]:
@@ -129,7 +129,7 @@ class Clients:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more can be opened."""
+        """Whether no further stream can be opened."""
         return len(self._open) >= MAX_CLIENTS
 
     @contextmanager

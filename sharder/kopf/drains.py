@@ -1,7 +1,9 @@
-"""Draining objects of this shard, seen beside kopf: what takes too long is cancelled or repeated.
+"""Watch the draining objects of this shard, and act on drains that take too long in kopf.
 
-kopf acknowledges a drain when it handles the event that brings it.  It does not see the event
-while a handler runs, and it does not repeat a write that has failed or that a webhook reverted.
+kopf acknowledges a drain when it handles the event that shows the drain label.  It does not see
+the event while a handler runs, and it does not repeat an acknowledgement that has failed, or that
+a webhook reverted.  So this module cancels the handlers, and touches the object, so that kopf gets
+another event.
 """
 
 import asyncio
@@ -20,14 +22,14 @@ from sharder.runtime.reflector import follow
 from sharder.sdk.reads.objects import guarded
 
 POLL_SECONDS: Final = 1.0
-"""Between two looks at the draining objects."""
+"""Seconds between two checks of the draining objects."""
 FIRST_TOUCH: Final = 2.0
-"""Age in seconds of a drain that kopf is reminded of; it acknowledges most in far less."""
+"""Age in seconds of a drain at its first touch; kopf acknowledges most drains much sooner."""
 LONGEST_PAUSE: Final = 60.0
-"""Seconds between two reminders; each is a write that calls every webhook."""
+"""Maximum seconds between two touches; each touch is a write that calls every webhook."""
 
 Touch: TypeAlias = Callable[[PartialObject, str], Mapping[str, Json]]
-"""Returns the merge patch with which kopf touches an object, for a value that is new each time."""
+"""Returns the merge patch with which kopf touches an object; the value must be new each time."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class Drain:
     obj: PartialObject
     since: float
     next_touch: float = FIRST_TOUCH
+    """The age of the drain, in seconds, at the next touch."""
     touches: int = 0
 
 
@@ -56,16 +59,16 @@ class Drains:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """Wire it.
+        """Start nothing yet; see `run`.
 
         Args:
             objects: The shard's objects that have the drain label.
-            touch: How kopf is reminded of an object.
-            is_running: Whether a handler runs on the object of this uid.
-            cancel: Cancels what runs on it.
-            grace: How long (seconds) it can continue before that.
-            clock: To measure and wait by.
-            rng: For the back-off of the watch.
+            touch: Returns the patch that touches an object.
+            is_running: Whether a handler runs on the object with this uid.
+            cancel: Cancels the handlers and daemons of the object with this uid.
+            grace: How long (seconds) they can continue while the object drains.
+            clock: The clock for the age of drains.
+            rng: The jitter for the back-off of the watch.
         """
         self._objects = objects
         self._touch = touch
@@ -77,7 +80,7 @@ class Drains:
         self._drains: dict[str, Drain] = {}
 
     async def run(self) -> None:
-        """Follow the objects until cancelled."""
+        """Watch the draining objects, and act on slow drains, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="follow drains")
             group.create_task(self._poll(), name="poll drains")
@@ -117,14 +120,14 @@ class Drains:
                     self._cancel(uid)
                 if age >= drain.next_touch and not self._is_running(uid):
                     drain.next_touch = age + min(age / 2, LONGEST_PAUSE)
-                    await self._remind(drain)
+                    await self._touch_object(drain)
 
-    async def _remind(self, drain: Drain) -> None:
-        """Touch the object, so that kopf handles it once more."""
+    async def _touch_object(self, drain: Drain) -> None:
+        """Touch the object, so that kopf handles the object once more."""
         ref = drain.obj.metadata.ref
         drain.touches += 1
         if drain.touches == 3:
-            # Not a constant message: an operator's log may show no fields.
+            # The message names the object: an operator's log format might show no fields.
             _log.warning(
                 "%s is still draining: a daemon has not stopped, the acknowledgement fails, "
                 "or a webhook reverts it",
@@ -134,6 +137,6 @@ class Drains:
         try:
             await self._objects.patch(ref, guarded(patch, drain.obj.metadata))
         except (Conflict, NotFound):
-            pass  # kopf sees that change
+            pass  # the other change is an event for kopf too
         except ApiError as error:
             _log.warning("failed to touch %s: %s", ref, error)

@@ -1,8 +1,8 @@
 """The thread that holds the Lease of a kopf process.
 
-It has an event loop of its own: a handler that blocks kopf's loop does not cost the Lease.  If
-the Lease is lost, the thread ends the process at once, because a handler that runs in a thread
-cannot be stopped otherwise.
+The thread has its own event loop, so the Lease is renewed even while a handler blocks kopf's loop.
+If the Lease is lost, the thread ends the process at once: nothing else can stop a handler that
+runs in another thread.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseThread:
-    """Holds the Lease from `acquire` to `release`, for the kopf that runs on the current loop."""
+    """Holds the Lease from `acquire` to `release`, for kopf on the current event loop."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class LeaseThread:
         touch: Touch,
         end_kopf: Callable[[], None],
     ) -> None:
-        """Start nothing yet.
+        """Start nothing yet; see `acquire`.
 
-        `end_kopf` is called in the thread when the shard is evacuated, after `evacuate`.
+        The thread calls `end_kopf` when the evacuation that `evacuate` requests has ended.
         """
         self._identity = identity
         self._resources = resources
@@ -80,11 +80,11 @@ class LeaseThread:
         self._thread = threading.Thread(target=self._run, name="sharder lease", daemon=True)
 
     def holds(self) -> bool:
-        """Return whether the Lease is certainly ours now; from any thread."""
+        """Return whether this process certainly holds the Lease now; thread-safe."""
         return self._holder is not None and self._holder.valid(self._clock.monotonic())
 
     async def acquire(self) -> None:
-        """Return when the Lease is ours; if this is cancelled the thread ends.
+        """Start the thread, and return when it holds the Lease; cancellation ends the thread.
 
         Raises:
             SharderError: the shard cannot work here; the message says why.
@@ -97,7 +97,7 @@ class LeaseThread:
             raise
 
     def evacuate(self) -> None:
-        """Have other shards take the objects, up to `drain_on_stop`, and then end kopf."""
+        """Move the objects to other shards for up to `drain_on_stop`, and then end kopf."""
         self._set(self._stop)
 
     async def release(self) -> None:
@@ -111,9 +111,9 @@ class LeaseThread:
                 event.set()
 
         if self._loop is None:
-            set_all()  # the thread has not come so far
+            set_all()  # the thread has no event loop yet
             return
-        with suppress(RuntimeError):  # it has ended
+        with suppress(RuntimeError):  # the event loop has ended
             self._loop.call_soon_threadsafe(set_all)
 
     def _run(self) -> None:
@@ -124,7 +124,7 @@ class LeaseThread:
                 raise
             self._acquired.set_exception(error)
         else:
-            self._acquired.cancel()  # no effect once it is done
+            self._acquired.cancel()  # no effect if it has a result
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -144,11 +144,11 @@ class LeaseThread:
                     await client.close()
 
     async def _until_kopf_runs(self) -> None:
-        """Return when kopf's event loop has run: not while a handler blocks it."""
+        """Return when kopf's event loop runs a callback, which it does not while it is blocked."""
         ran = Future[None]()
 
         def run() -> None:
-            if not ran.done():  # the probe has given up
+            if not ran.done():  # it is done if the probe has given up
                 ran.set_result(None)
 
         self._kopf_loop.call_soon_threadsafe(run)
@@ -159,8 +159,8 @@ class LeaseThread:
         # Before the Lease, so that a shard that cannot work gets no objects.
         cluster = KubeCluster(client)
         preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-        found = await preparation.discover(self._resources, pause=settings.lease.retry_period)
-        if found is None:
+        resources = await preparation.discover(self._resources, pause=settings.lease.retry_period)
+        if resources is None:
             return
         handled: Handled = dict.fromkeys(self._resources, ())
         check = RingCheck(cluster, self._identity.ring, handled, clock=clock, remedy=_REMEDY)
@@ -177,7 +177,7 @@ class LeaseThread:
                 clock=clock,
                 rng=rng,
             )
-            for resource in found.values()
+            for resource in resources.values()
         )
         self._holder = self._lease_holder(client)
         self._readiness.follow(self._holder.valid, lambda: True)
@@ -193,7 +193,7 @@ class LeaseThread:
         except Exception as error:
             if not self._acquired.done():
                 raise
-            # Nothing renews the Lease from now on: not a moment is left to clean up.
+            # Nothing renews the Lease any more, so there is no time to clean up.
             _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
             os._exit(1)
 
@@ -212,10 +212,10 @@ class LeaseThread:
         with suppress(RuntimeError):  # kopf's loop has ended
             self._kopf_loop.call_soon_threadsafe(self._work.cancel, uid)
 
-    # What `serve_until_stopped` calls while the Lease is held.
+    # `serve_until_stopped` uses the following while the Lease is held: this is its `Workload`.
 
     def _drain_on_stop(self) -> float:
-        """Return for how many seconds to evacuate: not at all when kopf has ended already."""
+        """Return how many seconds the evacuation can take, 0 if kopf has ended already."""
         return 0.0 if self._ended.is_set() else self._settings.drain_on_stop_seconds
 
     @property
@@ -225,7 +225,7 @@ class LeaseThread:
 
     @property
     def blocked(self) -> str:
-        """What has blocked the event loop: nothing, because no handler runs on it."""
+        """Always empty: no handler runs on the event loop of this thread."""
         return ""
 
     async def until_empty(self) -> None:
@@ -234,9 +234,9 @@ class LeaseThread:
             await self._clock.sleep(_EMPTY_POLL_SECONDS)
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
-        """Let kopf work until `stop` is set, end it, and return when it has ended.
+        """Let kopf work until `stop` is set, end kopf, and return when kopf has ended.
 
-        kopf itself waits `stop_grace` for its handlers.
+        `stop_grace` is not used here: kopf itself waits for its handlers that long.
         """
         del stop_grace
         self._acquired.set_result(None)

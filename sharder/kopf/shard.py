@@ -33,19 +33,19 @@ def join(
     settings: Settings | None = None,
     registry: kopf.OperatorRegistry | None = None,
 ) -> None:
-    """Make each process that runs this operator a shard of `ring`; call it where it is imported.
+    """Make each process of this operator a shard of `ring`; call it when the operator is imported.
 
-    kopf then watches only the shard's own objects of `resources`, and starts after the Lease was
-    acquired.  No handler starts on an object that drains, and the drain is acknowledged when
-    handlers, daemons and timers have ended.  If the Lease is lost the process ends.
+    kopf then starts after the Lease is acquired, and watches only the shard's own objects of
+    `resources`.  No handler starts on an object that drains, and the drain is acknowledged when
+    handlers, daemons and timers have ended.  If the Lease is lost, the process ends.
 
     Args:
         ring: The ControllerRing's name.
-        resources: All resources of the ring for which there are handlers, such as `secrets` or
-            `deployments.apps`, controlled ones too.
-        settings: The settings of this replica, by default those of its environment.  `workers`
-            and `reacquire` have no effect.
-        registry: As in kopf's decorators.
+        resources: All resources of the ring that have handlers, such as `secrets` or
+            `deployments.apps`, including controlled resources.
+        settings: The settings of this replica, by default from its environment.  `workers` and
+            `reacquire` have no effect.
+        registry: The operator's registry, as in kopf's decorators.
 
     Raises:
         ConfigError: `resources` is empty, or the operator has joined a ring already.
@@ -74,7 +74,7 @@ def join(
 
 
 class _Shard:
-    """The activities of a kopf process that is a shard."""
+    """The startup and cleanup activities of a kopf process that is a shard."""
 
     def __init__(
         self,
@@ -97,14 +97,14 @@ class _Shard:
         )
 
     async def start(self, settings: kopf.OperatorSettings, **_: object) -> None:
-        """Set kopf up and acquire the Lease; kopf watches nothing before."""
+        """Configure kopf and acquire the Lease; kopf watches nothing before this has returned."""
         self._settings.check(self._identity.ring)
         for resource in self.resources:
             settings.watching.label_selectors[_any_version(resource)] = self._identity.selector
         settings.peering.standalone, settings.peering.mandatory = True, False
         grace = self._settings.stop_grace.total_seconds()
         settings.queueing.exit_timeout = max(settings.queueing.exit_timeout, grace)
-        # kopf has no other way to reach all daemons and timers.
+        # kopf has no public function that returns all daemons and timers.
         spawning = self._registry._spawning._handlers  # noqa: SLF001
         spawning[:] = map(self.work.guard, spawning)
         storage = settings.persistence.progress_storage
@@ -148,12 +148,12 @@ class _Shard:
             elif received == 2:
                 signal.raise_signal(signal.SIGINT)
 
-        # kopf has set its own before the Lease was acquired, and keeps it for SIGINT.
+        # This replaces the handler that kopf has set for SIGTERM; kopf's handler for SIGINT stays.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, on_sigterm)
 
 
 def touch(storage: kopf.ProgressStorage, obj: PartialObject, value: str) -> Mapping[str, Json]:
-    """Return the merge patch with which kopf touches an object; kopf removes it again."""
+    """Return the merge patch with which kopf touches an object; kopf removes the change later."""
     patch = kopf.Patch()
     body = kopf.Body(
         {
@@ -167,6 +167,8 @@ def touch(storage: kopf.ProgressStorage, obj: PartialObject, value: str) -> Mapp
 
 
 def _any_version(wanted: GroupResource) -> Callable[[kopf.Resource], bool]:
+    """Return a predicate that selects all versions of the resource."""
+
     def selects(resource: kopf.Resource) -> bool:
         return (resource.group, resource.plural) == wanted
 
@@ -175,7 +177,7 @@ def _any_version(wanted: GroupResource) -> Callable[[kopf.Resource], bool]:
 
 @contextmanager
 def _without_warning() -> Iterator[None]:
-    """Silence kopf, which warns of each lifecycle, because there always is a default one."""
+    """Silence the warning that kopf logs whenever the default lifecycle is replaced."""
     log = logging.getLogger(kopf.set_default_lifecycle.__module__)
     log.disabled = True
     try:

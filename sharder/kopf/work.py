@@ -1,10 +1,11 @@
-"""The objects that this process may work on, and what kopf runs on them.
+"""The objects that this process can work on, and the handlers that kopf runs on them.
 
-kopf handles the events of one object one after the other, and each in the same order: `on.event`
-handlers, daemons and timers, all other handlers, and at last one patch.  So `notice` sees each
-event first, and what `acknowledge` adds to the patch is applied when no handler runs.
+kopf handles the events of one object one after the other.  For each event it runs `on.event`
+handlers first, then daemons and timers, then all other handlers, and finally sends one patch.  So
+`notice` sees each event first, and the change that `acknowledge` adds to the patch is sent when no
+handler runs.
 
-All methods are called on kopf's event loop, except where they say otherwise.
+Call all methods on kopf's event loop, unless they are marked as thread-safe.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ H = TypeVar("H", bound="SpawningHandler")
 
 
 class Work:
-    """What one kopf process does with the objects of its shard; objects are named by uid."""
+    """The work of one kopf process on the objects of its shard; an object is named by its uid."""
 
     def __init__(
         self,
@@ -42,10 +43,10 @@ class Work:
         holds_lease: Callable[[], bool],
         drain_grace: float,
     ) -> None:
-        """`lifecycle` chooses among the handlers of an object that is ours.
+        """Wrap the operator's `lifecycle`, which chooses among the handlers of an object.
 
-        `holds_lease` returns whether the Lease is certainly ours now, and `drain_grace` says how
-        long (seconds) a daemon can continue after its object was moved without a drain.
+        `holds_lease` returns whether this process certainly holds the Lease now.  `drain_grace` is
+        how long (seconds) a daemon can continue after its object was moved without a drain.
         """
         self._identity = identity
         self._resources = frozenset(resources)
@@ -53,14 +54,19 @@ class Work:
         self._holds_lease = holds_lease
         self._drain_grace = drain_grace
         self._present = set[str]()
+        """Objects that this shard owns, including draining objects."""
         self._ours = set[str]()
+        """Objects that this shard owns and that do not drain."""
         self._releasing = set[str]()
+        """Objects whose acknowledgement was sent, until the watch shows it."""
         self._running: dict[str, asyncio.Timeout | None] = {}
+        """The objects on which a handler runs; None if the handler cannot be cancelled."""
         self._daemons: dict[str, set[asyncio.Task[object]]] = {}
+        """The running daemons and timers of each object."""
 
     @property
     def objects(self) -> int:
-        """How many objects the shard has, as kopf has last handled them; from any thread."""
+        """How many objects the shard has, by the events that kopf has handled; thread-safe."""
         return len(self._present)
 
     @property
@@ -69,7 +75,7 @@ class Work:
         return not self._running and not self._daemons
 
     def is_running(self, uid: str) -> bool:
-        """Return whether a handler runs that is no daemon; from any thread."""
+        """Return whether a handler, other than a daemon or timer, runs on it; thread-safe."""
         return uid in self._running
 
     def notice(
@@ -82,10 +88,10 @@ class Work:
         namespace: str | None,
         **_: Any,
     ) -> bool:
-        """Note whether an object is ours, and return whether it drains.
+        """Note whether this shard owns the object, and return whether the object drains.
 
-        `DELETED` also means that the object was moved.  This is the filter of `acknowledge`: kopf
-        logs each handler that it calls.
+        `DELETED` can also mean that the object was moved.  This method is the filter of
+        `acknowledge`, because kopf would log a call of `acknowledge` for each event.
         """
         is_present = type != "DELETED" and self._is_owned(labels)
         is_draining = is_present and self._identity.drain_label in labels
@@ -101,12 +107,12 @@ class Work:
             self._releasing.discard(uid)
             _log.info("drain of %s acknowledged", ObjectRef(namespace or "", name))
         if uid in self._daemons:
-            # kopf has stopped them, and forgets them.
+            # kopf has requested the daemons to stop, but does not wait until they have ended.
             asyncio.get_running_loop().call_later(self._drain_grace, self._end_daemons, uid)
         return False
 
     async def acknowledge(self, *, uid: str, patch: kopf.Patch, **_: Any) -> None:
-        """Acknowledge the drain of an object at the end of this cycle, if nothing runs on it."""
+        """Acknowledge the drain at the end of kopf's cycle, if nothing runs on the object then."""
         patch.fns.append(functools.partial(self._release, uid))
 
     def choose(
@@ -114,22 +120,22 @@ class Work:
         handlers: kopf.lifecycles.Handlers,
         **kwargs: Any,
     ) -> kopf.lifecycles.Handlers:
-        """Return which handlers to run now: none on an object that drains or has left.
+        """Return the handlers to run now: none on an object that drains or has left.
 
-        kopf keeps the progress of the others, and the next owner continues.  A filter would not
-        do: kopf takes a change for handled, and removes its finalizer, where no handler matches.
+        kopf keeps the progress of the handlers that do not run, and the next owner continues.
+        Filters on the handlers would be wrong: if no handler matches, kopf considers the change
+        handled, and removes its finalizer.
         """
         chosen, uid = self._lifecycle(handlers, **kwargs), kwargs["uid"]
-        if (
-            not self._is_sharded(kwargs["resource"]) or uid in self._running
-        ):  # the latter: sub-handlers
+        # If a handler of the object runs already, these are the sub-handlers of this handler.
+        if not self._is_sharded(kwargs["resource"]) or uid in self._running:
             return chosen
         if not self._may_work(uid):
             return []
         return [self._observed(handler, uid) for handler in chosen]
 
     def guard(self, handler: H) -> H:
-        """Return a daemon or timer that kopf stops when its object drains, and that is awaited."""
+        """Wrap a daemon or timer: kopf stops it when its object drains, and its end is awaited."""
         when, initial_delay = handler.when, handler.initial_delay
 
         def matches(**kwargs: Any) -> bool:
@@ -139,13 +145,13 @@ class Work:
 
         def begin(**kwargs: Any) -> float:
             if self._is_sharded(kwargs["resource"]):
-                self._await(kwargs["uid"])
+                self._track_daemon(kwargs["uid"])
             return (initial_delay(**kwargs) if callable(initial_delay) else initial_delay) or 0
 
         return replace(handler, when=matches, initial_delay=begin)
 
     def cancel(self, uid: str) -> None:
-        """Cancel what runs on a draining object, if it is asynchronous; it can clean up."""
+        """Cancel the async handler and the daemons of a draining object; they can clean up."""
         scope = self._running.get(uid)
         if scope is not None and scope.when() is None:
             scope.reschedule(asyncio.get_running_loop().time())
@@ -161,7 +167,7 @@ class Work:
         return uid in self._ours and self._holds_lease()
 
     def _release(self, uid: str, body: kopf.RawBody) -> None:
-        """Remove both labels, if nothing runs on the object and it still drains.
+        """Remove both labels, if nothing runs on the object and the object still drains.
 
         kopf guards the patch by the resourceVersion of `body`.
         """
@@ -174,7 +180,7 @@ class Work:
         self._releasing.add(uid)
 
     def _observed(self, handler: "Handler", uid: str) -> "Handler":
-        """Return the handler with a function that is known to run, and can be cancelled."""
+        """Wrap the handler: `_running` shows it, and an async handler can be cancelled."""
         function: Any = handler.fn
         if not _is_async(function):
 
@@ -184,7 +190,7 @@ class Work:
 
             return replace(handler, fn=run)
 
-        # kopf would count a cancelled attempt, so a handler with a limit runs to its end.
+        # kopf would count a cancelled attempt, so a handler with such a limit runs to its end.
         has_limit = handler.retries is not None or handler.timeout is not None
 
         async def run_async(**kwargs: Any) -> object:
@@ -209,8 +215,8 @@ class Work:
         finally:
             self._running.pop(uid, None)
 
-    def _await(self, uid: str) -> None:
-        """Remember the task of a daemon or timer, which also writes its result."""
+    def _track_daemon(self, uid: str) -> None:
+        """Track the current task, which runs a daemon or timer and then writes its result."""
         task = asyncio.current_task()
         if task is None:
             return
@@ -225,14 +231,14 @@ class Work:
         task.add_done_callback(ended)
 
     def _end_daemons(self, uid: str) -> None:
-        """Cancel the daemons of an object that is not ours."""
+        """Cancel the daemons of an object, unless this shard owns it and it does not drain."""
         if uid not in self._ours:
             for task in self._daemons.get(uid, ()):
                 task.cancel()
 
 
 def _is_async(function: Any) -> bool:
-    """Return whether kopf awaits the function, as kopf decides it."""
+    """Return whether kopf awaits the function, by the same rule as kopf."""
     while isinstance(function, functools.partial) or hasattr(function, "__wrapped__"):
         is_partial = isinstance(function, functools.partial)
         function = function.func if is_partial else function.__wrapped__

@@ -1,1 +1,1 @@
-"""The cluster: the ports of `sharder.ports` over the Kubernetes client's session."""
+"""The cluster: implements the ports of `sharder.ports` with the Kubernetes client."""

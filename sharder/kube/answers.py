@@ -13,7 +13,7 @@ async def read(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes
     """Return the body.
 
     Raises:
-        TooLong: it has more than `max_bytes`; the connection is closed.
+        TooLong: the body has more than `max_bytes`; the connection is closed.
     """
     if max_bytes is None:
         return await response.read()
@@ -38,9 +38,9 @@ def hang_up(response: aiohttp.ClientResponse) -> None:
 
 
 async def split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield lines of any length; aiohttp's own `readline` refuses long ones.
+    """Yield lines of any length; aiohttp's own `readline` rejects long lines.
 
-    Silence ends the stream without an error, as if the server had closed it.
+    A read timeout ends the stream without an error, as if the server had closed it.
     """
     rest = bytearray()
     try:

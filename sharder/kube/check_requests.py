@@ -1,4 +1,4 @@
-"""What only `sharder check` asks the API server: a schema, Deployments, rights, dry runs."""
+"""Requests that only `sharder check` sends: a schema, Deployments, access reviews, dry runs."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +15,7 @@ from sharder.kube.reviews import is_allowed
 from sharder.kube.stores import RINGS
 
 _OPENAPI: Final = f"/openapi/v3/apis/{API_GROUP}/{API_VERSION}"
-"""Every authenticated client can read it (system:discovery); the CRD itself takes a right."""
+"""Every authenticated client can read this path (system:discovery), but not the CRD itself."""
 _DRY_RUN: Final = {"dryRun": "All"}
 
 
@@ -64,7 +64,7 @@ async def pod(client: Client, ref: ObjectRef) -> Pod:
 async def is_user_allowed(
     client: Client, user: User, verb: str, resource: GroupResource, ref: ObjectRef
 ) -> bool:
-    """Return whether a user has a right; an empty namespace or name stands for all.
+    """Return whether a user has a right; an empty namespace or name means all.
 
     The resource can have a subresource: `controllerrings/status`.
     """
@@ -83,7 +83,7 @@ async def is_user_allowed(
 async def try_create(
     client: Client, resource: Resource, namespace: str, body: Json
 ) -> PartialObject:
-    """Return what an object would be if it were created."""
+    """Create an object in a dry run, and return the object that would be stored."""
     path = _path(resource, namespace)
     answer = await client.request("POST", path, query=_DRY_RUN, body=body)
     return understand(answer, PartialObject, path)
@@ -92,7 +92,7 @@ async def try_create(
 async def try_patch(
     client: Client, resource: Resource, ref: ObjectRef, body: Json
 ) -> PartialObject:
-    """Return what an object would be if `body` were merged into it."""
+    """Merge `body` into an object in a dry run, and return the object that would be stored."""
     path = f"{_path(resource, ref.namespace)}/{ref.name}"
     answer = await client.request(
         "PATCH", path, query=_DRY_RUN, body=body, content_type=MERGE_PATCH

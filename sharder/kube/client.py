@@ -1,7 +1,7 @@
 """Requests to the API server.
 
-Configuration, credentials and TLS are those of the Kubernetes client; the requests go straight
-through an aiohttp session, because the typed calls cost three times the CPU.
+The Kubernetes client provides configuration, credentials and TLS.  The requests are sent by an
+aiohttp session, because the typed calls of the client need three times the CPU.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 REQUEST_SECONDS: Final = 10.0
-"""For one request, body included; the renew deadline of Leases is as long."""
+"""Limit of one request, including its body; the renew deadline of Leases is as long."""
 _CONNECT_SECONDS: Final = 10.0
-"""For the connection of a stream, which has no time limit as a whole."""
+"""Limit of the connection of a stream; the stream itself has no limit."""
 SILENCE_SECONDS: Final = 60.0
-"""A stream that is silent for so long is considered dead: watches end earlier by themselves."""
+"""A stream that is silent for this time is considered dead; the server ends watches earlier."""
 _REFRESH_SECONDS: Final = 60.0
-"""Between two reads of a kubeconfig: tokens that it names are valid for minutes at least."""
+"""Between two reads of a kubeconfig: its tokens are valid for at least some minutes."""
 NO_ANSWER: Final = "<error>"
-"""The status of a request without an answer in metrics, as in client-go."""
+"""The status in metrics of a request without an answer, as in client-go."""
 _KUBECONFIG: Final = "~/.kube/config"
 
 
@@ -65,8 +65,8 @@ class Client:
         self._configuration = configuration
         self._observe: Callable[[str, str], None] = _ignore
         self._host = configuration.host.rstrip("/")
-        # Without limit: each caller bounds its own concurrency, and a lease renewal or a watch
-        # must never queue behind writes.
+        # No limit on connections: each caller limits its own concurrency, and the renewal of a
+        # Lease, or a watch, must never wait for writes.
         connector = aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(configuration).ssl_context)
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -101,9 +101,9 @@ class Client:
         """Send one request and return the body of the answer.
 
         Raises:
-            ApiError: as `sharder.kube.errors` maps the status; a write without an answer may have
-                succeeded.
-            TooLong: the answer has more than `max_bytes`; the rest of it is not read.
+            ApiError: as `sharder.kube.errors` maps the status; a write without an answer might
+                have succeeded.
+            TooLong: the answer has more than `max_bytes`; its rest is not read.
         """
         what = f"{method} {path}"
         headers = await self._headers(accept)
@@ -136,7 +136,7 @@ class Client:
         """Return the API server's clock, to the second.
 
         Raises:
-            ApiError: there was no answer, or one without a date.
+            ApiError: there was no answer, or the answer has no date.
         """
         what = "GET /version"
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
@@ -164,7 +164,7 @@ class Client:
         query: Mapping[str, str],
         accept: str = JSON,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a stream and yield its lines, until the server ends it or is silent too long.
+        """Open a stream and yield its lines, until the server ends the stream or is silent.
 
         Raises:
             ApiError: the stream could not be opened, or broke.
@@ -195,7 +195,7 @@ class Client:
             raise unreachable(error, what) from error
 
     async def close(self) -> None:
-        """End all requests."""
+        """End all requests, and close the connections."""
         await self._session.close()
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
@@ -217,12 +217,12 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
     """Return a client for the cluster.
 
     Args:
-        kubeconfig: Path, or several as in the variable KUBECONFIG.  Without it: the service
-            account inside a pod, else ~/.kube/config.
+        kubeconfig: Path, or several as in the variable KUBECONFIG; by default the service account
+            inside a pod, else ~/.kube/config.
         context: Name of a context; implies a kubeconfig even inside a pod.
 
     Raises:
-        ConfigError: there is no usable configuration.
+        ConfigError: there is no usable kubeconfig or service account.
     """
     configuration = Configuration()
     if not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -253,7 +253,7 @@ async def connect(kubeconfig: str | None = None, context: str | None = None) -> 
 async def _load(configuration: Configuration, paths: str, context: str | None) -> str:
     """Read a kubeconfig, and refresh its credentials regularly; return the current namespace.
 
-    The client reads them once, but tokens from files and exec plugins expire.
+    The Kubernetes client reads credentials once, but tokens from files and exec plugins expire.
     """
     loader = await load_kube_config(  # type: ignore[no-untyped-call]  # not annotated
         config_file=paths,
@@ -277,7 +277,8 @@ async def _load(configuration: Configuration, paths: str, context: str | None) -
 def _proxy_from_environment(server: URL) -> str | None:
     """Return the proxy that HTTPS_PROXY and NO_PROXY select, evaluated once.
 
-    The session's own `trust_env` evaluates them, and ~/.netrc, in a thread for each request.
+    aiohttp's own `trust_env` would evaluate the variables, and ~/.netrc, for each request, in a
+    thread.
     """
     if server.host is None or proxy_bypass(server.host):
         return None

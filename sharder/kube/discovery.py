@@ -18,12 +18,12 @@ _ACCEPT: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as={_KIND},{JSON}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Every resource once, in the preferred version that serves it."""
+    """The resources of the API server, each once, in its preferred version."""
 
     resources: tuple[Resource, ...]
-    """Those that can be listed and patched, by group and name."""
+    """The resources that can be listed and patched, sorted by group and name."""
     silent: tuple[str, ...]
-    """Groups whose own server is unavailable, so that their resources are unknown."""
+    """API groups whose aggregated server is unavailable, so that their resources are unknown."""
 
 
 class _Response(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class _Name(msgspec.Struct, frozen=True):
 class _Group(msgspec.Struct, frozen=True):
     metadata: _Name = _Name()
     versions: tuple[_Version, ...] = ()
-    """The preferred one first."""
+    """The preferred version first."""
 
 
 class _Groups(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class _Groups(msgspec.Struct, frozen=True):
 
 
 async def served(client: Client) -> Served:
-    """Return what can be listed and patched.
+    """Discover the resources that can be listed and patched.
 
     Raises:
         ApiError: as `Client.request`; `Rejected` also if the server is older than Kubernetes 1.30.
@@ -72,12 +72,12 @@ async def served(client: Client) -> Served:
         if answer.kind != _KIND:
             raise Rejected(f"GET {path}: no aggregated discovery; the server is older than 1.30")
         groups += answer.items
-    found: dict[GroupResource, Resource] = {}
+    by_id: dict[GroupResource, Resource] = {}
     for group in groups:
         for resource in _resources_of(group):
-            found.setdefault(resource.id, resource)
+            by_id.setdefault(resource.id, resource)
     return Served(
-        resources=tuple(resource for _, resource in sorted(found.items())),
+        resources=tuple(resource for _, resource in sorted(by_id.items())),
         silent=tuple(sorted({g.metadata.name for g in groups if _is_silent(g)})),
     )
 

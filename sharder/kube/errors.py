@@ -50,35 +50,35 @@ _POLICIES: Final = (
 
 
 _TOO_LARGE: Final = ("request is too large", "trying to send message larger than max")
-"""Texts of etcd and of its client in the API server, with a 500."""
+"""Texts of etcd and of its client in the API server, in an answer with status 500."""
 
 
 def refusal(code: int, body: bytes, what: str) -> ApiError:
     """Return the error for an answer with HTTP status `code`.
 
     `what` is the request, such as "PATCH /api/v1/...".  The body should be a Status, which names
-    verb and resource; proxies in between send anything.
+    verb and resource, but a proxy in between can send any body.
     """
     try:
         status = msgspec.json.decode(body, type=Status)
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = Status(message=body[:200].decode(errors="replace").strip())
         if code == 404:
-            # The server answers with a Status for objects, without one for unknown paths.
+            # The server answers with a Status for unknown objects, but not for unknown paths.
             what = f"{what}: the server does not serve this: install the CRD"
     return from_status(code, status, what)
 
 
 def from_status(code: int, status: Status, what: str) -> ApiError:
-    """Return the error for a Status, which can also come within a watch."""
+    """Return the error for a Status, which can also be in an event of a watch."""
     if any(words in status.message for words in _TOO_LARGE):
         return Rejected(f"{what}: {status.message} [{code}]")
     kind = _BY_CODE.get(code, Rejected if 400 <= code < 500 else Unavailable)
     if kind is Forbidden and any(words in status.message for words in _POLICIES):
         return Rejected(f"{what}: {status.message} [{code}]")
-    said = status.message or status.reason or "no reason given"
+    text = status.message or status.reason or "no reason given"
     hint = f" ({_HINTS[code]})" if code in _HINTS else ""
-    return kind(f"{what}: {said}{hint} [{code}]")
+    return kind(f"{what}: {text}{hint} [{code}]")
 
 
 def unreachable(error: Exception, what: str) -> Unavailable:
@@ -88,10 +88,10 @@ def unreachable(error: Exception, what: str) -> Unavailable:
 
 
 def understand(data: bytes | msgspec.Raw, of: type[D], what: str) -> D:
-    """Decode the server's own structure around objects.
+    """Decode a structure of the API server itself, such as a page of a list or an event.
 
     Raises:
-        Unavailable: the answer is truncated, or a proxy's; a retry can succeed.
+        Unavailable: the answer is truncated, or comes from a proxy; a retry can succeed.
     """
     try:
         return msgspec.json.decode(data, type=of)

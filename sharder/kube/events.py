@@ -11,9 +11,9 @@ from sharder.kube.client import Client
 from sharder.runtime.clock import Clock
 
 _QUIET_SECONDS: Final = 600.0
-"""Between two equal Events on one object (docs/troubleshooting.md, "All Events")."""
+"""Seconds between two equal Warnings on one object (docs/troubleshooting.md, "All Events")."""
 _MESSAGE_LENGTH: Final = 1024
-"""The server refuses longer ones (kubernetes v1.36, pkg/apis/core/validation/events.go)."""
+"""The server rejects longer messages (kubernetes v1.36, pkg/apis/core/validation/events.go)."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class KubeRecorder:
         """Events in a row that could not be recorded; only the first is logged."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning about a state, unless the same was recorded lately."""
+        """Record a Warning about a state, unless an equal Warning was recorded recently."""
         now = self._clock.monotonic()
         self._forget_before(now - _QUIET_SECONDS)
         key = (about.kind, str(about.metadata.ref), reason, message)
@@ -42,11 +42,11 @@ class KubeRecorder:
     async def record(
         self, about: PartialObject, reason: str, message: str, *, warning: bool
     ) -> None:
-        """Record what happened, each time."""
+        """Record an Event on each call."""
         await self._send(about, reason, message, "Warning" if warning else "Normal")
 
     async def _send(self, about: PartialObject, reason: str, message: str, kind: str) -> bool:
-        """Create the Event."""
+        """Create the Event; return whether it was created."""
         namespace = event_namespace(about)
         try:
             await self._client.request(
@@ -73,7 +73,7 @@ class KubeRecorder:
         return True
 
     def _forget_before(self, end: float) -> None:
-        """Forget old Warnings, which are first; there can be thousands."""
+        """Forget the Warnings recorded before `end`; the oldest are first in the dict."""
         while self._recorded:
             key, at = next(iter(self._recorded.items()))
             if at > end:
@@ -96,7 +96,7 @@ def event_body(
     now: datetime,
     instance: str = "",
 ) -> dict[str, Json]:
-    """Return an Event that happened once, to create; `component` is the name of the reporter."""
+    """Return the body of a new Event with count 1; `component` is the name of the reporter."""
     at = to_the_second(now)
     return {
         "metadata": {

@@ -1,8 +1,8 @@
-"""Import the Kubernetes client without what a command does not use.
+"""Import the Kubernetes client without the modules that a command does not use.
 
-`import kubernetes` runs both halves of the client with all their helpers; a command needs the
-configuration alone, and starts in half the time without the rest.  Only the program `sharder` does
-this: in other programs other code wants the whole client.
+`import kubernetes` imports the synchronous and the asynchronous client with all helpers.  A
+command only needs the configuration, and starts in half the time without the rest.  Only the
+program `sharder` does this: in other programs, other code can need the whole client.
 """
 
 import sys
@@ -15,18 +15,18 @@ _PACKAGES: Final = ("kubernetes", "kubernetes.aio", "kubernetes.aio.utils")
 
 
 def skip_unused() -> None:
-    """Leave out what the packages of the client import; modules inside them work as ever.
+    """Register the packages of the client without running them; their modules can be imported.
 
-    A no-op if the client has been imported already.
+    Does nothing if the client has been imported already.
     """
     if "kubernetes" in sys.modules:
         return
     for name in _PACKAGES:
-        _enter(name)
+        _register(name)
 
 
-def _enter(name: str) -> None:
-    """Know the package without running it; its modules are imported when they are asked for."""
+def _register(name: str) -> None:
+    """Register a package without running it; its modules are imported on first use."""
     spec = find_spec(name)
     if spec is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)

@@ -16,7 +16,7 @@ D = TypeVar("D")
 
 _CORE_VERSION: Final = "v1"
 _CACHE_SECONDS: Final = 60.0
-"""After so long a resource is looked up again: its CRD can serve another version."""
+"""How long a discovered resource is cached: its CRD can begin to serve another version."""
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -51,16 +51,16 @@ class KubeObjects:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._found: dict[GroupResource, tuple[Resource, float]] = {}
+        self._discovered: dict[GroupResource, tuple[Resource, float]] = {}
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Discover the resource, in the preferred version of its group if that serves it."""
+        """Discover the resource, in its group's preferred version if this version serves it."""
         now = asyncio.get_running_loop().time()
-        found, until = self._found.get(resource, (None, now))
-        if found is None or now >= until:
-            found = await self._discover(resource)
-            self._found[resource] = (found, now + _CACHE_SECONDS)
-        return found
+        known, until = self._discovered.get(resource, (None, now))
+        if known is None or now >= until:
+            known = await self._discover(resource)
+            self._discovered[resource] = (known, now + _CACHE_SECONDS)
+        return known
 
     def of(
         self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""

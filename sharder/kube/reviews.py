@@ -1,4 +1,4 @@
-"""Judgements of the API server: who has a token, what a user may do, and whether a fence holds."""
+"""Reviews by the API server: the user of a token, a user's rights, and whether a fence works."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -63,7 +63,7 @@ class KubeReviews:
         return status.user if status.authenticated and status.user.username else None
 
     async def may_read_metrics(self, user: User) -> bool:
-        """Return whether the user may get the metrics, a nonResourceURL."""
+        """Return whether the user is allowed to get the metrics, a nonResourceURL."""
         metrics: Json = {"verb": "get", "path": METRICS_PATH}
         return await is_allowed(self._client, user, {"nonResourceAttributes": metrics})
 
@@ -86,7 +86,7 @@ async def is_allowed(client: Client, user: User, attributes: Mapping[str, Json])
 
 
 async def whoami(client: Client) -> str:
-    """Return our user name, as the API server sees it."""
+    """Return the user name of this client according to the API server."""
     body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await client.request("POST", _SELF, body=body)
     return understand(answer, _SelfReview, _SELF).status.user_info.username
@@ -95,7 +95,7 @@ async def whoami(client: Client) -> str:
 async def may_i(
     client: Client, verb: str, resource: GroupResource, *, namespace: str = "", name: str = ""
 ) -> bool:
-    """Return whether we have a right; an empty namespace or name stands for all.
+    """Return whether this client has a right; an empty namespace or name means all.
 
     A subresource is named as in a Role: `databases/status`.
     """
@@ -124,7 +124,7 @@ class KubeFences:
         self._client = client
 
     async def prove(self, ring: RingName) -> Proof:
-        """Return what a dry run of an empty patch of the ring's status shows.
+        """Return the proof from a dry run of an empty patch of the ring's status.
 
         Raises:
             ApiError: there was no answer, or the right to patch the status is missing.

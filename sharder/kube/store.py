@@ -21,17 +21,17 @@ from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 T = TypeVar("T")
 
 PAGE_LIMIT: Final = 500
-"""Objects per page, as kubectl takes them (its --chunk-size)."""
+"""Objects per page, as in kubectl (its --chunk-size)."""
 PAGE_BYTES: Final = 2 * 1024 * 1024
-"""Target size of a page of large objects: its limit follows from the size of the one before."""
+"""Target size of a page of large objects: its limit depends on the size of the previous page."""
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer page is requested again with a lower limit, unless it is a single object."""
 _PAGE_SECONDS: Final = 30.0
-"""For one page, which takes longer than other requests."""
+"""Limit of the request for a page, which takes longer than other requests."""
 _WATCH_SECONDS: Final = range(45, 56)
-"""The server sends a bookmark two seconds before it ends a watch, hence before we take the
-stream for dead (`client.SILENCE_SECONDS`), however quiet the collection is
-(apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
+"""Duration of a watch.  The server sends a bookmark two seconds before it ends a watch, so even a
+watch of a quiet collection is never silent for `client.SILENCE_SECONDS`, after which it would be
+considered dead (apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
 
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -70,22 +70,22 @@ _NAME_DECODER = msgspec.json.Decoder(_Named)
 
 
 def _name_in(raw: msgspec.Raw) -> str:
-    """Return the name of an object that cannot be decoded, empty if that cannot be either."""
+    """Return the name of an undecodable object, empty if the name is undecodable too."""
     try:
-        found = _NAME_DECODER.decode(cut(bytes(raw))).metadata
+        metadata = _NAME_DECODER.decode(cut(bytes(raw))).metadata
     except msgspec.DecodeError:
         return ""
-    return str(ObjectRef(found.namespace, found.name))
+    return str(ObjectRef(metadata.namespace, metadata.name))
 
 
 class KubeStore(Generic[T]):
     """The objects of a resource, decoded as the struct `of`.
 
     Lists, streams and watches log and skip objects that cannot be decoded, unless `unreadable`
-    builds one from their metadata and the error; `get` raises `InvalidObject`.  The same holds for
-    objects that are nested too deeply for a decoder, unless only their metadata is wanted.
-    Structs that are `PartialObject` carry kind and apiVersion of the resource, which the server
-    omits or replaces by its own.
+    builds a replacement from the metadata and the error; `get` raises `InvalidObject`.  The same
+    applies to objects that are nested too deeply for a decoder, unless the store is for metadata
+    only.  A `PartialObject` gets kind and apiVersion of the resource, because the server omits
+    them, or replaces them with `PartialObjectMetadata`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KubeStore(Generic[T]):
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
         unreadable: Callable[[PartialObject, str], T] | None = None,
     ) -> None:
-        """`decode` decodes one object if a decoder for `of` would keep too much of it."""
+        """`decode` replaces the decoder for `of`, if this would keep too much of an object."""
         self._client = client
         self._of = of
         self._resource = resource
@@ -133,14 +133,14 @@ class KubeStore(Generic[T]):
         return Listed(items, version)
 
     async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
-        """Yield all objects that match `labels` too; `Expired` if it took too long."""
+        """Yield all objects that also match `labels`; `Expired` if this takes too long."""
         selector = ",".join(filter(None, (self._labels, labels)))
         async for page in self._pages(selector):
             for obj in self._items(page):
                 yield obj
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield a bookmark when the watch is established, then what happens."""
+        """Yield a bookmark when the watch is established, then its events."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -156,23 +156,24 @@ class KubeStore(Generic[T]):
                     yield event
 
     async def get(self, ref: ObjectRef) -> T:
-        """Return the object as it is in etcd now."""
+        """Read the object (a quorum read)."""
         path = self._path(ref)
-        return self._one(await self._client.request("GET", path, accept=self._accept), path)
+        answer = await self._client.request("GET", path, accept=self._accept)
+        return self._decode_answer(answer, path)
 
     async def create(self, namespace: str, body: Json) -> T:
         """Create an object."""
         path = self._collection(namespace)
         answer = await self._client.request("POST", path, body=body, accept=self._accept)
-        return self._one(answer, path)
+        return self._decode_answer(answer, path)
 
     async def patch(self, ref: ObjectRef, body: Json) -> T:
-        """Merge `body` into the object, or into its status alone if this is `status()`."""
+        """Merge `body` into the object, or only into its status if this store is `status()`."""
         path = self._path(ref)
         answer = await self._client.request(
             "PATCH", path, body=body, content_type=MERGE_PATCH, accept=self._accept
         )
-        return self._one(answer, path)
+        return self._decode_answer(answer, path)
 
     async def apply(self, ref: ObjectRef, body: Json) -> T:
         """Apply `body` under the sharder's field manager, with force."""
@@ -186,7 +187,7 @@ class KubeStore(Generic[T]):
             content_type=APPLY_PATCH,  # JSON is YAML
             accept=self._accept,
         )
-        return self._one(answer, path)
+        return self._decode_answer(answer, path)
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
         """Delete the object only if it has this uid and resourceVersion."""
@@ -199,7 +200,7 @@ class KubeStore(Generic[T]):
         await self._client.request("DELETE", self._path(ref), body=options)
 
     async def _pages(self, labels: str) -> AsyncGenerator[_Page, None]:
-        # With a resourceVersion the server may ignore the limit and send all at once.
+        # No resourceVersion: with one, the server can ignore the limit and send all objects.
         query = self._selecting(labels)
         path = self._collection(self._namespace)
         limit = PAGE_LIMIT
@@ -219,7 +220,7 @@ class KubeStore(Generic[T]):
             try:
                 page = understand(answer, _Page, path)
             except RecursionError:
-                # In a thread: a page can be full of such objects, and would block the loop.
+                # In a thread: a page can be full of such objects, and to cut them blocks the loop.
                 shallow = await asyncio.to_thread(cut, answer)
                 page = understand(shallow, _Page, path)
             yield page
@@ -254,7 +255,7 @@ class KubeStore(Generic[T]):
             return None
         return Removed(obj) if event.type == "DELETED" else Changed(obj)
 
-    def _one(self, answer: bytes, path: str) -> T:
+    def _decode_answer(self, answer: bytes, path: str) -> T:
         try:
             return self._decode(answer)
         except msgspec.DecodeError as error:
@@ -307,5 +308,5 @@ class KubeStore(Generic[T]):
 
 
 def _limit_after(items: int, size: int) -> int:
-    """Return the limit of the page after one of so many items and bytes."""
+    """Return the limit of the page after a page of `items` objects and `size` bytes."""
     return min(PAGE_LIMIT, max(1, items * PAGE_BYTES // size)) if items else PAGE_LIMIT

@@ -1,4 +1,4 @@
-"""The collections that the sharder and its shards work on, by name."""
+"""The collections that the sharder and its shards use."""
 
 from collections.abc import AsyncIterator
 from typing import Final
@@ -43,7 +43,7 @@ VALIDATING: Final = Resource(
 
 
 def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStore[Lease]:
-    """Return the Leases of a namespace, or of all, that match the label selector."""
+    """Return the Leases of a namespace, or of all namespaces, that match the label selector."""
     return KubeStore(client, Lease, LEASES, namespace=namespace, labels=labels, decode=read_lease)
 
 
@@ -53,12 +53,15 @@ def rings(client: Client) -> KubeStore[ControllerRing]:
 
 
 def all_rings(client: Client) -> KubeStore[ControllerRing]:
-    """Return the ControllerRings to follow: skipping one would look like its deletion."""
+    """Return the ControllerRings to watch, including unreadable rings.
+
+    To skip an unreadable ring would look like its deletion.
+    """
     return KubeStore(client, ControllerRing, RINGS, unreadable=unreadable_ring)
 
 
 def namespaces(client: Client) -> KubeStore[PartialObject]:
-    """Return the Namespaces by metadata, for their labels."""
+    """Return the metadata of the Namespaces, for their labels."""
     return KubeStore(client, PartialObject, NAMESPACES, metadata_only=True)
 
 
@@ -79,11 +82,11 @@ class KubeWebhookConfigurations:
         self._store = KubeStore(client, PartialObject, resource, metadata_only=True)
 
     async def apply(self, body: Json) -> PartialObject:
-        """Apply `body` under the sharder's field manager, taking fields over from others."""
+        """Apply `body` under the sharder's field manager, taking over conflicting fields."""
         return await self._store.apply(msgspec.convert(body, PartialObject).metadata.ref, body)
 
     async def get(self, ref: ObjectRef) -> PartialObject:
-        """Return the metadata of a configuration as it is now."""
+        """Read the metadata of a configuration (a quorum read)."""
         return await self._store.get(ref)
 
     def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
@@ -91,5 +94,5 @@ class KubeWebhookConfigurations:
         return self._store.stream(labels)
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this configuration."""
+        """Delete the configuration; `Conflict` if it has another uid or resourceVersion."""
         await self._store.delete(ref, uid=uid, resource_version=resource_version)

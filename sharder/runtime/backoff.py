@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 HEALTHY_SECONDS: Final = 120.0
-"""A failure after so many healthy seconds counts as the first, as in client-go's reflector."""
+"""After this healthy time a failure counts as the first, as in client-go's reflector."""
 
 
 class Rng(Protocol):
@@ -17,15 +17,15 @@ class Rng(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Exponential with factor 2; `base` and `cap` are seconds."""
+    """An exponential back-off with factor 2; `base` and `cap` are seconds."""
 
     base: float
     cap: float
 
     def delay(self, failures: int, rng: Rng) -> float:
-        """Return the seconds to wait after so many failures in a row, 0 after none.
+        """Return the seconds to wait after this number of failures in a row, 0 after 0 failures.
 
-        The upper half of the delay is random, so that clients that failed together do not retry
+        Up to half of the delay is random, so that clients that failed together do not retry
         together; `cap` is never exceeded.
         """
         return self.whole(failures) * (1 + rng.random()) / 2
@@ -39,10 +39,10 @@ class Backoff:
 
 
 UNSERVED: Final = Backoff(base=2.0, cap=30.0)
-"""Between discovery requests for a resource that is not served: its objects wait for us soon after
-it is."""
+"""The delay between discovery requests for a resource that is not served; short, because its
+objects wait as soon as it is served."""
 
 
 def failures_after(failures: int, lasted: float) -> int:
-    """Return the number of failures in a row with one more, after `lasted` healthy seconds."""
+    """Return the failures in a row, including a new failure after `lasted` healthy seconds."""
     return 1 if lasted >= HEALTHY_SECONDS else failures + 1

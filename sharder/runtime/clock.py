@@ -1,4 +1,4 @@
-"""The only module that reads clocks; all others take a `Clock` or a time as an argument."""
+"""The only module that reads clocks; all other modules take a `Clock` or a time as an argument."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what other processes read, monotonic time for what we measure."""
+    """Wall time for values that other processes read, monotonic time for durations."""
 
     def now(self) -> datetime:
         """Return the wall clock as an aware UTC time."""
@@ -32,7 +32,7 @@ class SystemClock:
     def monotonic(self) -> float:
         """Return seconds since boot, including suspend where the system supports it.
 
-        CLOCK_MONOTONIC stands still while a machine is suspended; a Lease does not.
+        CLOCK_MONOTONIC stops while a machine is suspended, but Leases still expire.
         """
         if hasattr(time, "CLOCK_BOOTTIME"):
             return time.clock_gettime(time.CLOCK_BOOTTIME)

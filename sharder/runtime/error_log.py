@@ -1,4 +1,4 @@
-"""Log errors of operations that are retried for ever."""
+"""Log errors of operations that are retried forever."""
 
 import logging
 from collections.abc import Callable, Hashable
@@ -13,7 +13,7 @@ OnError: TypeAlias = Callable[[ApiError | None], None]
 K = TypeVar("K", bound=Hashable)
 
 REPEAT_SECONDS: Final = 60.0
-"""Between two lines about an error that persists."""
+"""Seconds between two log lines about an error that persists."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ def first_message(group: BaseExceptionGroup[BaseException]) -> str:
 
 
 MAX_REMEMBERED: Final = 10_000
-"""Keys whose last report is remembered."""
+"""Limit on the keys whose last text is remembered."""
 
 
 class Once(Generic[K]):
-    """The last text reported for each key, so that each text is reported once in a row."""
+    """The last text that was reported for each key, so that a repeated text is reported once."""
 
     def __init__(self, limit: int = MAX_REMEMBERED) -> None:
         """Beyond `limit` keys nothing is reported, so that forged keys cannot flood a log."""
@@ -41,7 +41,7 @@ class Once(Generic[K]):
         self._texts: dict[K, str] = {}
 
     def is_new(self, key: K, text: str) -> bool:
-        """Return whether to report the text; it is remembered until `forget`."""
+        """Return whether to report the text, and remember it until `forget`."""
         known = self._texts.get(key)
         if known == text or (known is None and len(self._texts) >= self._limit):
             return False
@@ -49,12 +49,12 @@ class Once(Generic[K]):
         return True
 
     def forget(self, key: K) -> None:
-        """Report the next text of the key, whatever it is."""
+        """Forget the key, so that its next text is reported."""
         self._texts.pop(key, None)
 
 
 class ErrorLog:
-    """The state of one retried operation; logged only when it changes."""
+    """The state of one retried operation; only changes of the state are logged."""
 
     def __init__(self, doing: str, on_error: OnError) -> None:
         self._doing = doing
@@ -65,7 +65,7 @@ class ErrorLog:
         """Record a failure; log it if it differs from the last one."""
         known, self._error = self._error, error
         if known is None or (type(known), str(known)) != (type(error), str(error)):
-            # The message has the error too: programs that use the SDK may show no fields.
+            # The message repeats the fields: a log format of an SDK program might not show them.
             _log.warning(
                 "cannot %s: %s",
                 self._doing,
@@ -75,7 +75,7 @@ class ErrorLog:
         self._on_error(error)
 
     def missed(self, error: ApiError) -> None:
-        """Record an expired watch, which is no failure and not logged here."""
+        """Record an expired watch, which is not a failure, and which the caller logs."""
         self._error = error
         self._on_error(error)
 
@@ -93,20 +93,20 @@ class _Group(Generic[K]):
     logged_at: float
     members: set[K] = field(default_factory=set)
     times: int = 0
-    """Failures since the last line."""
+    """Failures since the last log line."""
 
 
 class GroupedErrorLog(Generic[K]):
-    """Members that fail for the same reason: logged once, then each minute, and on recovery.
+    """Members that fail for the same reason: logged at first, then each minute, and on recovery.
 
-    It has no clock: every call passes its time, in monotonic seconds.
+    This class has no clock: each call passes `now` in monotonic seconds.
     """
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, _Group[K]] = {}
 
     def failed(self, reason: Hashable, member: K, now: float) -> int | None:
-        """Record a failure; return the number of failures to log now, None for no line."""
+        """Record a failure; return the number of failures to log now, None to log nothing."""
         first = reason not in self._groups
         group = self._groups.setdefault(reason, _Group(now))
         group.members.add(member)
@@ -117,7 +117,7 @@ class GroupedErrorLog(Generic[K]):
         return times
 
     def over(self, member: K) -> bool:
-        """Record a success; return whether it was the last failing member of some reason."""
+        """Record a success; return whether `member` was the last failing member of a reason."""
         before = len(self._groups)
         for reason, group in list(self._groups.items()):
             group.members.discard(member)

@@ -1,4 +1,4 @@
-"""Keep the event loop free in long loops, and see how late it is."""
+"""Let other tasks run during long loops, and measure how late the event loop is."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final, NoReturn, TypeVar
@@ -8,7 +8,7 @@ from sharder.runtime.clock import Clock
 T = TypeVar("T")
 
 PROBE_SECONDS: Final = 0.1
-"""Between two probes: ten wake-ups a second have no measurable cost."""
+"""Seconds between two probes: ten wake-ups a second have no measurable cost."""
 
 
 async def in_slices(items: Iterable[T], *, seconds: float, clock: Clock) -> AsyncIterator[T]:
@@ -22,10 +22,11 @@ async def in_slices(items: Iterable[T], *, seconds: float, clock: Clock) -> Asyn
 
 
 async def probe(observe: Callable[[float], None], clock: Clock) -> NoReturn:
-    """Observe by how many seconds this task runs late, ten times a second.
+    """Call `observe` ten times a second with the seconds by which this task runs late.
 
-    This is a sample: a block between two probes is missed, and of others the part before the probe
-    was due; long blocks are always found.
+    This is a sample: a block of the loop between two probes is missed, and only the part of a
+    block after the due time of a probe is counted.  A block longer than `PROBE_SECONDS` is always
+    seen.
     """
     while True:
         due = clock.monotonic() + PROBE_SECONDS

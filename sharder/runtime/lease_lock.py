@@ -7,8 +7,9 @@
         group.create_task(work())
     await holder.release()                  # after the work has ended
 
-Guarantee: no two holders are `valid` at once, as long as their monotonic clocks run equally fast
-within lease duration / renew deadline.  The time of a renewal counts from when it was sent.
+Guarantee: no two holders are `valid` at once, as long as the speeds of their monotonic clocks
+differ by less than the factor lease duration / renew deadline.  A renewal counts from the time
+when its request was sent.
 """
 
 import asyncio
@@ -28,13 +29,13 @@ from sharder.runtime.lease_record import LeaseRecord, Leases
 
 _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4
-"""Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one;
-client-go's wait 1 to 2.2."""
+"""Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one
+period; candidates of client-go wait 1 to 2.2 periods."""
 _RELEASE_ATTEMPTS: Final = 3
-"""Writes of a release: a renewal of our own or a changed label can conflict."""
+"""Attempts to write a release: our own renewal, or a change of a label, can conflict with it."""
 
 OnAttempt: TypeAlias = Callable[[float, bool], None]
-"""Called after each attempt with its start time, and whether it was answered."""
+"""Called after each attempt with its start (monotonic seconds), and whether it was answered."""
 
 D = TypeVar("D")
 
@@ -42,10 +43,10 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseHolder:
-    """One process' hold on one Lease; `labels` and `annotations` are merged into it.
+    """Holds one Lease for one process; `labels` and `annotations` are merged into the Lease.
 
-    A label that is None is removed.  `pod_uid` is that of this process' pod: a Lease that was held
-    in the same pod is taken soon after a restart, any other when it has expired.
+    A label that is None is removed.  `pod_uid` is the uid of this process's pod: a Lease that was
+    held in the same pod is taken soon after a restart, any other Lease after it has expired.
     """
 
     def __init__(
@@ -81,17 +82,17 @@ class LeaseHolder:
         self._on_attempt = on_attempt
         self._renewing = asyncio.Lock()
         self._logged_holder = ""
-        """The holder that was logged last."""
+        """The last holder that was logged."""
 
     @property
     def lease(self) -> PartialObject | None:
-        """The Lease as last seen, None before that."""
+        """The Lease as last seen, None before the first read."""
         return None if self._record.seen is None else self._record.seen.lease
 
     def valid(self, now: float) -> bool:
-        """Return whether the Lease is surely ours at `now` of the monotonic clock.
+        """Return whether the Lease is certainly ours at `now` (monotonic seconds).
 
-        Check it right before each act that only the holder may do.
+        Call this right before each action that only the holder is allowed to do.
         """
         return (
             self._record.renewed is not None
@@ -99,7 +100,7 @@ class LeaseHolder:
         )
 
     async def acquire(self) -> None:
-        """Wait until the Lease is free and take it; errors are retried for ever."""
+        """Wait until the Lease is free, and take it; errors are retried forever."""
         while not await self._try_to_take():
             self._log_holder()
             await self._clock.sleep(self._poll_interval())
@@ -110,7 +111,8 @@ class LeaseHolder:
         """Renew the Lease until cancelled.
 
         Raises:
-            LeaseLost: another holder was seen, or the renew deadline has passed.
+            LeaseLost: another client holds or has released the Lease, or the renew deadline has
+                passed.
         """
         while True:
             due = self._clock.monotonic() + min(self._timing.retry_period, max(self._left(), 0))
@@ -121,12 +123,12 @@ class LeaseHolder:
             await self._try_to_renew(left)
 
     async def evacuate(self) -> None:
-        """Request by the Lease that all objects be evacuated, until `release`.
+        """Request the evacuation of all objects by an annotation of the Lease, until `release`.
 
-        Used beside `keep`; a failed request goes along with the next renewal.
+        Call this while `keep` runs; if the write fails, the next renewal includes the annotation.
 
         Raises:
-            LeaseLost: another holder was seen.
+            LeaseLost: another client holds or has released the Lease.
         """
         self._record.wants_evacuation = True
         await self._try_to_renew(max(self._left(), 0))
@@ -134,13 +136,13 @@ class LeaseHolder:
     async def release(self) -> None:
         """Release the Lease if it is ours, so that others need not wait; never raises.
 
-        Call it when the work has ended: the next holder may start at once.
+        Call this after the work has ended: the next holder can start at once.
         """
         self._record.renewed = None
         self._record.wants_evacuation = False
         try:
             if self._record.written and self._record.judge() != Ours():
-                # A cancelled write can have succeeded.
+                # A cancelled write might have succeeded.
                 await self._in_time(self._record.read())
             for _ in range(_RELEASE_ATTEMPTS):
                 if self._record.judge() != Ours() or await self._in_time(self._try_to_release()):
@@ -151,7 +153,7 @@ class LeaseHolder:
             )
 
     def _poll_interval(self) -> float:
-        """Return how long a candidate waits, at most until it may take the Lease."""
+        """Return how long a candidate waits, at most until the Lease expires."""
         pause = self._timing.retry_period * (_LONGEST_PAUSE - _JITTER * self._rng.random())
         if self._record.seen is None:
             return pause
@@ -159,14 +161,14 @@ class LeaseHolder:
         return min(pause, left) if left > 0 else pause
 
     def _log_holder(self) -> None:
-        """Log each holder once, and until when it can hold the Lease without a renewal."""
+        """Log each holder once, and when the Lease expires without a renewal."""
         match self._record.judge():
             case Held(holder) if self._record.seen and holder != self._logged_holder:
                 self._logged_holder = holder
                 left = runs_out_at(self._record.seen, self._timing) - self._clock.monotonic()
                 until = self._clock.now() + timedelta(seconds=left)
                 own = " (our own name: a killed predecessor, or another process)"
-                # Not a constant message: a program that uses the SDK may show no fields.
+                # The message has all details: a log format of an SDK program might show no fields.
                 _log.info(
                     "waiting for lease %s: held by %r%s, expires at %s unless renewed",
                     self._ref,
@@ -217,14 +219,14 @@ class LeaseHolder:
         self._on_attempt(sent, True)  # noqa: FBT003
 
     async def _renew(self) -> None:
-        """Renew by the last known state; after a conflict read and judge again."""
+        """Renew the Lease as last seen; after a conflict read it and decide again."""
         async with self._renewing:
             try:
                 await self._record.touch()
             except (Conflict, NotFound):
-                await self._renew_what_changed()
+                await self._renew_after_conflict()
 
-    async def _renew_what_changed(self) -> None:
+    async def _renew_after_conflict(self) -> None:
         lease = await self._record.read()
         match self._record.judge():
             case Ours():
@@ -240,7 +242,7 @@ class LeaseHolder:
         try:
             await self._record.release()
         except (Conflict, Unavailable):
-            # After a broken connection read the result, so that others need not wait.
+            # After a broken connection, read the result and retry, so that others need not wait.
             await self._record.read()
             return False
         return True
@@ -261,7 +263,7 @@ class LeaseHolder:
         raise LeaseLost(f"lost lease {self._ref}: {why}")
 
     async def _in_time(self, call: Awaitable[D], left: float = float("inf")) -> D:
-        """Bound a call, so that one hung request leaves time for another before the deadline."""
+        """Limit a call, so that one hung request leaves time for another before the deadline."""
         limit = min(left, self._timing.renew_deadline / 2)
         try:
             async with asyncio.timeout(limit):

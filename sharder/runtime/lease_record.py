@@ -1,4 +1,4 @@
-"""A Lease as one candidate has last observed it, and its guarded writes.
+"""A Lease as one candidate last observed it, and the candidate's guarded writes.
 
 Every write carries the resourceVersion of the observation, so a lost race is a `Conflict`.
 """
@@ -30,7 +30,7 @@ class Leases(Readable[Lease], Writable[Lease], Protocol):
 
 
 class LeaseRecord:
-    """The observation of one Lease; `labels` and `annotations` are merged into it."""
+    """The observation of one Lease; writes merge `labels` and `annotations` into the Lease."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class LeaseRecord:
         self.seen: ObservedRecord | None = None
         """The last observation."""
         self.renewed: float | None = None
-        """When the last successful write of a renew time was sent, in monotonic seconds."""
+        """When (monotonic seconds) the last successful write of a renew time was sent."""
         self.written: set[str] = set()
-        """Renew times that we have written, or may have."""
+        """Renew times that we have written, or might have written."""
         self.wants_evacuation = False
         self._leases = leases
         self._ref = ref
@@ -60,13 +60,13 @@ class LeaseRecord:
         self._labels = dict(labels)
         self._annotations: dict[str, str | None] = {
             **annotations,
-            # The uid of another pod must not stay: it says where the holder runs.
+            # None removes the uid of another pod: the annotation says where the holder runs.
             POD_UID_ANNOTATION: pod_uid or None,
         }
         self._pod_uid = pod_uid
 
     async def read(self) -> Lease | None:
-        """Read the Lease, and observe it; None if there is none."""
+        """Read and observe the Lease; return None if it does not exist."""
         try:
             lease = await self._leases.get(self._ref)
         except NotFound:
@@ -77,7 +77,7 @@ class LeaseRecord:
         return lease
 
     async def take(self) -> None:
-        """Create the Lease, or take it as last seen."""
+        """Create the Lease, or take it if it is unchanged since it was last seen."""
         old = self.seen.lease if self.seen else None
         spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
         if old is None:
@@ -93,14 +93,14 @@ class LeaseRecord:
         await self._write(write, spec.renew_time or "")
 
     async def touch(self) -> None:
-        """Renew the Lease as last seen."""
+        """Renew the Lease if it is unchanged since it was last seen."""
         renew_time = format_time(self._clock.now())
-        # With the labels: a Lease that lost them by mistake would count as gone.
+        # Restore the labels too: a shard whose Lease has lost them would count as gone.
         write = self._patch({"renewTime": renew_time}, self._labels)
         await self._write(write, renew_time)
 
     async def release(self) -> None:
-        """Release the Lease if it is as last seen."""
+        """Release the Lease if it is unchanged since it was last seen."""
         await self._patch(released(self._clock.now()))
 
     async def _patch(
@@ -109,7 +109,7 @@ class LeaseRecord:
         labels: Mapping[str, str | None] | None = None,
         annotations: Mapping[str, str | None] | None = None,
     ) -> Lease:
-        """Patch the Lease if it is as last seen."""
+        """Patch the Lease, guarded by the resourceVersion that was last seen."""
         lease = self.seen.lease if self.seen else None
         metadata: Json = {
             "resourceVersion": lease.metadata.resource_version if lease else "",

@@ -1,13 +1,13 @@
 """Reflect a collection: list it, watch from there, and relist or resume after errors.
 
-`after` is the state machine and `follow` the loop around it.  `Polled` lists a collection
-repeatedly where there is no right to watch it.
+`after` is the state machine, and `follow` is the loop around it.  `Polled` lists a collection
+repeatedly if the right to watch it is missing.
 
 Source:
     kube-runtime `watcher.rs` for the states; client-go v0.36.3 `tools/cache/reflector.go` for
     the delays (lines 58-67: from 0.8 s, forgotten after two minutes; line 1303: a watch shorter
-    than a second counts as a failure).  Its cap of 30 s is too long here: while a watch is
-    broken nothing moves, and every shard asks for its Lease each 2 s anyway.
+    than a second counts as a failure).  The cap of client-go, 30 s, is too long here: while a
+    watch is broken nothing moves, and every shard renews its Lease every 2 s anyway.
 """
 
 import logging
@@ -24,8 +24,8 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, OnError, ignore
 
 BACKOFF: Final = Backoff(base=0.8, cap=5.0)
-"""Of lists and watches.  client-go's begins the same and goes up to 30 s; we place by what we see.
-"""
+"""The delay after a failed list or watch.  client-go has the same base and a cap of 30 s; the cap
+is lower here, because placement depends on the watches."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends sooner counts as failed, as in client-go's reflector."""
 
@@ -74,9 +74,9 @@ Outcome: TypeAlias = Listed[V] | WatchEvent[V] | Ended | Failed
 def after(place: Place, outcome: Outcome[V]) -> Place:
     """Return the place after `outcome`.
 
-    Only an expired version leads to a new list; after everything else the watch resumes, so no
-    event is repeated.  Only time resets the failures: a server that accepts a watch and breaks it
-    at once would otherwise be called without end.
+    Only an expired version leads to a new list.  After any other outcome the watch resumes, so no
+    event is repeated.  Only time resets the failures: otherwise a server that accepts each watch
+    and breaks it at once would be called without a pause.
     """
     match outcome:
         case Listed(_, version) | Bookmark(version):
@@ -84,7 +84,7 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
         case Changed(obj) | Removed(obj):
             return replace(place, version=obj.metadata.resource_version)
         case Ended(lasted):
-            # Without a version the watch has ended to request a list.
+            # Without a version, the watch has ended in order to request a list.
             is_short = lasted < _SHORT_SECONDS and bool(place.version)
             return replace(place, failures=place.failures + 1 if is_short else 0)
         case Failed(error, lasted):
@@ -108,15 +108,16 @@ async def follow(
     keep: Callable[[V], bool] | None = None,
     on_bookmark: Callable[[str], None] = _skip,
 ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
-    """Yield the state of the collection and then its changes, for ever.
+    """Yield the state of the collection and then its changes, forever.
 
-    `Listed` comes first, and again after every relist: it replaces all that was known.  Errors
+    `Listed` comes first, and again after every relist: it replaces all known objects.  Errors
     never end the stream: they are logged under `doing` when they change, passed to `on_error`, and
-    retried after a back-off.  Close the generator (`contextlib.aclosing`) to end the request at
-    once when leaving the loop early.
+    retried after a back-off.  If you leave the loop early, close the generator
+    (`contextlib.aclosing`) to end the request at once.
 
-    With `keep` a list contains only objects for which it returns True; changes are always yielded.
-    `on_bookmark` is called with each version up to which everything was yielded.
+    With `keep`, a list contains only objects for which `keep` returns True; changes are always
+    yielded.  `on_bookmark` is called with the version of each bookmark: all events up to it have
+    been yielded.
     """
     error_log = ErrorLog(doing, on_error)
     place = Place()
@@ -153,7 +154,7 @@ async def follow(
 
 @asynccontextmanager
 async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], None]:
-    """Close the request if a watch is left early; the port promises an iterator only."""
+    """End the request if a watch is left early; `Watchable` guarantees only an iterator."""
     try:
         yield events
     finally:
@@ -162,20 +163,20 @@ async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], 
 
 
 POLL_SECONDS = 30.0
-"""Between two lists (docs/protocol.md, "Fewer rights")."""
+"""Seconds between two lists (docs/protocol.md, "Fewer rights")."""
 
 HURRY_SECONDS = 0.5
-"""The same while changes are expected."""
+"""Seconds between two lists while changes are expected."""
 
 RESTS = 2
-"""Polls wait for at least so many times as long as the last list took: large collections take the
-API server seconds."""
+"""The pause between two lists is at least this multiple of the last list's duration: to list a
+large collection takes the API server seconds."""
 
 T = TypeVar("T")
 
 
 class Polled(Generic[T]):
-    """The collection itself while it can be watched, otherwise repeated lists.
+    """A collection that is watched if this is allowed, and listed repeatedly otherwise.
 
     The watch is tried before each list, so that it starts as soon as the right is granted.
     """
@@ -188,13 +189,14 @@ class Polled(Generic[T]):
         on_access: Callable[[Forbidden | None], None],
         is_expecting: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Wire it.
+        """Wrap a collection.
 
         Args:
             inner: The collection.
-            clock: To wait by.
-            on_access: Called with each refusal to watch, and with None with each event of a watch.
-            is_expecting: Whether something is expected, so that the next list is not delayed.
+            clock: The clock for the pauses.
+            on_access: Called with the error if a watch is forbidden, and with None for each event
+                of a watch.
+            is_expecting: Whether changes are expected, so that the next list must be soon.
         """
         self._is_expecting = is_expecting
         self._least = HURRY_SECONDS
@@ -204,14 +206,14 @@ class Polled(Generic[T]):
         self._on_access = on_access
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
-        """Return all objects, or those for which `keep` holds."""
+        """Return all objects, or only objects for which `keep` is True."""
         began = self._clock.monotonic()
         listed = await self._inner.list(keep)
         self._least = max(HURRY_SECONDS, RESTS * (self._clock.monotonic() - began))
         return listed
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield events; without the right to watch, wait and request a new list."""
+        """Yield events; without the right to watch, wait and then request a new list."""
         try:
             async with closing(self._inner.watch(resource_version)) as events:
                 async for event in events:

@@ -10,14 +10,14 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 
 BACKOFF: Final = Backoff(base=1.0, cap=60.0)
-"""Between a crash of a task and its restart."""
+"""The delay between a crash of a task and its restart."""
 _HEALTHY_SECONDS: Final = 300.0
-"""A crash after so many seconds counts as the first one."""
+"""A crash after this time counts as the first crash."""
 
 INSIST_SECONDS: Final = 10.0
-"""After so long a cancelled task that still runs is cancelled again: up to Python 3.12 a TaskGroup
-that is cancelled while one of its tasks fails raises only the failure.  Longer than any cleanup
-takes."""
+"""A cancelled task that still runs after this time is cancelled again: up to Python 3.12, a
+TaskGroup that is cancelled while one of its tasks fails raises only the failure, so the
+cancellation is lost.  Longer than any clean-up takes."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ async def supervise(
     rng: Rng,
     on_crash: Callable[[str], None],
 ) -> None:
-    """Run the named tasks until all have returned; restart those that crash.
+    """Run the named tasks until all have returned; restart tasks that crash.
 
-    `on_crash` gets the name of a crashed task.  `LeaseLost` and `ConfigError` are no crashes:
-    raised by a task they end all others and leave in an ExceptionGroup. Cancellation is the signal
-    to stop, also for a task that fails on its way out.
+    `on_crash` gets the name of a crashed task.  `LeaseLost` and `ConfigError` are not crashes: if
+    a task raises one of them, all other tasks are cancelled, and it is raised in an
+    ExceptionGroup.  A cancelled task is never restarted, even if it fails while it ends.
     """
     is_stopping = False
 
@@ -45,7 +45,7 @@ async def supervise(
                 await task()
             except (LeaseLost, ConfigError):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it was, the task must run
+            except Exception as error:  # noqa: BLE001 - after any error the task must run again
                 _log.exception("task crashed", extra={"why": name, "error": repr(error)})
                 on_crash(name)
             else:
@@ -70,7 +70,7 @@ async def supervise(
 
 
 async def _end(running: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks until all have ended; after a failure the group has already done so once."""
+    """Cancel tasks until all have ended; after a failure the group has already cancelled them."""
     has_failed = any(t.done() and not t.cancelled() and t.exception() for t in running)
     pending = {task for task in running if not task.done()}
     while pending:

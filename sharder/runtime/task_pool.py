@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class Batch:
-    """Starts work; waits at the limit."""
+    """Starts work concurrently, up to the limit."""
 
     def __init__(self, group: asyncio.TaskGroup, limit: int) -> None:
         self._group = group
@@ -25,9 +25,9 @@ class Batch:
 
 @asynccontextmanager
 async def batch(limit: int) -> AsyncIterator[Batch]:
-    """Run what is added, `limit` at a time, and wait for all of it at the end.
+    """Run the added work concurrently, up to `limit`, and wait for all of it at the end.
 
-    The first failure, of a task or in the body, cancels the rest and is raised.
+    The first failure, of the work or in the body, cancels the rest and is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,6 +1,6 @@
 """A queue of keys to reconcile, now or later.
 
-Level-based: a key says what to reconcile, not what happened.  A key is in work at most once and
+Level-based: a key names an object to reconcile, not an event.  A key is in work at most once and
 queued at most once (the earliest time wins); a key that is added while in work is reconciled again
 afterwards.
 
@@ -22,33 +22,36 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
 
 _SPARE_ENTRIES: Final = 16
-"""Stale entries that a small queue can keep, so that not every `add` sorts it."""
+"""Stale entries that a small queue can keep, so that `add` does not sort it each time."""
 
 K = TypeVar("K", bound=Hashable)
 Worker: TypeAlias = Callable[[K], Awaitable[float | None]]
-"""Reconciles a key; returns the seconds until the next time, None to wait for an `add`."""
+"""Reconciles a key; returns the seconds until the next reconcile, or None to wait for `add`."""
 
 _log = logging.getLogger(__name__)
 
 
 class QueueMetrics(Protocol):
-    """Measures queues, by their names."""
+    """The metrics of queues; each queue has a name."""
 
     def show_queue(
         self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
     ) -> None:
-        """Show the depth of a running queue and for how many seconds its oldest key is handled.
+        """Show the depth of a running queue, and the seconds since its oldest key is in work.
 
-        Another thread may ask.
+        Another thread can call `depth` and `longest`.
         """
         ...
 
     def hide_queue(self, queue: str) -> None:
-        """Show it no more; no error if it is not shown."""
+        """Stop showing the queue; no error if it is not shown."""
         ...
 
     def added(self, queue: str, waited: float) -> None:
-        """A key is handled, `waited` seconds after it became due, however often it was added."""
+        """A key begins to be handled, `waited` seconds after it became due.
+
+        A key that is added several times before that counts once.
+        """
         ...
 
     def retried(self, queue: str) -> None:
@@ -56,7 +59,7 @@ class QueueMetrics(Protocol):
         ...
 
     def worked(self, queue: str, seconds: float) -> None:
-        """A key was handled for so many seconds."""
+        """A key was handled for `seconds`."""
         ...
 
 
@@ -66,19 +69,19 @@ class Unmeasured:
     def show_queue(
         self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
     ) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def hide_queue(self, queue: str) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def added(self, queue: str, waited: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def retried(self, queue: str) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def worked(self, queue: str, seconds: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
 
 class WorkQueue(Generic[K]):
@@ -110,11 +113,11 @@ class WorkQueue(Generic[K]):
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
-        """Reconcile `key` as soon as a worker is free, or again after the current one."""
+        """Reconcile `key` as soon as a worker is free; if `key` is in work, once more after it."""
         self.add_after(key, 0.0)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Reconcile `key` in so many seconds, or earlier if it is due earlier."""
+        """Reconcile `key` in `seconds`, or earlier if it is already due earlier."""
         due = self._clock.monotonic() + seconds
         if due >= self._due.get(key, float("inf")):
             return
@@ -157,7 +160,7 @@ class WorkQueue(Generic[K]):
         return sum(due <= now for due in list(self._due.values()))
 
     def _longest(self) -> float:
-        """Return for how many seconds the oldest key in work is handled, 0 without any."""
+        """Return for how many seconds the oldest key is in work, 0 if no key is."""
         started = min(list(self._working.values()), default=None)
         return 0.0 if started is None else self._clock.monotonic() - started
 
@@ -205,7 +208,7 @@ class WorkQueue(Generic[K]):
             await self._wake(wait)
 
     async def _wake(self, seconds: float | None) -> None:
-        """Wait for an `add`, or so many seconds."""
+        """Wait for an `add`, or for `seconds`."""
         if seconds is None:
             await self._changed.wait()
             return
@@ -222,7 +225,7 @@ class WorkQueue(Generic[K]):
             self._drop_stale()
 
     def _drop_stale(self) -> None:
-        """Keep one entry per key: an entry far ahead that was overtaken would stay until then."""
+        """Drop stale entries: an entry far in the future would otherwise stay until it is due."""
         live = (entry for entry in sorted(self._order, reverse=True) if not self._is_stale(entry))
         self._order = list({entry[2]: entry for entry in live}.values())
         heapq.heapify(self._order)

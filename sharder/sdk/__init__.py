@@ -1,4 +1,4 @@
-"""Write a sharded controller: a function for each resource, and `Shard` around them.
+"""Write a sharded controller: one function for each main resource, and a `Shard` that runs them.
 
 from sharder.sdk import Request, Shard
 

@@ -1,4 +1,4 @@
-"""Put the work on one resource together: watches, caches, requests and the author's functions."""
+"""Wire the work on one main resource: watches, caches, requests and the author's functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from sharder.sdk.writes.recorded import RecordedDocuments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What the work on all resources of a shard shares."""
+    """The dependencies that the work on all resources of a shard shares."""
 
     cluster: Cluster
     found: Mapping[GroupResource, Resource]
@@ -40,11 +40,11 @@ class Assembly:
     activity: Activity
 
     def work(self, reconciler: Reconciler) -> Work:
-        """Return the work on the reconciler's resource; nothing seen before counts in it."""
+        """Return new work on the reconciler's resource, without state from earlier work."""
         resource = self.found[reconciler.resource]
         main = self._collected(resource, reconciler)
         children = tuple(
-            self._collected(self.found[child], reconciler, of=resource)
+            self._collected(self.found[child], reconciler, parent=resource)
             for child in reconciler.owns
         )
         statuses = self.cluster.statuses(resource)
@@ -80,12 +80,16 @@ class Assembly:
         )
 
     def _collected(
-        self, resource: Resource, reconciler: Reconciler, *, of: Resource | None = None
+        self, resource: Resource, reconciler: Reconciler, *, parent: Resource | None = None
     ) -> Collected:
-        """Return a resource; if it is that of children, only those of objects of `of` count."""
+        """Return a resource and its objects.
+
+        With `parent`, the cache keeps only objects that an object of that resource controls.
+        """
         progress, cache = Progress(self.clock), None
         if resource.id in reconciler.cache:
-            cache = ObjectCache(progress, keep=everything if of is None else controlled_by(of))
+            keep = everything if parent is None else controlled_by(parent)
+            cache = ObjectCache(progress, keep=keep)
         documents = self.cluster.documents(resource)
         strays = Strays(self.identity, documents.get, progress)
         return Collected(
@@ -101,12 +105,12 @@ class Assembly:
         return view(collected.resource, self.identity.selector)
 
     def _cached(self, collected: Collected) -> Cached:
-        now = self.cluster.objects(collected.resource, self.identity.selector)
-        return Cached(now=now, progress=collected.progress)
+        objects = self.cluster.objects(collected.resource, self.identity.selector)
+        return Cached(now=objects, progress=collected.progress)
 
 
 def controlled_by(main: Resource) -> Callable[[PartialObject], bool]:
-    """Return whether an object of this resource controls another one."""
+    """Return a predicate: whether an object of the resource `main` controls the given object."""
 
     def is_child(obj: PartialObject) -> bool:
         parent = obj.metadata.controller

@@ -1,4 +1,4 @@
-"""The cluster as a shard sees it: a Protocol, and its implementation."""
+"""The cluster as a shard uses it: a Protocol, and its implementation by the Kubernetes client."""
 
 from functools import partial
 from typing import Protocol
@@ -23,14 +23,14 @@ from sharder.sdk.writes.children import api_version
 
 
 class Cluster(Protocol):
-    """Leases, ring and rights; metadata to follow, and whole objects to read and write."""
+    """Leases, ring and rights; metadata to watch, and whole objects to read and write."""
 
     def leases(self) -> Leases:
-        """Return the Leases."""
+        """Return the Leases of all namespaces."""
         ...
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Discover the resource; `NotFound` if it is not served."""
+        """Discover the resource; `NotFound` if the API server does not serve it."""
         ...
 
     async def ring(self, name: RingName) -> ControllerRing:
@@ -46,15 +46,15 @@ class Cluster(Protocol):
         ...
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the same objects with all that they hold, as `Whole`."""
+        """Return the whole objects that match the label selector, as `Whole`."""
         ...
 
     def documents(self, resource: Resource) -> Documents:
-        """Return the whole objects."""
+        """Return the whole objects, undecoded."""
         ...
 
     def statuses(self, resource: Resource) -> Documents:
-        """Return the whole objects; patches go to their status."""
+        """Return the whole objects, undecoded; patches go to their status."""
         ...
 
 
@@ -70,7 +70,7 @@ class KubeCluster:
         return leases(self._client)
 
     async def find(self, resource: GroupResource) -> Resource:
-        """Discover the resource; `NotFound` if it is not served."""
+        """Discover the resource; `NotFound` if the API server does not serve it."""
         return await self._objects.find(resource)
 
     async def ring(self, name: RingName) -> ControllerRing:
@@ -92,14 +92,14 @@ class KubeCluster:
         return KubeStore(self._client, OwnObject, resource, labels=labels, metadata_only=True)
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the same objects with all that they hold, as `Whole`."""
+        """Return the whole objects that match the label selector, as `Whole`."""
         decode = partial(whole, api_version=api_version(resource), kind=resource.kind)
         return KubeStore(self._client, Whole, resource, labels=labels, decode=decode)
 
     def documents(self, resource: Resource) -> KubeStore[msgspec.Raw]:
-        """Return the whole objects."""
+        """Return the whole objects, undecoded."""
         return KubeStore(self._client, msgspec.Raw, resource)
 
     def statuses(self, resource: Resource) -> KubeStore[msgspec.Raw]:
-        """Return the whole objects; patches go to their status."""
+        """Return the whole objects, undecoded; patches go to their status."""
         return self.documents(resource).status()

@@ -1,8 +1,8 @@
-"""The functions of an author for one resource, which an object needs, and how they end.
+"""Call the author's function that an object needs, and manage the finalizer of `on_delete`.
 
-An object with `on_delete` gets the finalizer before anything is done for it, and keeps it until
-`on_delete` has returned.  So whatever `reconcile` has created outside the cluster is cleaned up,
-also if the object is deleted while no shard runs.
+With `on_delete`, an object gets the finalizer before its first `reconcile`, and keeps it until
+`on_delete` has returned.  So everything that `reconcile` has created outside the cluster is
+cleaned up, even if the object is deleted while no shard runs.
 """
 
 from collections.abc import Awaitable, Callable
@@ -21,32 +21,33 @@ from sharder.sdk.retries import BACKOFF, check_backoff
 Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
 """Brings one object into its wanted state; it can run at any time, any number of times.
 
-Returns the seconds after which to requeue the object, or None to wait for a change.  After an
-error the object is requeued with back-off.
+Returns the delay (seconds or a timedelta) until the next reconcile, or None to wait for a change.
+An error requeues the object with back-off.
 """
 
 OnDelete: TypeAlias = Callable[[Request], Awaitable[None]]
 """Cleans up after one object that is being deleted; it can run any number of times.
 
-The object is gone when it returns.  It raises `Requeue` if it is not done yet.
+When it returns, the finalizer is removed and the object is gone.  It raises `Requeue` while the
+clean-up is not finished.
 """
 
 _ATTEMPTS: Final = 3
-"""Writes of a finalizer: other controllers write theirs at the same time."""
+"""Attempts to write the finalizers: other controllers write them at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
-    """What is done for the objects of one resource."""
+    """The author's functions for the objects of one resource."""
 
     reconcile: Reconcile
     on_delete: OnDelete | None = None
     finalizer: str = ""
-    """Keeps a deleted object until `on_delete` has returned; empty without one."""
+    """Keeps a deleted object until `on_delete` has returned; empty without `on_delete`."""
     backoff: Backoff = BACKOFF
 
     def check(self) -> None:
-        """Do nothing if this is complete and valid; `ConfigError` otherwise."""
+        """Raise `ConfigError` unless the handlers are complete and valid."""
         if bool(self.finalizer) is (self.on_delete is None):
             raise ConfigError(
                 "on_delete and finalizer need each other: without the finalizer a deleted object "
@@ -60,30 +61,31 @@ class Handlers:
 
 
 class Handling:
-    """Calls the function that an object needs, and looks after its finalizer."""
+    """Calls the function that an object needs, and adds and removes the finalizer."""
 
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._released: dict[ObjectRef, str] = {}
-        """Uids of objects without our finalizer that the watch can still show with it."""
+        """Uids of objects without our finalizer; the watch might still show them with it."""
 
     async def handle(self, request: Request) -> float | timedelta | None:
-        """Call the function; return what `reconcile` returns."""
+        """Call the function that the object needs; return the delay from `reconcile`, or None."""
         handlers = self._handlers
         if handlers.on_delete is None:
             return await handlers.reconcile(request)
         uid = request.metadata.uid
         if self._released.get(request.ref) == uid:
             return None
-        if not await _has_finalizer(request, handlers.finalizer):
+        if not await _ensure_finalizer(request, handlers.finalizer):
             return None
         if request.metadata.deletion_timestamp is None:
             return await handlers.reconcile(request)
         await handlers.on_delete(request)
-        # Before the write: the watch can show its result, and call `forget`, before the answer.
+        # Before the write: the watch can show the result, which leads to `forget`, before the
+        # answer arrives.
         self._released[request.ref] = uid
         try:
-            await _release(request, handlers.finalizer)
+            await _remove_finalizer(request, handlers.finalizer)
         except BaseException:
             self.forget(request.ref)
             raise
@@ -94,26 +96,26 @@ class Handling:
         self._released.pop(ref, None)
 
 
-async def _has_finalizer(request: Request, name: str) -> bool:
-    """Add the finalizer if it is missing; return False if it is too late for that."""
+async def _ensure_finalizer(request: Request, name: str) -> bool:
+    """Add the finalizer if it is missing; return False if the object is deleted without it."""
     if request.metadata.has_finalizer(name):
         return True
     if request.metadata.deletion_timestamp is not None:
         return False
-    await _insist(request, partial(request.add_finalizer, name))
+    await _retry_on_conflict(request, partial(request.add_finalizer, name))
     if not request.metadata.has_finalizer(name):
         raise InvalidObject(f"finalizer {name} was removed in the write that added it")
     return True
 
 
-async def _release(request: Request, name: str) -> None:
+async def _remove_finalizer(request: Request, name: str) -> None:
     """Remove the finalizer; no error if the object is gone."""
     with suppress(NotFound):
-        await _insist(request, partial(request.remove_finalizer, name))
+        await _retry_on_conflict(request, partial(request.remove_finalizer, name))
 
 
-async def _insist(request: Request, write: Callable[[], Awaitable[None]]) -> None:
-    """Write; after a conflict read the object again and repeat."""
+async def _retry_on_conflict(request: Request, write: Callable[[], Awaitable[None]]) -> None:
+    """Write; after a conflict read the object again and retry."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return await write()

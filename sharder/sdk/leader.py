@@ -1,7 +1,7 @@
-"""Tasks that one replica of a ring runs, under a Lease of its own.
+"""Tasks that run on one shard of a ring at a time, the holder of the leader's Lease.
 
-Each shard campaigns for that Lease while it holds the one that registers it.  Losing it ends the
-tasks and nothing else: the shard works on and campaigns again.
+Each shard campaigns for the leader's Lease while it holds its own Lease.  If it loses the leader's
+Lease, only the tasks end: the shard keeps working and campaigns again.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ class Leadership:
     holds_lease: Callable[[], bool]
 
     def check(self) -> None:
-        """Do nothing if this shard leads now; call it right before side effects.
+        """Raise unless this shard leads now; call it right before side effects.
 
         Raises:
-            LeaseLost: another shard leads, or might.
+            LeaseLost: another shard leads, or might lead.
         """
         if not self.holds_lease():
             raise LeaseLost(f"shard {self.shard} is not the leader of ring {self.ring}")
 
 
 LeaderTask: TypeAlias = Callable[[Leadership], Awaitable[None]]
-"""Runs while this shard leads, and is cancelled when it does not; it can run any number of times.
+"""Runs while this shard leads, and is cancelled when it no longer leads; it can run many times.
 
-A task that fails is started again with back-off; one that returns is not, until another shard
-leads.
+A task that fails is restarted with back-off.  A task that has returned runs again only after the
+next acquisition of the leader's Lease.
 """
 
 
@@ -74,12 +74,12 @@ class Campaign:
         self._rng = rng
 
     async def run(self) -> None:
-        """Campaign and lead until cancelled; release the Lease when all tasks have ended."""
+        """Campaign and lead until cancelled; release the leader's Lease after all tasks end."""
         ring, shard = self._leadership.ring, self._leadership.shard
         while True:
             try:
                 await self._holder.acquire()
-                # Not constant messages: an author's program may show no fields.
+                # The messages repeat the fields: an author's log format might not show them.
                 _log.info("became leader of ring %s", ring, extra={"shard": shard})
                 await self._lead()
             except* LeaseLost as lost:
@@ -106,7 +106,7 @@ class Campaign:
         try:
             await task(self._leadership)
         except ConfigError as error:
-            # `supervise` would end everything, and the objects of the shard need it.
+            # `supervise` would end with a ConfigError, and so would the shard.
             raise RuntimeError(str(error)) from error
 
 
@@ -118,20 +118,20 @@ class LeaderTasks:
         self._tasks: dict[str, LeaderTask] = {}
 
     def add(self, task: LeaderTask) -> None:
-        """Add a task; `ConfigError` if there is one of its name."""
+        """Add a task; `ConfigError` if another task has the same name."""
         name = getattr(task, "__qualname__", repr(task))
         if name in self._tasks:
             raise ConfigError(f"two tasks of the leader have the name {name}")
         self._tasks[name] = task
 
     def lease(self, namespace: str) -> ObjectRef | None:
-        """Return the Lease of the leader, None without any task."""
+        """Return the leader's Lease, None if there are no tasks."""
         return ObjectRef(namespace, f"{self._ring}-leader") if self._tasks else None
 
     def campaign(
         self, leases: Leases, settings: Settings, *, clock: Clock, rng: Rng
     ) -> Campaign | None:
-        """Return a campaign of a shard with these settings, None without any task."""
+        """Return the campaign of a shard with these settings, None if there are no tasks."""
         lease = self.lease(settings.namespace)
         if lease is None:
             return None

@@ -1,11 +1,11 @@
-"""One life of a shard: acquire the Lease, work, release it when all work has ended.
+"""One life of a shard: acquire the Lease, work, and release the Lease when all work has ended.
 
-The heartbeat encloses the work: it continues while anything works, and when it ends in
-`LeaseLost`, all work is cancelled and awaited.  So the Lease is never released under running work,
-and no work outlives the Lease.
+The Lease is renewed as long as any work runs.  If the renewal raises `LeaseLost`, all work is
+cancelled and awaited.  So the Lease is never released while work runs, and no work outlives the
+Lease.
 
-With `drain_on_stop` a shard that stops is evacuated first, and works meanwhile: its objects move
-one by one, each acknowledged by the shard, and none is without an owner for long.
+With `drain_on_stop` a shard is evacuated before it stops, and keeps working meanwhile: the shard
+acknowledges the drain of each object, and each object gets its next owner right after that.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from sharder.runtime.lease_record import Leases
 from sharder.sdk.startup.settings import Settings
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-"""They end a shard cleanly, and at the second one at once."""
+"""The first signal stops a shard cleanly, the second one at once."""
 
 _log = logging.getLogger(__name__)
 
 
 class Workload(Protocol):
-    """The work that one Lease permits."""
+    """The work that a shard does while it holds its Lease."""
 
     @property
     def objects(self) -> int:
@@ -41,15 +41,15 @@ class Workload(Protocol):
 
     @property
     def blocked(self) -> str:
-        """What has just blocked the event loop, empty if nothing."""
+        """The step that has just blocked the event loop, empty if none did."""
         ...
 
     async def until_empty(self) -> None:
-        """Return when the shard has no objects, or nothing works that could release them."""
+        """Return when the shard has no objects, or when no work runs that could release them."""
         ...
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
-        """Work until `stop` is set; return, or end by cancellation, when no work runs."""
+        """Work until `stop` is set or the call is cancelled; end when no work runs."""
         ...
 
 
@@ -62,7 +62,7 @@ def lease_holder(
     rng: Rng,
     on_attempt: OnAttempt = lambda _sent, _answered: None,
 ) -> LeaseHolder:
-    """Return the holder of the shard's Lease, which holds nothing yet."""
+    """Return the holder of the shard's Lease, before it has acquired the Lease."""
     return LeaseHolder(
         leases,
         ObjectRef(settings.namespace, settings.name),
@@ -70,7 +70,7 @@ def lease_holder(
         clock=clock,
         rng=rng,
         timing=settings.lease,
-        # None removes the label that a predecessor of the same name has left.
+        # None removes the label that an earlier shard of the same name has left.
         labels={REVISION_LABEL: None, **settings.lease_labels(ring)},
         annotations=settings.lease_annotations(),
         pod_uid=settings.pod_uid,
@@ -87,16 +87,16 @@ async def serve_until_stopped(
     stop_grace: timedelta,
     clock: Clock,
 ) -> None:
-    """Wait for the Lease and work until `stop` is set; return when the Lease is released.
+    """Acquire the Lease and work until `stop` is set; return when the Lease is released.
 
-    If `drain_on_stop` is not 0 then, the shard is evacuated first, for up to so many seconds.
+    After `stop`, `drain_on_stop` gives the seconds that an evacuation can take; 0 skips it.
 
-    Cancelling this stops at once: work is cancelled, then the Lease is released.  A lost Lease is
-    not released: it was lost because no request got through, and a late release would move all
-    objects away from a shard that is about to return.
+    Cancellation stops at once: the work is cancelled, then the Lease is released.  A lost Lease is
+    not released: it was lost because the API server did not answer, and a late release would move
+    all objects away from a shard that is about to return.
 
     Raises:
-        LeaseLost: another holder has the Lease, or might have it; no work is running.
+        LeaseLost: another holder has the Lease, or might have it; no work runs any more.
     """
 
     async def stopping() -> None:
@@ -121,7 +121,7 @@ async def serve_until_stopped(
 
 
 async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:
-    """Take the Lease; return False if `stop` was set before."""
+    """Acquire the Lease; return False if `stop` is set first."""
     async with asyncio.TaskGroup() as group:
         taking = group.create_task(holder.acquire(), name="take lease")
         stopping = group.create_task(stop.wait(), name="wait for stop")
@@ -138,7 +138,7 @@ async def _work(
     *,
     stop_grace: timedelta,
 ) -> None:
-    """Work under the heartbeat until `stopping` returns."""
+    """Work until `stopping` returns, and renew the Lease meanwhile."""
     stop = asyncio.Event()
 
     async def wait_to_stop() -> None:
@@ -153,17 +153,17 @@ async def _work(
 
 
 LOG_SECONDS: Final = 5.0
-"""Between two log lines with the number of objects left."""
+"""Seconds between two log lines about the objects that are left."""
 
 
 async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Clock) -> None:
     """Request the evacuation; return when it has ended or `within` seconds have passed.
 
-    The caller keeps the Lease and the work running meanwhile.  Objects that no other shard can
-    have, or an unavailable API server, delay the stop by `within` at most.
+    The caller must keep the Lease and the work running meanwhile.  Objects that no other shard can
+    get, or an unavailable API server, delay the stop by at most `within` seconds.
 
     Raises:
-        LeaseLost: another holder was seen.
+        LeaseLost: another holder has the Lease.
     """
     async with asyncio.TaskGroup() as group:
         evacuation = group.create_task(_evacuate(holder, work), name="evacuate")
@@ -187,7 +187,7 @@ async def _evacuate(holder: LeaseHolder, work: Workload) -> None:
 
 async def _log_progress(work: Workload, clock: Clock) -> None:
     while True:
-        # Not a constant message: an author's program may show no fields.
+        # The count is in the message: an author's log format might show no fields.
         _log.info("evacuating before stop: %d objects left", work.objects)
         await clock.sleep(LOG_SECONDS)
 
@@ -197,9 +197,9 @@ async def until_signal(
     stop: Callable[[], None],
     fields: Callable[[], Mapping[str, str]],
 ) -> None:
-    """Await `serve`; the first signal calls `stop`, the second cancels.
+    """Await `serve`; the first signal calls `stop`, the second one cancels `serve`.
 
-    `fields` are those of log records about the shard.
+    `fields` returns the fields of log records about the shard.
     """
     loop = asyncio.get_running_loop()
     scope = asyncio.timeout(None)
@@ -213,8 +213,8 @@ async def until_signal(
             _log.warning("stopping at once", extra=dict(fields()))
             scope.reschedule(loop.time())
 
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, on_signal)
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, on_signal)
     try:
         async with scope:
             await serve()
@@ -222,5 +222,5 @@ async def until_signal(
         if not scope.expired():
             raise
     finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)

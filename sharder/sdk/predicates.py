@@ -1,7 +1,7 @@
-"""Which changes of an object need a reconcile: functions of its metadata before and after.
+"""Predicates: whether a change of an object needs a reconcile, by its metadata before and after.
 
-An object that is new to the shard, or that is deleted, is reconciled in any case; a predicate
-only saves reconciles for other changes.  So each reconcile still has to look at everything.
+An object that is new to the shard, or is being deleted, is always reconciled.  A predicate only
+skips reconciles after other changes, so each reconcile must still look at the whole object.
 """
 
 import logging
@@ -17,38 +17,38 @@ _log = logging.getLogger(__name__)
 
 
 def generation_changed(old: OwnMeta, new: OwnMeta) -> bool:
-    """Return whether the spec changed; True for resources that count no generations."""
+    """Return whether the spec changed; always True for resources without a generation."""
     return new.generation == 0 or old.generation != new.generation
 
 
 def labels_changed(*keys: str) -> Predicate:
-    """Return a predicate for changes of these labels, or of any label without `keys`."""
+    """Return a predicate for changes of these labels; without `keys`, of any label."""
     return lambda old, new: _differ(old.labels, new.labels, keys)
 
 
 def annotations_changed(*keys: str) -> Predicate:
-    """Return a predicate for changes of these annotations, or of any without `keys`."""
+    """Return a predicate for changes of these annotations; without `keys`, of any annotation."""
     return lambda old, new: _differ(old.annotations, new.annotations, keys)
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """Return a predicate for changes that any of these is for."""
+    """Return a predicate that is True if any of `predicates` is."""
     return lambda old, new: any(predicate(old, new) for predicate in predicates)
 
 
 def any_change(_old: OwnMeta, _new: OwnMeta) -> bool:
-    """Return True: the default."""
+    """Reconcile after every change: the default."""
     return True
 
 
 def safe(predicate: Predicate) -> Predicate:
-    """Return the same predicate, but True when it fails: an author's function can raise."""
+    """Return a predicate that logs an error of `predicate`, and is True then."""
 
     def needs_reconcile(old: OwnMeta, new: OwnMeta) -> bool:
         try:
             return predicate(old, new)
         except Exception as error:  # noqa: BLE001 - one object must not stop the shard
-            # Not a constant message: an author's program may show no fields.
+            # The message repeats the fields: an author's log format might not show them.
             _log.warning(
                 "predicate failed, reconciling: %s: %s",
                 new.ref,

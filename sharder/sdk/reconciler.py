@@ -1,4 +1,4 @@
-"""A main resource of a shard, its function, and the resources of its children.  Pure."""
+"""A main resource of a shard, its functions, and the resources of its children.  Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class Reconciler:
     """Resources whose objects are kept in memory."""
 
     def check(self) -> None:
-        """Do nothing if this can work; `ConfigError` otherwise."""
+        """Raise `ConfigError` unless the reconciler is valid."""
         self.handlers.check()
-        if strange := self.cache - {self.resource, *self.owns}:
+        if unknown := self.cache - {self.resource, *self.owns}:
             raise ConfigError(
-                f"`cache` has {', '.join(sorted(map(str, strange)))}, which is neither "
+                f"`cache` has {', '.join(sorted(map(str, unknown)))}, which is neither "
                 f"{self.resource} nor in its `owns`"
             )
 
@@ -46,12 +46,12 @@ def resources_of(handled: Handled) -> Sequence[GroupResource]:
 
 
 def require_apart(reconcilers: Iterable[Reconciler]) -> None:
-    """Do nothing if no resource is handled twice.
+    """Raise if a resource is handled twice.
 
     Raises:
-        ConfigError: two reconcilers have one main resource, or a main resource is in an `owns`.
-            A ring places an object by itself or with what controls it, never both, so children
-            of a main resource would be on other shards than their parents.
+        ConfigError: two reconcilers have the same main resource, or a main resource is in the
+            `owns` of a reconciler.  A ring places an object either by itself or with its
+            controller, so children of a main resource could be on other shards than their parents.
     """
     mains = [each.resource for each in reconcilers]
     for main in mains:

@@ -23,16 +23,16 @@ T = TypeVar("T")
 class Request:
     """One object that this shard owns, for the duration of one reconcile.
 
-    It names the object to reconcile, not what happened to it.  Writes are refused (`LeaseLost`,
-    `NotOwned`) once the Lease might be lost, the object is draining or has left this shard, or the
-    reconcile has ended.  Do not catch these errors: the object is requeued if necessary.
+    A request names the object to reconcile, not an event.  Writes raise `LeaseLost` or `NotOwned`
+    once the Lease might be lost, the object is draining or has left this shard, or the reconcile
+    has ended.  Do not catch these errors: the object is requeued if necessary.
     """
 
     def __init__(self, ref: ObjectRef, meta: OwnMeta, workplace: Workplace) -> None:
         self._ref = ref
         self._meta = meta
         self._read: msgspec.Raw | None = None
-        """The object as this request has read or written it last."""
+        """The object as this request last read or wrote it."""
         self._workplace = workplace
         self._children = ChildWriter(workplace, self.check)
         self._is_open = True
@@ -44,7 +44,7 @@ class Request:
 
     @property
     def metadata(self) -> OwnMeta:
-        """The object's metadata as this request saw it last, deletionTimestamp included."""
+        """The object's metadata as this request last saw it, including deletionTimestamp."""
         return self._meta
 
     @property
@@ -64,19 +64,19 @@ class Request:
     async def get(self, shape: type[T], *, fresh: bool = ...) -> T: ...
 
     async def get(self, shape: type[T] | None = None, *, fresh: bool = False) -> T | Document:
-        """Read the whole object: from memory if its resource is in `cache`, else as it is now.
+        """Read the whole object: from memory if its resource is in `cache`, else from the server.
 
-        What is in memory includes this shard's own writes, and lacks `managedFields`.
+        The object in memory includes this shard's own writes, and lacks `managedFields`.
 
         Args:
-            shape: A msgspec Struct, dataclass or TypedDict to decode it as; other fields are
-                skipped.  Without it: the JSON document.
-            fresh: Read it as it is now in any case.
+            shape: A msgspec Struct, dataclass or TypedDict to decode the object as; other fields
+                are skipped.  Without a shape, the JSON document is returned.
+            fresh: Always read from the API server.
 
         Raises:
-            NotFound: it is gone.
-            NotOwned: it is draining, or another shard has it.
-            InvalidObject: it does not have the shape.
+            NotFound: the object is gone.
+            NotOwned: the object is draining, or this shard no longer owns it.
+            InvalidObject: the object does not have the shape.
         """
         main = self._workplace.main
         raw = await (main.documents.get(self._ref) if fresh else main.read(self._ref))
@@ -93,40 +93,40 @@ class Request:
     async def children(
         self, resource: str, shape: type[T] | None = None
     ) -> list[T] | list[Document]:
-        """Return all children of the object, from memory, by namespace and name.
+        """Return all children of the object from memory, sorted by namespace and name.
 
-        They include what this shard has written, and what the shard had written that had the
-        object before; they lack `managedFields`.
+        They include the writes of this shard and of the object's previous shard, and lack
+        `managedFields`.
 
         Args:
             resource: Such as `configmaps`; it must be in the reconciler's `owns` and `cache`.
             shape: As for `get`.
 
         Raises:
-            ConfigError: the resource is not in `owns` and `cache`.
-            NotOwned: the object is draining, or another shard has it.
+            ConfigError: the resource is not in both `owns` and `cache`.
+            NotOwned: the object is draining, or this shard no longer owns it.
             InvalidObject: a child does not have the shape.
         """
-        found = await self._workplace.cached_children(parse_resource(resource), self._meta.uid)
+        raws = await self._workplace.cached_children(parse_resource(resource), self._meta.uid)
         self.check()
         if shape is None:
-            return [document(raw) for raw in found]
-        return [decode(raw, shape) for raw in found]
+            return [document(raw) for raw in raws]
+        return [decode(raw, shape) for raw in raws]
 
     async def patch(self, body: Body) -> Document:
         """Merge `body` into the object (RFC 7386) and return the result.
 
-        The write is guarded by the resourceVersion that this request saw last: call `get` first
-        if the write depends on what the object holds.
+        The write is guarded by the resourceVersion that this request last saw: call `get` first
+        if the write depends on the content of the object.
 
         Raises:
-            Conflict: another client has changed it since.
-            LeaseLost, NotOwned: this shard must not write it.
+            Conflict: another client has changed the object since.
+            LeaseLost, NotOwned: this shard must not write the object.
         """
         return await self._patch(self._workplace.main.documents, body)
 
     async def patch_status(self, body: Body) -> Document:
-        """Do the same for the status subresource; `body` is `{"status": {…}}`."""
+        """Do the same as `patch` to the status subresource; `body` is `{"status": {…}}`."""
         return await self._patch(self._workplace.status, body)
 
     async def set_condition(
@@ -134,19 +134,19 @@ class Request:
     ) -> Document:
         """Set a condition in the object's status and return the object.
 
-        Its lastTransitionTime changes only with its status, and nothing is written if nothing
-        differs.  Its observedGeneration is that of the object as this request saw it last, so read
-        the object before you judge it.
+        lastTransitionTime changes only with the status of the condition, and nothing is written if
+        nothing differs.  observedGeneration is the generation that this request last saw, so call
+        `get` before you evaluate the object.
 
         Args:
             kind: The type, such as `Ready`.
-            status: Whether it holds; None stands for Unknown.
-            reason: Why, in one CamelCase word.
-            message: Why, in a sentence.
+            status: Whether the condition is true; None means Unknown.
+            reason: The reason, as one CamelCase word.
+            message: The reason, as a sentence.
 
         Raises:
             Conflict: another client has changed the object since.
-            LeaseLost, NotOwned: this shard must not write it.
+            LeaseLost, NotOwned: this shard must not write the object.
         """
         generation = self._meta.generation
         seen = await self.get() if self._read is None else document(self._read)
@@ -166,38 +166,40 @@ class Request:
         return await self.patch_status({"status": {"conditions": conditions}})
 
     async def add_finalizer(self, name: str) -> None:
-        """Add a finalizer to the object, unless it has it.
+        """Add a finalizer to the object, unless the object has it already.
 
         Raises:
-            Conflict: another client has changed the object since this request saw it.
-            LeaseLost, NotOwned: this shard must not write it.
+            Conflict: another client has changed the object since this request last saw it.
+            LeaseLost, NotOwned: this shard must not write the object.
         """
         if not self._meta.has_finalizer(name):
             await self.patch({"metadata": {"finalizers": [*(self._meta.finalizers or ()), name]}})
 
     async def remove_finalizer(self, name: str) -> None:
-        """Remove a finalizer from the object; a deleted object without any is gone.
+        """Remove a finalizer from the object; without finalizers, a deleted object is gone.
 
         Raises:
-            As `add_finalizer`.
+            Conflict: another client has changed the object since this request last saw it.
+            LeaseLost, NotOwned: this shard must not write the object.
         """
         if self._meta.has_finalizer(name):
             kept = [each for each in self._meta.finalizers or () if each != name]
             await self.patch({"metadata": {"finalizers": kept}})
 
     async def delete(self, child: Body | None = None) -> bool:
-        """Delete the object or a child of it; return whether there was none any more.
+        """Delete the object or one of its children; return True if it does not exist.
 
-        Exactly the object that was read is deleted, in the state that was read.  One that is being
-        deleted already, and waits for its finalizers, is left alone.
+        Returns False after the deletion was sent, and if the object is already being deleted and
+        waits for its finalizers.  The deletion is guarded by the uid and resourceVersion that were
+        read.
 
         Args:
             child: Has `kind` and `metadata.name`, as for `ensure`.
 
         Raises:
-            NotOwned: the object is not this shard's, or the child belongs to another shard or
-                another object.
-            Conflict: another client has changed it since it was read.
+            NotOwned: this shard does not own the object or the child, or another object controls
+                the child.
+            Conflict: another client has changed the object or the child since it was read.
             ConfigError: the child's resource is not in `owns`.
         """
         if child is not None:
@@ -206,22 +208,22 @@ class Request:
         return await delete_seen(self._workplace.main.documents, self._meta)
 
     async def ensure(self, body: Body, *, replace: Collection[str] = ()) -> Document:
-        """Create or update a child of the object, and return it.
+        """Create or update a child of the object, and return the child.
 
         The child gets this shard's owner label and a controller reference to the object.  Fields
-        that `body` does not name stay; nothing is written if nothing differs.  This is a read and
-        a guarded write, not server-side apply: that would take over a child that another client
-        creates at the same time.
+        that `body` does not name stay; nothing is written if nothing differs.  This method reads
+        and then writes with a guard.  Server-side apply would take over a child that another
+        client creates at the same time.
 
         Args:
             body: Has `kind` and `metadata.name`; its resource must be in the reconciler's `owns`.
                 None removes a field (not on creation).
-            replace: Fields, such as `data`, in which keys that `body` does not name are removed.
+            replace: Fields, such as `data`, whose keys are removed if `body` does not name them.
 
         Raises:
-            NotOwned: the object is not this shard's, or a child of that name belongs to another
-                shard or another object; also one that was created just now, if the webhook does
-                not know this shard yet.
+            NotOwned: this shard does not own the object or the child of that name, or another
+                object controls the child.  A child that this call has created can also have
+                another owner, if the webhook does not know this shard yet.
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """
@@ -229,20 +231,20 @@ class Request:
 
     @deprecated("use ensure")
     async def apply(self, body: Body, *, replace: Collection[str] = ()) -> Document:
-        """Do as `ensure`, its new name."""
+        """Call `ensure`, the new name of this method."""
         return await self.ensure(body, replace=replace)
 
     async def event(self, reason: str, note: str, *, warning: bool = False) -> None:
         """Record an Event on the object, as `kubectl describe` shows it.
 
-        The same Event again raises the count of the first, at most once in a minute.  An Event
-        that the API server does not take is logged, and no error.
+        Repeating an Event increases its count, which is written at most once a minute.  If the API
+        server rejects an Event, the shard logs this and raises nothing.
 
         Args:
-            reason: What happened, in one CamelCase word.
-            note: What happened, in a sentence; the first 1,024 characters are kept.  Each
-                different note is an Event of its own, so put no times or numbers into it.
-            warning: Whether it is of the type Warning instead of Normal.
+            reason: What happened, as one CamelCase word.
+            note: What happened, as a sentence; the first 1,024 characters are kept.  Each
+                different note is a new Event, so put no times or numbers into a note.
+            warning: Whether the Event has the type Warning instead of Normal.
 
         Raises:
             LeaseLost, NotOwned: this shard must not act on the object.
@@ -256,7 +258,7 @@ class Request:
         await self._workplace.events.record(about, reason, note, warning=warning)
 
     def check(self) -> None:
-        """Do nothing if this shard may act on the object now; call it right before side effects.
+        """Raise unless this shard can act on the object now; call it right before side effects.
 
         Raises:
             LeaseLost: another holder has the Lease, or might have it.
@@ -274,7 +276,7 @@ class Request:
                 raise NotOwned(f"{self._ref} is draining, or not owned by shard {self.shard}")
 
     def close(self) -> None:
-        """End the request: refuse everything from now on."""
+        """End the request: `check` and all writes raise from now on."""
         self._is_open = False
 
     async def _patch(self, documents: Documents, body: Body) -> Document:
@@ -284,6 +286,6 @@ class Request:
         return document(raw)
 
     def _refresh(self, raw: msgspec.Raw) -> None:
-        """Store what was read or answered."""
+        """Store the object that was read, or that answered a write."""
         self._meta = decode(raw, OwnObject).metadata
         self._read = raw

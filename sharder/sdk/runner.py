@@ -1,4 +1,4 @@
-"""Run an author's functions on one object, with a request, a log record and back-off.
+"""Run an author's functions on one object, with a request, log records and back-off.
 
 The functions are foreign code and can raise anything.
 """
@@ -23,7 +23,8 @@ from sharder.sdk.retries import PermanentError, Requeue, seconds_of
 from sharder.sdk.workplace import Workplace
 
 BLOCKED_SECONDS: Final = 2.0
-"""A longer step is logged: the default retry period, so a renewal was late."""
+"""A step of at least this time is logged: it equals the default retry period of the Lease, so a
+renewal was late."""
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class Runner:
-    """Runs the functions; the caller ensures one run at a time per object."""
+    """Runs the functions; the caller must not run them twice at once on one object."""
 
     def __init__(
         self,
@@ -52,16 +53,19 @@ class Runner:
         self._given_up: dict[ObjectRef, str] = {}
         """The resourceVersion of each object that is not retried until it changes."""
         self._block: tuple[str, float] = ("", -inf)
-        """What blocked the event loop last, and until when (monotonic seconds)."""
+        """The step that blocked the event loop last, and when (monotonic seconds) it ended."""
 
     @property
     def blocked(self) -> str:
-        """What has just blocked the event loop, empty if nothing."""
+        """The step that has just blocked the event loop, empty if none did."""
         what, ended = self._block
         return what if self._clock.monotonic() - ended < BLOCKED_SECONDS else ""
 
     async def run(self, ref: ObjectRef) -> float | None:
-        """Run the functions; return the seconds after which to requeue, or None."""
+        """Run the function that the object needs; return the seconds until the next run, or None.
+
+        An error of the function is logged, and leads to the back-off of the object.
+        """
         meta = self._workplace.owned.get(ref)
         if meta is None or self._given_up.get(ref) == meta.resource_version:
             return None
@@ -96,7 +100,7 @@ class Runner:
         self._handling.forget(ref)
 
     def _reset(self, ref: ObjectRef) -> None:
-        """Reset the back-off of an object, and retry what was given up."""
+        """Reset the back-off of an object, and allow retries after a `PermanentError`."""
         self._failures.pop(ref, None)
         self._given_up.pop(ref, None)
 
@@ -108,7 +112,7 @@ class Runner:
         rounded = f"{seconds:.1f}"
         what = f"reconcile of {ref} blocked the event loop for {rounded}s"
         self._block = (what, self._clock.monotonic())
-        # Not a constant message, as in `_warn`.
+        # The message repeats the fields, as in `_warn`.
         _log.warning(
             "reconcile of %s blocked the event loop for %ss: the Lease was not renewed meanwhile",
             ref,
@@ -118,7 +122,7 @@ class Runner:
 
     @contextmanager
     def _recorded(self, request: Request) -> Iterator[Ending]:
-        """Measure the reconcile, and log start and end, which show that two never overlap."""
+        """Measure the reconcile, and log its start and end: the log shows that none overlap."""
         _log.info("reconcile started", extra=self._workplace.fields(request.ref))
         ending = Ending()
         try:
@@ -131,7 +135,7 @@ class Runner:
 
     def _give_up(self, request: Request, error: PermanentError) -> None:
         fields = self._workplace.fields(request.ref, error=str(error))
-        # Not a constant message, as in `_warn`.
+        # The message repeats the fields, as in `_warn`.
         _log.warning(
             "reconcile failed, no retry until the object changes: %s: %s",
             request.ref,
@@ -142,7 +146,7 @@ class Runner:
         self._given_up[request.ref] = request.metadata.resource_version
 
     def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
-        # Not a constant message: an author's program may show no fields.
+        # The message repeats the fields: an author's log format might not show them.
         fields = self._workplace.fields(ref, error=error)
         _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
 
@@ -163,8 +167,8 @@ def stepwise(
 ) -> Generator[object, object, T]:
     """Await `inner`; call `on_block` with the seconds of each step that blocked the loop.
 
-    The code between two awaits is one step; the `activity` shows `step_of` meanwhile.  A process
-    that was paused within a step looks the same.
+    A step is the code between two awaits; `activity.step` is `step_of` while it runs.  A pause of
+    the process within a step counts as a block too.
     """
     step = partial(inner.send, None)
     while True:
@@ -180,7 +184,7 @@ def stepwise(
                 on_block(seconds)
         try:
             received = yield awaited
-        except BaseException as error:  # noqa: BLE001 - a cancellation is the inner one's too
+        except BaseException as error:  # noqa: BLE001 - `inner` gets a cancellation too
             step = partial(inner.throw, error)
         else:
             step = partial(inner.send, received)

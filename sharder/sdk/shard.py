@@ -1,4 +1,4 @@
-"""The shard: one replica of a controller, from a function for each resource."""
+"""The shard: one replica of a controller, built from one function for each main resource."""
 
 import asyncio
 import logging
@@ -41,9 +41,9 @@ class Shard:
         shard.reconciler("secrets", reconcile, owns=["configmaps"])
         shard.run()
 
-    It holds a Lease that registers it with the ring, and runs each function on the objects that it
-    owns: never twice at once on one object, never when the Lease might be lost, and never on an
-    object whose drain it has acknowledged.
+    The shard holds a Lease that registers it with the ring, and runs each function on the objects
+    that the shard owns: never twice at once on one object, never when the Lease might be lost, and
+    never on an object whose drain the shard has acknowledged.
     """
 
     def __init__(self, *, ring: str, settings: Settings | None = None) -> None:
@@ -51,8 +51,8 @@ class Shard:
 
         Args:
             ring: The ControllerRing's name.
-            settings: The settings of this replica; by default those of its environment.  They
-                are checked when it starts.
+            settings: The settings of this replica, by default from its environment.  They are
+                checked when the shard starts.
         """
         self._ring = RingName(ring)
         self._settings = settings
@@ -74,27 +74,27 @@ class Shard:
         when: Predicate = any_change,
         cache: Sequence[str] = (),
     ) -> None:
-        """Reconcile the objects of a main resource of the ring; call it once for each of them.
+        """Reconcile the objects of a main resource of the ring; call it once for each resource.
 
         Args:
             resource: The main resource, such as `secrets` or `deployments.apps`.
             reconcile: Brings one object into its wanted state.  It must not block the event
                 loop, and must not leave anything running when it returns.
-            owns: Resources of children: a change of one requeues the object that controls it.
-                The ring lists them as controlledResources.
+            owns: The resources of children: a change of a child requeues its parent.  The ring
+                lists them as controlledResources.
             on_delete: Cleans up after an object that is being deleted; it runs instead of
                 `reconcile`, and the object is gone when it has returned.
             finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
                 Never change it: objects keep the old one until it is removed by hand.
-            backoff: The time between failures of one object.
+            backoff: The delay after a failure of an object.
             when: Which changes of an object need a reconcile, such as `generation_changed`.
-            cache: Resources, `resource` or in `owns`, whose objects of this shard are kept in
-                memory as a whole, and read from there; of others only metadata is.
+            cache: The resources, from `resource` and `owns`, whose objects the shard keeps in
+                memory as a whole, and reads from there.
 
         Raises:
             ConfigError: `on_delete` has no finalizer, or the finalizer or the back-off is invalid;
-                `cache` has another resource; `resource` has a reconciler already, or is in the
-                `owns` of one, which no ring allows.
+                `cache` has another resource; `resource` has a reconciler already; or a main
+                resource is in the `owns` of a reconciler, which no ring allows.
         """
         new = Reconciler(
             resource=parse_resource(resource),
@@ -112,14 +112,14 @@ class Shard:
     def leader_only(self, task: LeaderTask) -> None:
         """Run a task on one shard of the ring at a time; call it once for each task.
 
-        The shards that have such tasks campaign for the Lease `<ring>-leader` in the namespace of
-        their own Leases.
+        Shards with such tasks campaign for the Lease `<ring>-leader` in the namespace of their own
+        Leases.
 
         Args:
             task: Runs until it returns, or is cancelled because another shard might lead.
 
         Raises:
-            ConfigError: a task of that name was added before.
+            ConfigError: a task of the same name was added before.
         """
         self._leader.add(task)
 
@@ -129,7 +129,7 @@ class Shard:
         Args:
             verb: The verb, such as `delete`.
             resource: The resource, such as `configmaps` or `databases/status.example.com`.
-            namespace: Where it is needed; by default in all namespaces.
+            namespace: Where the shard needs the right; by default in all namespaces.
         """
         right = Right(verb=verb, resource=parse_resource(resource), namespace=namespace)
         self._rights.append(right)
@@ -171,22 +171,23 @@ class Shard:
         try:
             asyncio.run(until_signal(self.serve, self.stop, self._fields))
         except SharderError as error:
-            # No traceback: the message is enough.  It is not constant, because the program might
-            # show no fields, or lack a logging setup.
+            # No traceback: the message is enough.  It repeats the error, because the program might
+            # not show fields, or not set up logging.
             _log.error("shard failed: %s", error, extra={**self._fields(), "error": str(error)})
             raise SystemExit(1) from error
 
     async def serve(self) -> None:
         """Work until `stop` is called, inside a running event loop; call it once.
 
-        Cancelling it stops the work at once; in either case the Lease is released after the work
+        Cancellation stops the work at once.  In both cases the Lease is released after the work
         has ended.
 
         Raises:
-            LeaseLost: the Lease was lost, and no work is running; not with `settings.reacquire`.
+            LeaseLost: the Lease was lost, and no work runs any more; with `settings.reacquire`
+                only after `stop`.
             ConfigError: there is no usable kubeconfig, another Shard of this process uses the
                 Lease, or the settings are invalid; the message names all problems.
-            NotFound: the server does not serve one of the resources.
+            NotFound: the API server does not serve one of the resources.
         """
         settings, metrics, clock = self.settings, process_metrics(), SystemClock()
         client = await connect(settings.kubeconfig or None)
@@ -210,7 +211,7 @@ class Shard:
     async def serve_on(
         self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: ShardMetrics | None = None
     ) -> None:
-        """Do as `serve` on a connected cluster; measure by `metrics` if there are any."""
+        """Do the same as `serve` on a connected cluster, and report to `metrics` if given."""
         settings, metrics = self.settings, metrics or NoShardMetrics()
         lease = ObjectRef(settings.namespace, settings.name)
         readiness = Readiness(clock)
@@ -232,14 +233,14 @@ class Shard:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """Work until `stop` is called, again after a lost Lease if the settings say so."""
+        """Work until `stop` is called; with `settings.reacquire`, resume after a lost Lease."""
         settings, handled = self.settings, self.handled
         # Before the Lease, so that a shard that cannot work gets no objects.
         preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-        found = await preparation.discover(
+        resources = await preparation.discover(
             resources_of(handled), pause=settings.lease.retry_period
         )
-        if found is None:
+        if resources is None:
             return
         holder = lease_holder(
             cluster.leases(),
@@ -251,7 +252,7 @@ class Shard:
         )
         assembly = Assembly(
             cluster=cluster,
-            found=found,
+            found=resources,
             identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
             settings=settings,
             holds_lease=lambda: holder.valid(clock.monotonic()),
@@ -263,7 +264,7 @@ class Shard:
         rights = self._needed_rights(handled, lease)
         check = RingCheck(cluster, self._ring, handled, clock=clock)
         while await preparation.until_suitable(check, rights):
-            # Nothing seen under an earlier Lease counts.
+            # New work under each Lease: state from before the Lease was lost is outdated.
             work = ShardWork(
                 tuple(assembly.work(each) for each in self._reconcilers),
                 check,

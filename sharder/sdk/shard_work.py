@@ -10,14 +10,14 @@ from sharder.sdk.work import Work
 
 
 class ShardWork:
-    """One run of the shard's work; create another one after the Lease was lost."""
+    """One run of the shard's work; create a new one after the Lease was lost."""
 
     def __init__(
         self, works: Sequence[Work], check: RingCheck, campaign: Campaign | None = None
     ) -> None:
         self._works = works
         self._beside = (check, campaign) if campaign else (check,)
-        """What runs as long as the work."""
+        """Loops that run as long as the work runs."""
 
     @property
     def objects(self) -> int:
@@ -26,15 +26,15 @@ class ShardWork:
 
     @property
     def blocked(self) -> str:
-        """What has just blocked the event loop, empty if nothing."""
+        """The step that has just blocked the event loop, empty if none did."""
         return next((work.blocked for work in self._works if work.blocked), "")
 
     def has_listed(self) -> bool:
-        """Return whether the shard has seen its objects of all resources."""
+        """Return whether the shard has listed its objects of all main resources."""
         return all(work.has_listed() for work in self._works)
 
     async def until_empty(self) -> None:
-        """Return when all resources have been listed and the shard has no objects."""
+        """Return when all main resources have been listed and the shard has no objects."""
         while not all(work.is_empty for work in self._works):
             for work in self._works:
                 await work.until_empty()
@@ -42,8 +42,8 @@ class ShardWork:
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
 
-        Reconciles that still run after `stop_grace` are cancelled.  Cancelling this cancels all
-        work at once.  In either case no reconcile runs after this returns.
+        Reconciles that still run after `stop_grace` are cancelled.  Cancellation of this method
+        cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(each.run(), name="beside work") for each in self._beside]

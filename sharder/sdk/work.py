@@ -1,8 +1,8 @@
-"""The work on one main resource while the shard holds its Lease: follow, reconcile, acknowledge.
+"""The work on one main resource while the shard holds its Lease: watch, reconcile, acknowledge.
 
-Two queues serve each object: one reconciles, the other acknowledges drains, so that a drain never
-waits behind other objects' reconciles.  `_running` keeps them apart: a drain is acknowledged only
-when no reconcile of the object runs, and none starts on an object whose drain label was seen.
+There are two queues of objects, one for reconciles and one for drains, so that a drain never
+waits for reconciles of other objects.  `_running` keeps the two apart: a drain is acknowledged
+only when no reconcile of the object runs, and no reconcile starts after the drain label was seen.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class OwnObjects(Watchable[OwnObject], Protocol):
-    """This shard's objects by metadata, to follow and to acknowledge."""
+    """The metadata of this shard's objects, to watch, and to patch for an acknowledgement."""
 
     async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
         """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
@@ -48,7 +48,7 @@ class OwnObjects(Watchable[OwnObject], Protocol):
 
 @dataclass(slots=True)
 class _Running:
-    """A reconcile in flight, and its deadline (monotonic seconds) or None."""
+    """A running reconcile; it has a deadline (monotonic seconds) while its object drains."""
 
     scope: asyncio.Timeout
     deadline: float | None = None
@@ -88,7 +88,7 @@ class Work:
         self._is_listed = False
         self._ended = asyncio.Event()
         self._changed = asyncio.Event()
-        # `Runner` counts failed reconciles; the queue's back-off is not used for them.
+        # `Runner` has the back-off of failed reconciles; the queue's is not used for them.
         self._reconciles, self._drains = (
             WorkQueue[ObjectRef](
                 clock=clock, rng=rng, backoff=DRAIN_BACKOFF, name=name, metrics=measures.metrics
@@ -103,7 +103,7 @@ class Work:
         return len(self._owned)
 
     def has_listed(self) -> bool:
-        """Return whether the shard has seen its objects."""
+        """Return whether the shard has listed its objects."""
         return self._is_listed
 
     @property
@@ -113,7 +113,7 @@ class Work:
 
     @property
     def blocked(self) -> str:
-        """What has just blocked the event loop, empty if nothing."""
+        """The step that has just blocked the event loop, empty if none did."""
         return self._runner.blocked
 
     async def until_empty(self) -> None:
@@ -125,8 +125,8 @@ class Work:
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
 
-        Reconciles that still run after `stop_grace` are cancelled.  Cancelling this cancels all
-        work at once.  In either case no reconcile runs after this returns.
+        Reconciles that still run after `stop_grace` are cancelled.  Cancellation of this method
+        cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
         with self._measures.showing(lambda: len(self._owned), workers=self._workers):
             await self._run(stop, stop_grace=stop_grace)
@@ -136,8 +136,8 @@ class Work:
             tasks = [
                 group.create_task(self._follow_objects(), name="follow objects"),
                 *(
-                    group.create_task(self._follow_children(source, kind), name="follow children")
-                    for source, kind in zip(self._children, self._workplace.children, strict=True)
+                    group.create_task(self._follow_children(source, child), name="follow children")
+                    for source, child in zip(self._children, self._workplace.children, strict=True)
                 ),
                 group.create_task(
                     self._reconciles.run(self._reconcile, concurrency=self._workers),
@@ -150,11 +150,11 @@ class Work:
             ]
             await stop.wait()
             self._is_stopping = True
-            await self._wait_for_the_end(stop_grace)
+            await self._wait_for_reconciles(stop_grace)
             for task in tasks:
                 task.cancel()
 
-    async def _wait_for_the_end(self, grace: timedelta) -> None:
+    async def _wait_for_reconciles(self, grace: timedelta) -> None:
         try:
             async with asyncio.timeout(grace.total_seconds()):
                 while self._running:
@@ -175,7 +175,7 @@ class Work:
     def _update(
         self, event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]
     ) -> frozenset[ObjectRef]:
-        """Update the owned objects from an event; return those that need something."""
+        """Apply an event to the owned objects; return the objects that need work."""
         match event:
             case Listed(items):
                 self._is_listed = True
@@ -192,14 +192,16 @@ class Work:
                 self._handoff.left(obj.metadata.ref)
                 return frozenset({obj.metadata.ref})
 
-    async def _follow_children(self, source: Watchable[PartialObject], kind: Collected) -> None:
+    async def _follow_children(
+        self, source: Watchable[PartialObject], collected: Collected
+    ) -> None:
         clock, rng = self._clock, self._rng
-        events = kind.follow(source, doing="watch children", clock=clock, rng=rng)
+        events = collected.follow(source, doing="watch children", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 match event:
                     case Listed():
-                        # Children that were deleted meanwhile are unknown.
+                        # A list does not show which children were deleted meanwhile.
                         for ref in self._owned:
                             self._enqueue(ref)
                     case Changed(obj) | Removed(obj):
@@ -229,7 +231,7 @@ class Work:
             case Ownership.DRAINING:
                 self._drains.add(ref)
             case Ownership.ELSEWHERE:
-                # Deleted or moved without a drain: another shard might already work on it.
+                # Deleted, or moved without a drain: another shard might already work on it.
                 self._runner.forget(ref)
                 self._cancel(ref, "the object is gone")
 
@@ -254,9 +256,10 @@ class Work:
                 self._drains.add(ref)
 
     async def _acknowledge(self, ref: ObjectRef) -> float | None:
-        """Acknowledge a drain when no reconcile runs; return the seconds until the next try.
+        """Acknowledge a drain if no reconcile runs; return the seconds until the next attempt.
 
-        After a conflict or a lost answer the watch shows the present state, which is judged anew.
+        After a conflict or a lost answer the watch shows the current state, and the drain is
+        evaluated again.
         """
         meta = self._owned.get(ref)
         if meta is None or self._owned.ownership(ref) is not Ownership.DRAINING:
@@ -273,10 +276,10 @@ class Work:
         self._require_lease()
         written = await self._objects.patch(ref, patch)
         if identity.ownership_of(written.metadata) is Ownership.DRAINING:
-            # A webhook restored both labels.  There may be no event, so keep the object.
+            # A webhook restored both labels.  The write might cause no event, so keep the object.
             return self._reverted.add(ref, self._workplace.fields(ref))
         self._reverted.forget(ref)
-        # The watch may be ahead: the object can already have come back.
+        # The watch might be ahead of this answer, and show that the object has come back.
         self._owned.forget(ref, version=meta.resource_version)
         self._changed.set()
         self._measures.acknowledged(ref)
@@ -284,7 +287,7 @@ class Work:
         return None
 
     def _limit(self, ref: ObjectRef, running: _Running) -> float | None:
-        """Cancel a reconcile of a draining object after the grace; return the seconds left."""
+        """Cancel a reconcile of a draining object after `drain_grace`; return the seconds left."""
         now = self._clock.monotonic()
         if running.deadline is None:
             running.deadline = now + self._drain_grace

@@ -1,4 +1,4 @@
-"""What the requests of one shard share: its identity, its Lease, and the cluster's objects."""
+"""The dependencies that the requests of one main resource share, and the fields of log records."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sharder.sdk.writes.events import EventRecorder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """What the requests of one shard share."""
+    """The dependencies that the requests of one main resource share."""
 
     identity: Identity
     owned: OwnedObjects
@@ -26,7 +26,7 @@ class Workplace:
     """The main objects; patches go to their status."""
     children: tuple[Collected, ...]
     holds_lease: Callable[[], bool]
-    """Whether the Lease is certainly ours now."""
+    """Whether this shard certainly holds its Lease now."""
     clock: Clock
     events: EventRecorder
 
@@ -43,20 +43,20 @@ class Workplace:
     def children_like(self, body: Body) -> Collected:
         """Return the collection of a child; `ConfigError` if its resource is not in `owns`."""
         wanted = (api_group(str(body.get("apiVersion", ""))), body.get("kind"))
-        for kind in self.children:
-            if wanted == (kind.resource.id.group, kind.resource.kind):
-                return kind
+        for each in self.children:
+            if wanted == (each.resource.id.group, each.resource.kind):
+                return each
         raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} is not in `owns`")
 
     async def cached_children(self, resource: GroupResource, uid: str) -> list[msgspec.Raw]:
-        """Return the children of an object from memory, by namespace and name.
+        """Return the children of an object from memory, sorted by namespace and name.
 
         Raises:
-            ConfigError: they are not in `owns` and `cache`.
-            Unavailable: the watch does not show all that this shard has written.
+            ConfigError: the resource is not in both `owns` and `cache`.
+            Unavailable: the watch has not shown all writes of this shard in time.
         """
-        for kind in self.children:
-            if kind.resource.id == resource and kind.cache is not None:
-                await kind.strays.settle(uid)
-                return await kind.cache.controlled_by(uid)
+        for each in self.children:
+            if each.resource.id == resource and each.cache is not None:
+                await each.strays.settle(uid)
+                return await each.cache.controlled_by(uid)
         raise ConfigError(f"{resource} is not in `owns` and in `cache` of the reconciler")

@@ -1,4 +1,4 @@
-"""Certificates for the webhook: what issues them, what is kept, and how they are replaced."""
+"""Certificates for the webhook: how they are issued, stored and replaced."""
 
 from sharder.tls.bundle import NEXT_KEY, CertificateBundle, problem, serving_problem
 from sharder.tls.facts import CertificateFacts, facts_of, fingerprints, issued_by

@@ -20,16 +20,16 @@ NEXT_KEY = "ca-next.key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateBundle:
-    """Authorities, the key of the issuing one, and the certificate that it issued; all PEM."""
+    """Authorities, the key of the issuing authority, and the serving certificate; all PEM."""
 
     ca: bytes
-    """All trusted authorities: several while one replaces another."""
+    """All trusted authorities: several while one authority replaces another."""
     ca_key: bytes = field(repr=False)
-    """Key of the authority in `ca` that issues."""
+    """Key of the issuing authority, whose certificate is in `ca`."""
     certificate: bytes
     key: bytes = field(repr=False)
     next_key: bytes = field(default=b"", repr=False)
-    """Key of the next authority in `ca`; empty if there is none."""
+    """Key of the next authority, whose certificate is in `ca`; empty without a next authority."""
 
     @property
     def authority(self) -> KeyPair:
@@ -38,7 +38,7 @@ class CertificateBundle:
 
     @property
     def next_authority(self) -> KeyPair:
-        """The next authority; without a key if there is none."""
+        """The next authority; the key is empty without a next authority."""
         return KeyPair(certificate=self.ca, key=self.next_key)
 
     @property
@@ -47,7 +47,7 @@ class CertificateBundle:
         return KeyPair(certificate=self.certificate, key=self.key)
 
     def to_secret_data(self) -> dict[str, str]:
-        """Return the `data` of a Secret, base64 as on the wire; `ca-next.key` only if there."""
+        """Return the `data` of a Secret, base64 as on the wire; `ca-next.key` only if set."""
         data = {
             "ca.crt": _base64(self.ca),
             "ca.key": _base64(self.ca_key),
@@ -90,7 +90,7 @@ def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> s
 
 
 def serving_problem(pair: KeyPair, names: Iterable[str], now: datetime) -> str | None:
-    """Return why the pair cannot serve `names` at `now`, whatever its issuer, or None."""
+    """Return why the pair cannot serve `names` at `now`, or None; any issuer is accepted."""
     try:
         certificate = x509.load_pem_x509_certificates(pair.certificate)[0]
         key = serialization.load_pem_private_key(pair.key, password=None)

@@ -1,4 +1,4 @@
-"""Warn before a certificate expires that another program replaces."""
+"""Warn before the expiry of a certificate that another program should replace."""
 
 import logging
 from datetime import datetime, timedelta
@@ -8,16 +8,17 @@ from sharder.runtime.clock import Clock
 from sharder.tls import KeyPair, facts_of, serving_problem
 
 SOON: Final = timedelta(days=7)
-"""Before its end, or a tenth of a short lifetime; cert-manager renews at a third."""
+"""How long before its end a certificate is reported, or a tenth of a shorter lifetime;
+cert-manager renews when a third is left."""
 
 AGAIN_SECONDS: Final = 3600.0
-"""Between two warnings about one certificate."""
+"""Seconds between two warnings about one certificate."""
 
 _log = logging.getLogger(__name__)
 
 
 class Expiry:
-    """Checks the served certificate; webhooks fail open, so its end would go unnoticed."""
+    """Checks the served certificate: webhooks fail open, so its expiry would go unnoticed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,7 +26,7 @@ class Expiry:
         self._next = 0.0
 
     def check(self, pair: KeyPair) -> None:
-        """Warn about a certificate that has expired or expires soon, and repeat it hourly."""
+        """Warn if the certificate is invalid, has expired or expires soon; repeat this hourly."""
         now, at = self._clock.now(), self._clock.monotonic()
         why = serving_problem(pair, (), now) or _ends_soon(pair, now)
         if why is None or (why == self._logged and at < self._next):
@@ -35,7 +36,7 @@ class Expiry:
 
 
 def ends_soon(not_before: datetime, not_after: datetime, now: datetime) -> bool:
-    """Return whether a certificate has ended, or should have been replaced by now."""
+    """Return whether a certificate has expired, or should have been replaced by now."""
     return now >= not_after - min(SOON, (not_after - not_before) / 10)
 
 

@@ -1,4 +1,4 @@
-"""The content of certificates as values, and which authority issued which."""
+"""The content of certificates as values, and the authorities that issued them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateFacts:
-    """One certificate."""
+    """The content of one certificate."""
 
     subject: str
     """As in RFC 4514: `CN=sharder webhook`."""
@@ -28,30 +28,30 @@ class CertificateFacts:
 
 
 def facts_of(pem: bytes) -> tuple[CertificateFacts, ...]:
-    """Return the content of each certificate once, in their order.
+    """Return the content of all certificates in their order, each once.
 
-    () if there are none, or one cannot be read.
+    Empty if there are none, or if any of them cannot be read.
     """
     try:
         certificates = x509.load_pem_x509_certificates(pem)
-        found = {c.fingerprint(SHA256()): _facts(c) for c in certificates}
+        facts = {c.fingerprint(SHA256()): _facts(c) for c in certificates}
     except (ValueError, UnsupportedAlgorithm):
         return ()
-    return tuple(found.values())
+    return tuple(facts.values())
 
 
 def fingerprints(pem: bytes) -> frozenset[str]:
-    """Return the fingerprints of all certificates; none if one cannot be read."""
+    """Return the fingerprints of all certificates; empty if any of them cannot be read."""
     return frozenset(facts.fingerprint for facts in facts_of(pem))
 
 
 def issued_by(
     certificate: bytes, authorities: Iterable[CertificateFacts]
 ) -> tuple[CertificateFacts, ...]:
-    """Return those of the authorities that signed the (first) certificate.
+    """Return the authorities that signed the first certificate of `certificate`.
 
     Raises:
-        ValueError: it is not readable.
+        ValueError: `certificate` cannot be read.
     """
     own = x509.load_pem_x509_certificates(certificate)[0]
     return tuple(facts for facts in authorities if _is_issued_by(own, facts.pem))

@@ -22,20 +22,21 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from sharder.core.errors import ConfigError
 
 AUTHORITY_VALIDITY = timedelta(days=3650)
-"""Of a new authority (docs/install.md, "Scrape it"); the settings give that of certificates."""
+"""The lifetime of a new authority (docs/install.md, "Scrape it"); the settings have the lifetime
+of serving certificates."""
 
 BACKDATED = timedelta(hours=1)
 """How far the clocks of clients can be behind the issuer's."""
 
 SERVING_NAME: Final = "sharder webhook"
-"""The common name of our serving certificates, which distinguishes them from others."""
+"""The common name of our serving certificates; certificates of other issuers have another one."""
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyPair:
-    """A certificate, or a chain with the own one first, and its private key; both PEM."""
+    """A certificate, or a chain that begins with it, and its private key; both PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -70,7 +71,7 @@ def issue_serving(
 ) -> KeyPair:
     """Return a new certificate for a server with these names and addresses.
 
-    It ends with the authority at the latest.
+    The certificate expires with the authority at the latest.
 
     Raises:
         ConfigError: a name is not ASCII, or the authority is not usable.
@@ -101,24 +102,26 @@ def issue_serving(
 
 
 def issuer_of(authority: KeyPair) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Return the authority that the key belongs to, and the key; `authority` can hold others.
+    """Return the certificate that matches the key, and the key.
+
+    `authority` can contain further certificates.
 
     Raises:
-        ConfigError: they are unreadable, or none belongs to the key.
+        ConfigError: the certificates or the key are unreadable, or none matches the key.
     """
     try:
         candidates = x509.load_pem_x509_certificates(authority.certificate)
         key = serialization.load_pem_private_key(authority.key, password=None)
-        owned = [c for c in candidates if c.public_key() == key.public_key()]
+        matching = [c for c in candidates if c.public_key() == key.public_key()]
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError("the authority's certificate or key is unreadable") from error
-    if not owned or not isinstance(key, ec.EllipticCurvePrivateKey):
+    if not matching or not isinstance(key, ec.EllipticCurvePrivateKey):
         raise ConfigError("the authority's certificate and key do not match")
-    return owned[0], key
+    return matching[0], key
 
 
 def own_certificate(authority: KeyPair) -> bytes:
-    """Return the certificate that the key belongs to, without those beside it.
+    """Return the certificate that matches the key, without the other certificates.
 
     Raises:
         ConfigError: as `issuer_of`.
@@ -128,7 +131,7 @@ def own_certificate(authority: KeyPair) -> bytes:
 
 
 def load_files(cert_dir: Path, cert_name: str, key_name: str) -> KeyPair:
-    """Read a certificate and its key from files, as a Secret is mounted.
+    """Read a certificate and its key from files, such as the files of a mounted Secret.
 
     Raises:
         ConfigError: a file cannot be read.

@@ -1,11 +1,12 @@
 """Replace certificates while they are in use: the next step, and its result.
 
-Clients trust all authorities of a bundle.  An authority is replaced in three phases; each must
-have reached every client before the next begins (docs/architecture.md, "Certificates"):
+Clients trust all authorities of a bundle.  An authority is replaced in three phases; each phase
+must have reached every client before the next phase begins (docs/architecture.md,
+"Certificates"):
 
     stable       one authority is trusted and issues
-    introducing  the next authority is trusted too, and does not issue yet
-    retiring     the next authority issues; the previous one is still trusted
+    introducing  the next authority is also trusted, but does not issue yet
+    retiring     the next authority issues; the previous authority is still trusted
 
 The phase is read from the bundle, so the next leader continues where the previous one stopped.
 """
@@ -36,7 +37,7 @@ class Phase(StrEnum):
 
 
 class Request(StrEnum):
-    """What users can request to be replaced early."""
+    """The certificate that a user requests to replace early."""
 
     SERVING = "serving"
     AUTHORITY = "authority"
@@ -64,7 +65,7 @@ class Policy:
 
 
 def phase_of(bundle: CertificateBundle) -> Phase:
-    """Return the phase of a bundle in which `problem` finds nothing."""
+    """Return the phase of a bundle for which `problem` returns None."""
     if bundle.next_key:
         return Phase.INTRODUCING
     return Phase.RETIRING if len(facts_of(bundle.ca)) > 1 else Phase.STABLE
@@ -79,16 +80,16 @@ def next_step(
     drives: bool,
     settled: bool,
 ) -> Step:
-    """Return what to do with a bundle in which `problem` finds nothing.
+    """Return the next step for a bundle for which `problem` returns None.
 
     Args:
-        bundle: As it is kept now.
-        policy: As it is configured here.
-        now: Aware.
-        requested: A requested replacement.
-        drives: Whether this replica replaces authorities; others only renew.
+        bundle: The bundle in the Secret.
+        policy: The configuration of this replica.
+        now: The current time, aware.
+        requested: The replacement that a user requests, None without a request.
+        drives: Whether this replica replaces authorities; other replicas only renew.
         settled: Whether every webhook configuration trusts all authorities of the bundle, and has
-            for long enough that all replicas have read the bundle.
+            trusted them for so long that all replicas have read the bundle.
     """
     if drives:
         match phase_of(bundle):
@@ -100,14 +101,14 @@ def next_step(
                 return Step.INTRODUCE
             case _:
                 pass
-    is_asked = requested is Request.SERVING
-    return Step.RENEW if is_asked or _ends_soon(bundle, policy, now) else Step.KEEP
+    is_requested = requested is Request.SERVING
+    return Step.RENEW if is_requested or _ends_soon(bundle, policy, now) else Step.KEEP
 
 
 def carry_out(
     step: Step, bundle: CertificateBundle, policy: Policy, now: datetime
 ) -> CertificateBundle:
-    """Return the bundle after a step that `next_step` returned for it."""
+    """Return the bundle after the step that `next_step` returned for it."""
     match step:
         case Step.KEEP:
             return bundle
@@ -126,26 +127,28 @@ def carry_out(
 def adopted(bundle: CertificateBundle, now: datetime) -> CertificateBundle:
     """Return the bundle with a new authority that issues from now on.
 
-    For a bundle whose authority's key is lost: its certificate serves until all trust the new one.
+    This is for a bundle that has lost the key of its authority: the old certificate serves until
+    all clients trust the new authority.
     """
     authority = make_authority(now)
     return replace(introduced(bundle, authority), ca_key=authority.key, next_key=b"")
 
 
 def new_bundle(policy: Policy, now: datetime) -> CertificateBundle:
-    """Return a bundle of a new authority."""
+    """Return a bundle with a new authority, and a serving certificate that it issues."""
     authority = make_authority(now)
-    nothing = CertificateBundle(
+    without_serving = CertificateBundle(
         ca=authority.certificate, ca_key=authority.key, certificate=b"", key=b""
     )
-    return renewed(nothing, policy, now)
+    return renewed(without_serving, policy, now)
 
 
 def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> CertificateBundle:
-    """Return the bundle with a new serving certificate of the authority that issues.
+    """Return the bundle with a new serving certificate of the issuing authority.
 
-    It keeps the names of the previous one: otherwise replicas with different configurations, as
-    during an upgrade, would replace each other's certificates for ever.
+    The new certificate keeps the names of the previous certificate: otherwise replicas with
+    different configurations, as during an upgrade, would replace each other's certificates
+    forever.
 
     Raises:
         ConfigError: the authority is unusable or has expired, or a name cannot be encoded.
@@ -164,7 +167,7 @@ def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> Certifi
 
 
 def introduced(bundle: CertificateBundle, authority: KeyPair) -> CertificateBundle:
-    """Return the bundle that trusts `authority` too, as the next one to issue."""
+    """Return the bundle with `authority` added as the next authority, which is trusted too."""
     both = facts_of(bundle.ca.rstrip() + b"\n" + authority.certificate)
     return replace(bundle, ca=b"".join(facts.pem for facts in both), next_key=authority.key)
 
@@ -188,7 +191,8 @@ def _ends_soon(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool
 def _is_due(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
     """Return whether the authority expires before a certificate that it would issue now.
 
-    The limit of half of its own lifetime prevents constant replacements with a long validity.
+    The limit is half of the authority's own lifetime: a longer `validity` would otherwise lead to
+    constant replacements.
     """
     issuer = _issuer(bundle)
     return issuer.not_after - now < min(

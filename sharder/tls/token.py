@@ -1,6 +1,6 @@
 """The token in the webhook's path, which only the API server knows.
 
-It is derived from a private key that all replicas share, and changes with that key.
+The token is derived from a private key that all replicas share, and changes with this key.
 """
 
 import hmac
@@ -13,7 +13,7 @@ from sharder.tls.bundle import CertificateBundle
 _PURPOSE: Final = b"sharder: path of the admission webhook"
 
 LENGTH: Final = 32
-"""Hexadecimal digits, hence 128 bits; a segment of the path may have 63."""
+"""Hexadecimal digits, hence 128 bits; a segment of the path can have 63 characters."""
 
 
 def token_of(key: bytes) -> str:

@@ -1,1 +1,1 @@
-"""The rows of the benchmark, each in the module of what it measures."""
+"""The rows of the benchmark, in one module for each measured part."""

@@ -1,4 +1,4 @@
-"""What a review costs where it is paid: in the process of the webhook's server."""
+"""The cost of a review in the process of the webhook's server."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -17,7 +17,7 @@ from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
 
 CONNECTIONS: Final = 16
 REVIEWS: Final = 500
-"""Sent at a time; then what a ring promised is forgotten, so that all begin with equal counts."""
+"""Reviews in a batch; after it the ring's reservations are dropped, so that counts stay equal."""
 GROUPS: Final = 50
 
 NULL, OTHER = "null", "the other sharder"
@@ -26,17 +26,17 @@ FOLLOWING: Final = (StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS)
 
 
 class Reviews:
-    """Reviews of new objects, whose names never come twice."""
+    """Reviews of new objects; no name is used twice."""
 
     def __init__(self, sender: Load, *, batches: int, data: int) -> None:
-        """Send so many batches in a turn; each object has so many bytes of data."""
+        """Send `batches` batches in each turn; each object has `data` bytes of data."""
         self._load = sender
         self._batches = batches
         self._bodies = [request("new-{n}", group, data=data) for group in range(GROUPS)]
         self._sent = Counter[str]()
 
     async def turn(self, server: Target, ring: RingName | None) -> Values:
-        """Have a ring answer, or null."""
+        """Send reviews to a ring, or to `Null` if `ring` is None."""
         url = server.null if ring is None else server.webhook
         meter = Meter({"server": server.pid, "client": self._load.pid})
         spent, seconds, worst = Counter[str](), 0.0, 0.0
@@ -50,7 +50,7 @@ class Reviews:
         return self._values(dict(spent), seconds, worst)
 
     async def turn_of(self, url: str) -> Values:
-        """Have another sharder answer, of whose process nothing is known."""
+        """Send reviews to another sharder, whose CPU time cannot be measured."""
         parts = urlsplit(url)
         seconds, worst = 0.0, 0.0
         for _ in range(self._batches):
@@ -83,35 +83,35 @@ class Reviews:
 
 
 async def reviews(scale: Scale) -> AsyncIterator[Sample]:
-    """Let all strategies answer reviews of the usual size, beside null."""
+    """Measure reviews of the usual size, with all strategies and with `Null`."""
     sizes = scale.sizes(3, 100, 1_000)
     async with load.started() as sender, target.started(*sizes) as server:
-        asked = Reviews(sender, batches=scale.of(2, 1), data=720)
+        reviewer = Reviews(sender, batches=scale.of(2, 1), data=720)
         for shards in sizes:
-            # Beside large rings, small ones would find cold caches.
-            turns = turns_of(asked, server, shards, scale.against)
+            # One size after the other: large rings would leave cold caches to small rings.
+            turns = turns_of(reviewer, server, shards, scale.against)
             async for sample in take_turns(scale.of(7, 1), turns):
                 yield sample
 
 
-def turns_of(asked: Reviews, server: Target, shards: int, against: str) -> Sequence[Turn]:
-    """Return a turn for null, for each strategy, and for another sharder if there is one."""
-    turns = [Turn(NULL, shards, partial(asked.turn, server, None))]
+def turns_of(reviewer: Reviews, server: Target, shards: int, against: str) -> Sequence[Turn]:
+    """Return a turn for `Null`, for each strategy, and for another sharder if there is one."""
+    turns = [Turn(NULL, shards, partial(reviewer.turn, server, None))]
     turns += [
-        Turn(name, shards, partial(asked.turn, server, ring_name(name, shards)))
+        Turn(name, shards, partial(reviewer.turn, server, ring_name(name, shards)))
         for name in StrategyName
     ]
-    return [*turns, Turn(OTHER, shards, partial(asked.turn_of, against))] if against else turns
+    return [*turns, Turn(OTHER, shards, partial(reviewer.turn_of, against))] if against else turns
 
 
 async def large(scale: Scale) -> AsyncIterator[Sample]:
-    """Let the default strategy answer reviews of 100 KB, beside null."""
+    """Measure reviews of 100 KB, with the default strategy and with `Null`."""
     name = StrategyName.CONSISTENT_HASH
     async with load.started() as sender, target.started(3) as server:
-        asked = Reviews(sender, batches=scale.of(4, 1), data=100_000)
+        reviewer = Reviews(sender, batches=scale.of(4, 1), data=100_000)
         turns = [
             turn
-            for turn in turns_of(asked, server, 3, scale.against)
+            for turn in turns_of(reviewer, server, 3, scale.against)
             if turn.case in {NULL, name, OTHER}
         ]
         async for sample in take_turns(scale.of(7, 1), turns):
@@ -119,7 +119,7 @@ async def large(scale: Scale) -> AsyncIterator[Sample]:
 
 
 def within(strategies: Sequence[StrategyName], size: int, most: float) -> list[Goal]:
-    """Return a goal for each of them, over ConsistentHash at the same size."""
+    """Return a goal for each strategy, relative to ConsistentHash at the same size."""
     base = StrategyName.CONSISTENT_HASH
     return [
         Goal(case=name, size=size, column=CPU, limit=Limit(most), over=base) for name in strategies

@@ -1,4 +1,4 @@
-"""What counting costs: the memory of a process that counts objects."""
+"""The cost of counting: the memory of a process that counts objects."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ CASES: Final = (
     (StrategyName.SPREAD, 3),
     (StrategyName.SPREAD, 100),
 )
-"""Strategies and numbers of shards; few objects of a group are on one of 100 shards."""
+"""Strategies and numbers of shards; with 100 shards, each shard has few objects of a group."""
 
 EACH: Final = "memory per object, bytes"
 PAGE: Final = 500
@@ -38,20 +38,20 @@ class _List(msgspec.Struct, frozen=True):
 
 
 async def samples(scale: Scale) -> AsyncIterator[Sample]:
-    """Count objects in processes of their own."""
+    """Measure new processes that count objects."""
     for strategy, shards in CASES:
-        none = await measured(strategy, shards, 0)
+        empty = await measured(strategy, shards, 0)
         for objects in scale.sizes(10_000, 100_000):
-            some = await measured(strategy, shards, objects)
+            full = await measured(strategy, shards, objects)
             values = {
-                EACH: (some.resident - none.resident) / objects,
-                "at its peak, bytes": (some.peak - none.peak) / objects,
+                EACH: (full.resident - empty.resident) / objects,
+                "at its peak, bytes": (full.peak - empty.peak) / objects,
             }
             yield Sample(f"{strategy}, {shards} shards", objects, values)
 
 
 async def measured(strategy: StrategyName, shards: int, objects: int) -> Size:
-    """Return the size of a new process that has counted so many objects."""
+    """Return the size of a new process that has counted this number of objects."""
     command = (sys.executable, "-m", __name__, strategy, str(shards), str(objects))
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     printed, _ = await process.communicate()
@@ -60,11 +60,11 @@ async def measured(strategy: StrategyName, shards: int, objects: int) -> Size:
 
 
 def grown(strategy: StrategyName, shards: int, objects: int) -> Size:
-    """Return the size of this process when it has counted the objects."""
+    """Return the size of this process after it has counted this number of objects."""
     namespaces = frozenset(f"team-{number}" for number in range(NAMESPACES))
     snapshot = snapshot_of(strategy, shards, namespaces)
     assert snapshot.tally is not None  # noqa: S101 - these strategies count
-    # What the first page brings along is the same for all sizes.
+    # Count one page first, so that the memory of the first page is included for all sizes.
     asyncio.run(count(snapshot, Tally(), PAGE))
     asyncio.run(count(snapshot, snapshot.tally, objects))
     gc.collect()
@@ -72,7 +72,7 @@ def grown(strategy: StrategyName, shards: int, objects: int) -> Size:
 
 
 async def count(snapshot: RingSnapshot, tally: Tally, objects: int) -> None:
-    """Count so many objects as `sharder.controllers.counting.tally_watch` does with a list."""
+    """Count objects as `sharder.controllers.counting.tally_watch` counts a list."""
 
     def see(obj: PartialObject) -> bool:
         if snapshot.selects(obj):
@@ -90,11 +90,11 @@ async def listed(objects: int, shards: int, keep: Callable[[PartialObject], bool
 
 
 def pages(objects: int, shards: int) -> Iterator[bytes]:
-    """Yield pages of metadata of so many Secrets."""
-    found = (
+    """Yield pages with the metadata of this number of Secrets."""
+    secrets = (
         stored(number, shards, group=GROUP, namespaces=NAMESPACES) for number in range(objects)
     )
-    while page := list(islice(found, PAGE)):
+    while page := list(islice(secrets, PAGE)):
         yield json.dumps({"kind": "PartialObjectMetadataList", "items": page}).encode()
 
 
@@ -112,5 +112,5 @@ ROW: Final = Row(
 
 if __name__ == "__main__":
     _, strategy_name, shards_text, objects_text = sys.argv
-    found = grown(StrategyName(strategy_name), int(shards_text), int(objects_text))
-    print(found.resident, found.peak)
+    size = grown(StrategyName(strategy_name), int(shards_text), int(objects_text))
+    print(size.resident, size.peak)

@@ -1,4 +1,4 @@
-"""What a create through a real API server costs: without webhook, with the least, with ours."""
+"""The cost of a create through a real API server: without webhook, with `Null`, with ours."""
 
 import asyncio
 import base64
@@ -27,11 +27,11 @@ class Called(NamedTuple):
     namespace: str
     process: int | None = None
     label: str = ""
-    """That it adds, or a part of it."""
+    """The label that the webhook adds, or a part of it."""
 
 
 async def samples(scale: Scale) -> AsyncIterator[Sample]:
-    """Create Secrets in namespaces without webhook, with null, and of a ring."""
+    """Create Secrets in a namespace without webhook, in one with `Null`, and in one of a ring."""
     async with scene.started() as cluster, target.started(3) as server:
         await cluster.add_ring(RING, shards=3)
         await cluster.add_namespace("ours", RING)
@@ -54,7 +54,7 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def turn(cluster: Scene, called: Called, creates: int, rounds: "count[int]") -> Values:
-    """Create Secrets, which all come to have the label."""
+    """Create Secrets, and require that each gets the label."""
     pids = {name: pid for name, pid in cluster.pids.items() if name != "sharder"}
     meter = Meter(pids if called.process is None else {"webhook": called.process, **pids})
     report = await cluster.create(
@@ -64,7 +64,7 @@ async def turn(cluster: Scene, called: Called, creates: int, rounds: "count[int]
 
 
 def configuration(server: Target) -> dict[str, object]:
-    """Return what makes the API server call null for every new Secret of a namespace."""
+    """Return the configuration of `Null` for the new Secrets of one namespace."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -93,7 +93,7 @@ def configuration(server: Target) -> dict[str, object]:
 
 
 async def until_called(cluster: Scene) -> None:
-    """Return when the API server calls null."""
+    """Return when the API server calls `Null`."""
     for number in count():
         await cluster.create("null", 1, first=-1 - number)
         if await asyncio.to_thread(cluster.has_any, "null", "shard"):

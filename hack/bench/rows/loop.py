@@ -1,11 +1,11 @@
 """How long the event loop is blocked in large clusters: by many rings, namespaces or shards.
 
-One process builds a cache, its series and a leader with the real code; only what stands behind the
-ports is made up.  Then something changes every second, and a clock that ticks every millisecond
-measures how long its turn was delayed.
+One process builds a cache, its metrics and a leader with the real code; only the cluster behind
+the ports is a fake.  Then something changes every second, and a task that ticks every millisecond
+measures the work between two ticks.
 """
 
-# ruff: noqa: ASYNC110, D102, S311 - a measurement polls; the ports say what their methods do
+# ruff: noqa: ASYNC110, D102, S311 - a measurement polls; the ports document their methods
 import asyncio
 import gc
 import json
@@ -51,12 +51,12 @@ START, CHANGES = "start", "changes"
 
 @dataclass(frozen=True)
 class Size:
-    """How large a cluster is."""
+    """The size of a cluster."""
 
     rings: int
     namespaces: int
     shards: int
-    """Of each ring."""
+    """The number of shards of each ring."""
 
     @override
     def __str__(self) -> str:
@@ -67,9 +67,10 @@ SIZES: Final = (Size(1, 10, 1_000), Size(1_000, 1_000, 1), Size(10, 10_000, 3))
 
 
 class Ticks:
-    """Notes how much work was done between two ticks of a millisecond.
+    """Records the work between two ticks of a millisecond.
 
-    In CPU time of the loop's thread: what others do on the machine is no block of ours.
+    The work is the CPU time of the loop's thread, so that other work on the machine does not
+    count.
     """
 
     def __init__(self) -> None:
@@ -115,10 +116,10 @@ def _namespace(name: str) -> PartialObject:
 
 
 class Bench:
-    """A cluster of some size, a cache that follows it, and a leader."""
+    """A cluster of some size, a cache that watches it, and a leader."""
 
     def __init__(self, size: Size, settling: float, changing: float) -> None:
-        """Describe it; `settling` and `changing` are how many seconds are measured of each."""
+        """Measure `settling` seconds after the start, and then `changing` seconds of changes."""
         self._size, self._settling, self._changing = size, settling, changing
         self._clock, rng = SystemClock(), random.Random(0)
         self._shards = [
@@ -156,7 +157,7 @@ class Bench:
         self._leader = Leader(ports)
 
     async def run(self) -> tuple[Ticks, Ticks]:
-        """Return the ticks from the start until all is known, and while things change."""
+        """Return the ticks of the start, and the ticks during the changes."""
         start, churn = Ticks(), Ticks()
         gc.disable()  # as the service does
         async with asyncio.TaskGroup() as group:
@@ -182,7 +183,7 @@ class Bench:
         return start, churn
 
     async def _change(self) -> None:
-        """Let a namespace and a shard come or go every second; all others renew their Leases."""
+        """Add or remove a namespace and a shard every second; other shards renew their Leases."""
         began = time.monotonic()
         for number in count():
             if time.monotonic() - began > self._changing:
@@ -200,7 +201,7 @@ class Bench:
 
 
 async def samples(scale: Scale) -> AsyncIterator[Sample]:
-    """Measure each size in a process of its own."""
+    """Measure each size in a new process."""
     seconds = scale.of((8.0, 15.0), (0.5, 1.0))
     for size in scale.of(SIZES, (Size(3, 10, 10),)):
         for _ in range(scale.of(2, 1)):
@@ -209,7 +210,7 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def measured(size: Size, seconds: tuple[float, float]) -> dict[str, Values]:
-    """Return what a new process shows of the start and of the changes after it."""
+    """Return the values of the start and of the changes, measured in a new process."""
     arguments = map(str, (size.rings, size.namespaces, size.shards, *seconds))
     command = (sys.executable, "-m", __name__, *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
@@ -218,7 +219,7 @@ async def measured(size: Size, seconds: tuple[float, float]) -> dict[str, Values
 
 
 def values_of(ticks: Ticks) -> Values:
-    """Return the longest block, and how many were long."""
+    """Return the longest block, and the number of long blocks."""
     return {LONGEST: max(ticks.late) * 1e3, OFTEN: sum(late > 0.01 for late in ticks.late)}
 
 
@@ -237,7 +238,7 @@ ROW: Final = Row(
 
 
 def main(rings: int, namespaces: int, shards: int, *seconds: float) -> None:
-    """Print what the loop of one cluster shows."""
+    """Print the values of one cluster."""
     logging.disable(logging.CRITICAL)
     start, churn = asyncio.run(Bench(Size(rings, namespaces, shards), *seconds).run())
     print(json.dumps({START: values_of(start), CHANGES: values_of(churn)}))

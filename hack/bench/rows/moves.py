@@ -1,4 +1,4 @@
-"""How fast objects get an owner by the leader, beside the writes that this takes."""
+"""How fast the leader assigns objects, compared with the same writes alone."""
 
 import asyncio
 import os
@@ -21,11 +21,11 @@ RAW, ASSIGNMENT, TAKEOVER = "raw PATCH", "first assignment", "takeover"
 RATE, CPU = "per second", "writer CPU, µs"
 
 AT_ONCE: Final = 100
-"""Writes under way: concurrentMoves, by default."""
+"""Concurrent writes, as by the default of concurrentMoves."""
 
 
 async def samples(scale: Scale) -> AsyncIterator[Sample]:
-    """Patch, assign and take over as many Secrets as there are in a namespace."""
+    """Patch the Secrets of one namespace; assign, then take over the Secrets of another."""
     objects = scale.of(8_000, 100)
     async with scene.started() as cluster:
         for number in range(scale.of(3, 1)):
@@ -42,17 +42,17 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def patched(cluster: Scene, namespace: str, objects: int) -> Values:
-    """Add a label to every Secret with the sharder's client and nothing else of it."""
+    """Add a label to every Secret with the sharder's client, without the rest of the sharder."""
     client = await connect(str(cluster.playground.kubeconfig_of("sharder")))
     try:
         known = KubeObjects(client)
         secrets = await known.find(GroupResource("", "secrets"))
         store = known.of(secrets, namespace=namespace)
-        found = [obj async for obj in store.stream()]
+        listed = [obj async for obj in store.stream()]
         began = asyncio.get_running_loop().time()
         meter = Meter({**cluster.pids, "sharder": os.getpid()})
         async with batch(AT_ONCE) as writes:
-            for obj in found:
+            for obj in listed:
                 await writes.add(labelled(store, obj))
         return values(meter, objects, asyncio.get_running_loop().time() - began)
     finally:
@@ -60,7 +60,7 @@ async def patched(cluster: Scene, namespace: str, objects: int) -> Values:
 
 
 async def labelled(store: Writable[PartialObject], obj: PartialObject) -> None:
-    """Add a label to an object as it was read."""
+    """Add a label to an object, guarded by the resourceVersion that was read."""
     meta = obj.metadata
     labels = {owner_label(Name("raw")): "raw-shard-0"}
     version = meta.resource_version
@@ -68,7 +68,7 @@ async def labelled(store: Writable[PartialObject], obj: PartialObject) -> None:
 
 
 async def assigned(cluster: Scene, ring: str, objects: int) -> Values:
-    """Let a first shard join a ring with objects, and wait until it has all."""
+    """Let a first shard join a ring with objects, and wait until it owns all of them."""
     began = asyncio.get_running_loop().time()
     meter = Meter(cluster.pids)
     await cluster.add_shards(ring, 1)
@@ -77,7 +77,7 @@ async def assigned(cluster: Scene, ring: str, objects: int) -> Values:
 
 
 async def taken_over(cluster: Scene, ring: str, objects: int) -> Values:
-    """Let the shard leave, then another join, and wait until that has all objects."""
+    """Let the shard leave, then another one join, and wait until this one owns all objects."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{ring}-shard-0"
     await cluster.send(path, ['{"spec":{"holderIdentity":""}}'], 1, method="PATCH")
     await cluster.until(lambda: is_dead(cluster, path))
@@ -95,7 +95,7 @@ def is_dead(cluster: Scene, path: str) -> bool:
 
 
 def values(meter: Meter, objects: int, seconds: float) -> Values:
-    """Return the columns; who writes is called so, be it the sharder or not."""
+    """Return the columns; the writer is the meter's process `sharder`, also for raw writes."""
     spent = meter.per(objects)
     return {
         RATE: objects / seconds,

@@ -1,4 +1,4 @@
-"""What many objects cost a sharder that does not count them: memory, and passes over all."""
+"""The cost of many objects for a sharder that does not count them: memory, and passes."""
 
 import asyncio
 import json
@@ -19,25 +19,26 @@ MEMORY, RATE, PERIOD = "resident, MB", "objects per second", "of a core by defau
 IDLE, BUSY = "p99 idle, ms", "p99 in a resync, ms"
 CASE: Final = "ConsistentHash"
 OFFERED: Final = 500.0
-"""Reviews a second."""
+"""Reviews per second."""
 DEFAULT_PERIOD: Final = 300.0
 """Seconds between two passes over a ring in which nothing changes."""
 SETTLE_SECONDS: Final = 12.0
-"""After which freed memory has been returned; see `sharder.runtime.memory`."""
+"""Seconds after which freed memory has been returned; see `sharder.runtime.memory`."""
 
 
 async def samples(scale: Scale) -> AsyncIterator[Sample]:
-    """Add objects, then measure what a sharder does that has seen all of them."""
-    there = 0
+    """Add objects, then measure the sharder after it has seen all of them."""
+    existing = 0
     async with scene.started() as cluster, load.started() as reviewer:
         await cluster.add_ring(RING, shards=1)
         for objects in scale.of((1, 10_000, 100_000), (1, 200)):
-            # The owner is there before the ring has the namespace: no webhook is called.
+            # The objects have their owner before the ring selects the namespace, so that no
+            # webhook is called.
             space, owner = f"objects-{objects}", {owner_label(Name(RING)): f"{RING}-shard-0"}
             await cluster.add_namespace(space)
-            await cluster.create(space, objects - there, labels=owner)
+            await cluster.create(space, objects - existing, labels=owner)
             await cluster.add_namespace(space, RING)
-            there = objects
+            existing = objects
             await asyncio.sleep(scale.of(SETTLE_SECONDS, 0.0))
             resident = size_of(cluster.pids["sharder"]).resident / 1e6
             for number in range(scale.of(3, 1)):
@@ -46,7 +47,7 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def passed_over(cluster: Scene, reviewer: Load, objects: int, number: int) -> Values:
-    """Have the leader pass over all objects; nothing changes."""
+    """Measure a pass of the leader over all objects that changes nothing."""
     if objects == 1:
         return {}
     name = "controller_sharding_resync_duration_seconds"
@@ -58,10 +59,10 @@ async def passed_over(cluster: Scene, reviewer: Load, objects: int, number: int)
         busy = group.create_task(reviewer.send(reviews(cluster, 1_000)))
         await cluster.until(lambda: cluster.metric(f"{name}_count", RING) > passes)
     seconds = cluster.metric(f"{name}_sum", RING) - sums
-    many = cluster.metric(f"{name}_count", RING) - passes
-    each = meter.per(round(objects * many))["sharder CPU, µs"]
+    ended = cluster.metric(f"{name}_count", RING) - passes
+    each = meter.per(round(objects * ended))["sharder CPU, µs"]
     return {
-        RATE: objects * many / seconds,
+        RATE: objects * ended / seconds,
         "sharder CPU, µs": each,
         PERIOD: each / 1e6 * objects / DEFAULT_PERIOD * 100,
         IDLE: idle.p99 * 1e3,
@@ -70,20 +71,20 @@ async def passed_over(cluster: Scene, reviewer: Load, objects: int, number: int)
 
 
 async def change(cluster: Scene, number: int) -> None:
-    """Change the ring, so that all its objects are judged again."""
+    """Change the ring, so that the leader checks all its objects again."""
     spec = {"spec": {"movement": {"drainTimeout": f"{number + 1}s"}}}
     change = ("patch", "controllerrings", RING, "--type=merge", f"--patch={json.dumps(spec)}")
     await asyncio.to_thread(cluster.plane.kubectl, *change)
 
 
-def reviews(cluster: Scene, many: int) -> Job:
+def reviews(cluster: Scene, number: int) -> Job:
     """Return reviews for the webhook's port; without its token they change nothing."""
     return Job(
         url=f"https://127.0.0.1:{cluster.playground.webhook_port(SHARDER)}",
         connections=16,
         path=f"{WEBHOOK_PATH_PREFIX}{RING}",
         bodies=[request("new-{n}", 0)],
-        requests=many,
+        requests=number,
         rate=OFFERED,
         expect='"patch"',
     )

@@ -1,4 +1,4 @@
-"""What a decision costs: from the bytes of a review to the bytes of its answer, without HTTP."""
+"""The cost of a decision: from the bytes of a review to the bytes of its answer, without HTTP."""
 
 import gc
 import time
@@ -16,7 +16,7 @@ from sharder.core.ring.snapshot import RingSnapshot
 from webhook.review import decode, encode
 
 REVIEWS: Final = 100
-"""In each turn."""
+"""Reviews in each turn."""
 
 DECISION, REBUILD = "CPU, µs", "CPU, ms"
 BASE: Final = StrategyName.CONSISTENT_HASH
@@ -34,25 +34,25 @@ async def decisions(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def decided(snapshot: RingSnapshot, rounds: "count[int]") -> Values:
-    """Answer reviews of new objects, and leave everything as it was."""
+    """Answer reviews of new objects, then drop their reservations."""
     number = next(rounds)
     bodies = [request(f"new-{number}-{i}", i // GROUP).encode() for i in range(REVIEWS)]
     began = time.process_time()
-    promised = [answer(body, snapshot) for body in bodies]
+    reserved = [answer(body, snapshot) for body in bodies]
     seconds = time.process_time() - began
     if snapshot.tally is not None:
-        for identity in promised:
+        for identity in reserved:
             snapshot.tally.forget(identity)
     return {DECISION: seconds / REVIEWS * 1e6}
 
 
 def answer(body: bytes, snapshot: RingSnapshot) -> int:
-    """Do what the webhook does with a request; return the object that was counted, if any."""
-    asked = decode(body)
-    assert asked.review is not None  # noqa: S101 - we wrote it ourselves
-    decision = decide(asked.review, snapshot, frozenset({"sharder"}))
-    encode(asked.uid, decision)
-    assert decision.assigned is not None, decision.warning  # noqa: S101 - else it measures nothing
+    """Answer a review as the webhook does; return the identity that was reserved, 0 if none."""
+    decoded = decode(body)
+    assert decoded.review is not None  # noqa: S101 - the body is our own
+    decision = decide(decoded.review, snapshot, frozenset({"sharder"}))
+    encode(decoded.uid, decision)
+    assert decision.assigned is not None, decision.warning  # noqa: S101 - else nothing is measured
     if snapshot.tally is None or decision.reservation is None:
         return 0
     snapshot.tally.assume(decision.reservation)
@@ -60,7 +60,7 @@ def answer(body: bytes, snapshot: RingSnapshot) -> int:
 
 
 async def rebuilds(scale: Scale) -> AsyncIterator[Sample]:
-    """Let one shard join a ring, for each strategy and size."""
+    """Measure the snapshot after one more shard has joined, for each strategy and size."""
     for shards in scale.sizes(3, 100, 1_000):
         turns = [
             Turn(name, shards, partial(rebuilt, filled(name, shards), members_of(shards + 1)))
@@ -71,7 +71,7 @@ async def rebuilds(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def rebuilt(snapshot: RingSnapshot, members: Members) -> Values:
-    """Build the next snapshot, in which the ring has these members."""
+    """Build the next snapshot of a ring, with these members."""
     gc.collect()
     began = time.process_time()
     joined(snapshot, members)

@@ -1,4 +1,4 @@
-"""What a sharder costs that has nothing to do: its start, its memory, its time."""
+"""The cost of a sharder without work: its start, its memory, its CPU time."""
 
 import asyncio
 import json
@@ -16,26 +16,26 @@ RING: Final = "bench"
 READY, MEMORY, IDLE = "to ready, s", "resident, MB", "of a core, %"
 CASE: Final = "the sharder"
 SETTLE_SECONDS: Final = 12.0
-"""After which freed memory has been returned; see `sharder.runtime.memory`."""
+"""Seconds after which freed memory has been returned; see `sharder.runtime.memory`."""
 RENEWED_EVERY: Final = 2.0
-"""Seconds."""
+"""Seconds between two renewals of a Lease."""
 
 
 async def starts(scale: Scale) -> AsyncIterator[Sample]:
-    """Start a sharder that finds so many Leases of shards."""
+    """Start a sharder in clusters with few and with many Leases of shards."""
     async with scene.started() as cluster:
         await cluster.add_ring(RING, shards=0)
         await cluster.stop_sharder()
-        there = 0
+        existing = 0
         for leases in scale.sizes(1, 1_000):
-            await cluster.add_shards(RING, leases - there, first=there)
-            there = leases
+            await cluster.add_shards(RING, leases - existing, first=existing)
+            existing = leases
             for _ in range(scale.of(5, 1)):
                 yield Sample(CASE, leases, await ready(cluster, scale))
 
 
 async def ready(cluster: Scene, scale: Scale) -> Values:
-    """Start the sharder, and stop it."""
+    """Start and stop the sharder; return the values of its start."""
     began = asyncio.get_running_loop().time()
     await cluster.start_sharder()
     seconds = asyncio.get_running_loop().time() - began
@@ -48,20 +48,20 @@ async def ready(cluster: Scene, scale: Scale) -> Values:
 
 
 async def idles(scale: Scale) -> AsyncIterator[Sample]:
-    """Let shards renew their Leases, and nothing else happen."""
+    """Measure a sharder while shards renew their Leases, and nothing else happens."""
     async with scene.started() as cluster:
         await cluster.add_ring(RING, shards=0)
-        there = 0
+        existing = 0
         for shards in scale.sizes(10, 100):
-            await cluster.add_shards(RING, shards - there, first=there)
-            there = shards
+            await cluster.add_shards(RING, shards - existing, first=existing)
+            existing = shards
             await asyncio.sleep(scale.of(SETTLE_SECONDS, 0.0))
             for _ in range(scale.of(3, 1)):
                 yield Sample(CASE, shards, await renewed(cluster, shards, scale.of(10, 1)))
 
 
 async def renewed(cluster: Scene, shards: int, seconds: int) -> Values:
-    """Let all Leases be renewed for so long."""
+    """Renew all Leases for `seconds`, and return the used cores."""
     meter = Meter(cluster.pids)
     path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{RING}-shard-"
     for _ in range(max(1, round(seconds / RENEWED_EVERY))):

@@ -1,7 +1,7 @@
-"""Sample where a process spends its CPU time; Python imports this where PYTHONPATH leads to it.
+"""Sample where a process spends its CPU time; Python imports this module if PYTHONPATH has it.
 
-`hack.bench.profile` says for which processes, and reads what they leave when they end: a line for
-each stack, its frames separated by semicolons, and how often it was seen.
+`hack.bench.profile` selects the processes, and reads the files that they write when they end: one
+line for each stack, with its frames separated by semicolons and its number of samples.
 """
 
 import atexit
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 EVERY_SECONDS = 0.002
-"""Of CPU time."""
+"""CPU time between two samples."""
 
 _stacks = Counter[str]()
 

@@ -1,4 +1,4 @@
-"""The webhook's certificate, and what its configurations say: address and authority."""
+"""The webhook's certificate, and the address and authority in the webhook configurations."""
 
 import base64
 import logging
@@ -58,7 +58,7 @@ class Source:
 
     first: Shown
     keep: Callable[[Use], Awaitable[None]]
-    """Runs until cancelled and hands over every newer certificate; the same one may come again."""
+    """Runs until cancelled and passes on every newer certificate; it can repeat a certificate."""
 
 
 async def find_certificate(
@@ -66,10 +66,10 @@ async def find_certificate(
 ) -> Source:
     """Return the certificate to serve; in mode `SelfManaged` it is created if it is missing.
 
-    `leads` returns whether this process replaces the authority.
+    `leads` returns whether this process leads, and so replaces the authority when needed.
 
     Raises:
-        ApiError: the Secret can be neither read nor written.
+        ApiError: the Secret cannot be read or written.
         ConfigError: the files cannot be read.
     """
     server = settings.webhook.server
@@ -103,16 +103,16 @@ class CertificateFiles:
     """Certificate and key in files that another program replaces."""
 
     def __init__(self, cert_dir: Path, cert_name: str, key_name: str) -> None:
-        """Prepare; nothing is read yet."""
+        """Read nothing yet; see `load`."""
         self._dir, self._names = cert_dir, (cert_name, key_name)
         self._loaded: tuple[tuple[int, int, int], ...] = ()
         self._served: KeyPair | None = None
 
     def load(self) -> Shown:
-        """Read the files, to be served from now on.
+        """Read the files; their certificate counts as served from now on.
 
         Raises:
-            ConfigError: one cannot be read.
+            ConfigError: a file cannot be read.
         """
         shown = self._read()
         self._served = shown.pair
@@ -131,10 +131,10 @@ class CertificateFiles:
         )
 
     async def keep(self, use: Use, clock: Clock) -> None:
-        """Hand over the certificate whenever a file is replaced, until cancelled.
+        """Pass on the certificate whenever a file is replaced, until cancelled.
 
-        The files' stamps are taken before they are read, so a replacement in between is read
-        again.  A certificate that expires soon is logged.
+        The stamps are taken before the files are read, so a replacement in between leads to
+        another read.  A certificate that expires soon is logged.
         """
         expiry = Expiry(clock)
         while True:
@@ -151,9 +151,9 @@ class CertificateFiles:
                 _log.warning("cannot reload the certificate", extra={"error": str(error)})
 
     def _stamps(self) -> tuple[tuple[int, int, int], ...]:
-        """Return what changes when a file is written or replaced; () if one is missing.
+        """Return values that change when a file is written or replaced; () if a file is missing.
 
-        Links are followed: kubelet replaces a mounted Secret by changing a link.
+        Links are followed: the kubelet replaces a mounted Secret by changing a link.
         """
         try:
             stats = [(self._dir / name).stat() for name in self._names]
@@ -171,13 +171,13 @@ def webhook_names(settings: Settings) -> tuple[str, ...]:
 
 
 def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
-    """Return the namespaces that are never sharded: the system's, and those of the sharder.
+    """Return the namespaces that are never sharded: the system's and the sharder's.
 
     `pods_in` is the namespace of this process's pod, empty outside a pod.
     """
     client = settings.webhook.config.client_config
     ours = {
-        # The namespace of the certificates' Secret too.
+        # The Secret of the certificates is in this namespace too.
         settings.leader_election.resource_namespace,
         "" if client.url else client.service.namespace,
         pods_in,
@@ -186,7 +186,7 @@ def excluded_namespaces(settings: Settings, pods_in: str) -> frozenset[str]:
 
 
 class Trust:
-    """What the API server trusts: the authorities, and the tokens in the path of its calls."""
+    """The authorities that the API server trusts, and the tokens in the path of its calls."""
 
     def __init__(self) -> None:
         self._ca_bundle = ""
@@ -208,7 +208,7 @@ class Trust:
     def registration(
         self, settings: Settings, sharders: frozenset[str], excluded: frozenset[str]
     ) -> Registration:
-        """Return what all webhook configurations have in common."""
+        """Return the fields that all webhook configurations have in common."""
         token = next(iter(self._tokens), "")
         return registration_of(settings, self._ca_bundle, sharders, excluded, token=token)
 
@@ -221,7 +221,7 @@ def registration_of(
     *,
     token: str = "",
 ) -> Registration:
-    """Return what all webhook configurations have in common."""
+    """Return the fields that all webhook configurations have in common."""
     config = settings.webhook.config
     client = config.client_config
     return Registration(

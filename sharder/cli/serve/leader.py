@@ -78,7 +78,7 @@ def leader_of(
 def holder_of(
     election: LeaderElection, client: Client, *, clock: Clock, rng: Rng, on_attempt: OnAttempt
 ) -> Holder:
-    """Return the holder of the leader's Lease, with an identity unique to this start."""
+    """Return the holder of the leader's Lease, with an identity that is new at each start."""
     if not election.leader_elect:
         return AlwaysLeader(clock)
     ref = ObjectRef(election.resource_namespace, election.resource_name)

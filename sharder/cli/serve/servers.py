@@ -1,6 +1,6 @@
 """The HTTP ports of the process, and the file descriptors that they share.
 
-Every connection takes a descriptor: those of clients as well as our own to the API server.
+Every connection needs a descriptor: connections of clients, and our own to the API server.
 """
 
 import resource
@@ -14,14 +14,14 @@ from webhook.server import REQUEST_SECONDS, Server
 from webhook.tls import ServerTls
 
 OTHER_CONNECTIONS = 64
-"""Limit of every port but the webhook's: probes, scrapers and people need a handful."""
+"""Limit of every port except the webhook's: probes, scrapers and people need a handful."""
 
 
 class Ports:
     """The ports of one process."""
 
     def __init__(self, metrics: Metrics) -> None:
-        """Raise the process's limit of descriptors."""
+        """Raise the process's limit on descriptors."""
         self._metrics = metrics
         self._descriptors = raise_limit()
 
@@ -34,7 +34,7 @@ class Ports:
         tls: ServerTls | None = None,
         most: int = OTHER_CONNECTIONS,
     ) -> AbstractAsyncContextManager[Server]:
-        """Serve `app` on a port, with at most so many connections."""
+        """Serve `app` on a port, with up to `most` connections."""
         return listening(
             name,
             address,
@@ -48,7 +48,7 @@ class Ports:
     async def serving_at(
         self, name: str, bind_address: str, app: App, *, tls: ServerTls | None = None
     ) -> AsyncIterator[None]:
-        """Do the same at a bindAddress, which can turn the port off."""
+        """Serve `app` at a bindAddress, which can turn the port off."""
         address = address_of(bind_address)
         if address is None:
             yield
@@ -82,18 +82,18 @@ async def listening(
 
 
 def raise_limit() -> int:
-    """Raise the process's limit of descriptors to the hard limit; return it.
+    """Raise the process's limit on descriptors to the hard limit; return the limit.
 
-    Container runtimes often begin with 1,024, for the sake of programs that use `select`.
+    Container runtimes often set 1,024 at first, for programs that use `select`.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems allow less than they say
+    with suppress(ValueError, OSError):  # some systems allow less than their hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     return soft
 
 
 def connections_of(wanted: int, limit: int) -> int:
-    """Return the limit of connections of a port: at most a fourth of all descriptors."""
+    """Return the limit on the connections of a port: at most a quarter of all descriptors."""
     unlimited = limit == resource.RLIM_INFINITY
     return wanted if unlimited else max(1, min(wanted, limit // 4))

@@ -61,10 +61,10 @@ _log = logging.getLogger(__name__)
 
 
 async def serve(settings: Settings, only: Part | None) -> None:
-    """Run the service until SIGTERM or SIGINT; a second one ends it at once.
+    """Run the service until SIGTERM or SIGINT; a second signal ends it at once.
 
     Raises:
-        ConfigError: it cannot start; the message says what to do.
+        ConfigError: the service cannot start; the message says how to fix it.
     """
     client = await connect(settings.client_connection.kubeconfig)
     service = Service(settings, only, client)
@@ -125,7 +125,7 @@ class Service:
         self._stop = asyncio.Event()
 
     def stop(self) -> bool:
-        """Request a clean stop; False if it is not ready, or already stopping."""
+        """Request a clean stop; return False if the replica is not ready, or already stopping."""
         if self._not_ready is not None:
             return False
         self._not_ready = "stopping"
@@ -148,7 +148,7 @@ class Service:
                 "find the webhook's certificate", self._certificate
             )
             tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
-            for port in self._open_to_people(tls):
+            for port in self._metrics_and_console(tls):
                 await stack.enter_async_context(port)
             async with asyncio.TaskGroup() as group:
                 cache = group.create_task(self._follow_cluster(), name="cluster")
@@ -162,7 +162,7 @@ class Service:
                 lag.cancel()
                 cache.cancel()
 
-    def _open_to_people(self, tls: ServerTls) -> Iterator[AbstractAsyncContextManager[None]]:
+    def _metrics_and_console(self, tls: ServerTls) -> Iterator[AbstractAsyncContextManager[None]]:
         """Yield the ports of the metrics and of the console."""
         settings, serving_at = self._settings, self._ports.serving_at
         readers = MetricsAuthorizer(KubeReviews(self._client), self._clock)
@@ -239,9 +239,9 @@ class Service:
         await supervise(tasks, clock=self._clock, rng=self._rng, on_crash=self._metrics.crashed)
 
     async def _sync(self) -> None:
-        """Wait until everything was listed once."""
+        """Wait until all watches have listed, and for a limited time until objects are counted."""
         await self._deadline.wait_for_sync(self._cache.not_synced)
-        # Until they are counted, the leader assigns their objects.
+        # Until a ring's objects are counted, the webhook leaves its new objects to the leader.
         await self._deadline.wait_at_most(COUNT_SECONDS, "count", self._cache.uncounted)
         settled()
 

@@ -30,10 +30,10 @@ def start(
         _log.warning("unknown setting", extra={"why": sentence})
     if loaded.meaningless:
         _log.info("settings without effect", extra={"why": ", ".join(loaded.meaningless)})
-    gc.disable()  # until it has synced; see sharder.runtime.memory
-    import uvloop  # noqa: PLC0415 - invalid settings are reported at once
+    gc.disable()  # until the service has synced; see sharder.runtime.memory
+    import uvloop  # noqa: PLC0415 - so that invalid settings are reported without delay
 
-    from sharder.cli.serve.service import serve  # noqa: PLC0415 - likewise
+    from sharder.cli.serve.service import serve  # noqa: PLC0415 - for the same reason
 
     try:
         uvloop.run(serve(loaded.settings, only))
@@ -51,7 +51,7 @@ def load_file(
     *,
     strict: bool = False,
 ) -> Loaded:
-    """Return the settings with those of a file, if one is given.
+    """Return the settings from a file, if given, from variables and from flags.
 
     Raises:
         ConfigError: the file cannot be read, or a setting is invalid.
@@ -68,6 +68,6 @@ def load_file(
 
 
 def first_of(group: BaseExceptionGroup[SharderError]) -> SharderError:
-    """Return the first error in a group, which may hold groups."""
+    """Return the first error in a group, which can contain groups."""
     error = group.exceptions[0]
     return first_of(error) if isinstance(error, BaseExceptionGroup) else error

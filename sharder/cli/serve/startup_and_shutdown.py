@@ -1,8 +1,8 @@
-"""How long a start waits for the cluster, and how a stop shares its time.
+"""How long a start waits for the cluster, and how a stop divides its time.
 
-A replica that stops is not ready, and keeps serving for a quiet period: a Service sends calls
-until the kubelet, the EndpointSlice and every node's proxy have followed the readiness probe.
-Closing the port before that loses admissions silently, because the API server skips a webhook
+A replica that stops becomes not ready, and keeps serving for a quiet period: a Service sends it
+calls until the kubelet, the EndpointSlice and every node's proxy have followed the readiness
+probe.  Closing the port earlier loses admissions silently, because the API server skips a webhook
 that it cannot reach.
 """
 
@@ -15,7 +15,7 @@ from sharder.core.errors import ApiError, ConfigError, Forbidden, NotFound, Unav
 from sharder.runtime.clock import Clock
 
 DEADLINE_SECONDS = 60.0
-"""How long a start waits for API server, CRD and rights before it gives up."""
+"""How long a start waits for the API server, the CRD and the rights before it gives up."""
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class StartupDeadline:
         """Retry until the call succeeds.
 
         Raises:
-            ConfigError: the deadline has passed; the message says what to do.
+            ConfigError: the deadline has passed; the message says how to fix it.
         """
         self._on_change(f"waiting to {doing}")
         while True:
@@ -50,25 +50,25 @@ class StartupDeadline:
             await self._clock.sleep(1.0)
 
     async def wait_for_sync(self, missing: Callable[[], str | None]) -> None:
-        """Wait until everything has been listed.
+        """Wait until `missing` returns None, else the reason why a list is missing.
 
         Raises:
-            ConfigError: the deadline has passed; the message says what to do.
+            ConfigError: the deadline has passed; the message says how to fix it.
         """
-        while (what := missing()) is not None:
+        while (reason := missing()) is not None:
             if self._is_over():
                 raise ConfigError(
-                    f"{what} (for {DEADLINE_SECONDS:g}s); check that the API server is running, "
+                    f"{reason} (for {DEADLINE_SECONDS:g}s); check that the API server is running, "
                     "the ControllerRing CRD is installed, and the sharder has the right to list "
                     "and watch them"
                 )
-            self._on_change(what)
+            self._on_change(reason)
             await self._clock.sleep(0.05)
 
     async def wait_at_most(
         self, seconds: float, doing: str, pending: Callable[[], Sequence[str]]
     ) -> None:
-        """Wait until nothing is pending, for at most so many seconds."""
+        """Wait until nothing is pending, for at most `seconds`."""
         deadline = self._clock.monotonic() + seconds
         while (names := pending()) and self._clock.monotonic() < deadline:
             self._on_change(f"waiting to {doing} {', '.join(names)}")
@@ -79,7 +79,7 @@ class StartupDeadline:
 
 
 def advice(error: ApiError) -> str:
-    """Return the error with what the operator can do about it."""
+    """Return the error with a remedy for the operator."""
     match error:
         case Forbidden():
             return f"{error}; grant the right to the sharder's ServiceAccount, as the chart does"
@@ -92,12 +92,12 @@ def advice(error: ApiError) -> str:
 
 
 QUIET_SECONDS: Final = 10.0
-"""A Service drops an endpoint 1-3 s after the probe has failed; Gatekeeper waits 10 s (shutdown
-delay), Knative 45 s (quiet period)."""
+"""A Service drops an endpoint 1-3 s after the readiness probe has failed; Gatekeeper waits 10 s
+(shutdown delay), Knative 45 s (quiet period)."""
 
 QUIET_SHARE: Final = 2 / 3
-"""Share of the stop's timeout: of 15 s, the default, 5 s are left for open requests, and the API
-server waits no longer for an answer."""
+"""The quiet period's share of the stop's timeout: of the default 15 s, 5 s are left for open
+requests, and the API server does not wait longer than that for an answer."""
 
 
 def shares_of(timeout: float) -> tuple[float, float]:

@@ -1,1 +1,1 @@
-"""What a shard shows of its work: metrics, probes, and a blocked event loop."""
+"""The observability of a shard: metrics, probes, and warnings about a blocked event loop."""

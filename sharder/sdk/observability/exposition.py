@@ -12,10 +12,10 @@ class NoShardMetrics(Unmeasured):
     """Measures nothing."""
 
     def requested(self, method: str, code: str) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def renewed(self, ring: RingName, *, succeeded: bool) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def show_controller(
         self,
@@ -25,32 +25,32 @@ class NoShardMetrics(Unmeasured):
         objects: Callable[[], int],
         workers: int,
     ) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def hide_controller(self, ring: RingName, resource: GroupResource) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def began(self, resource: GroupResource) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def ended(self, resource: GroupResource, result: str, seconds: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def gave_up(self, resource: GroupResource) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def taken_over(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
-        """Ignore it."""
+        """Do nothing."""
 
     def render(self) -> None:
-        """Return None: there is nothing to show."""
+        """Return None: there are no metrics."""
 
 
 def process_metrics() -> ShardMetrics:
-    """Return the metrics of this process."""
+    """Return the metrics of this process; without the extra, they measure nothing."""
     if find_spec("prometheus_client") is None:
         return NoShardMetrics()
     from sharder.metrics import shard  # noqa: PLC0415 - it needs the extra

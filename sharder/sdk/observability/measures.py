@@ -1,4 +1,4 @@
-"""What a shard measures of its work, and where the measurements go."""
+"""Measurements of a shard's work, and the Protocol of the metrics that store them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,31 +18,31 @@ class Result(StrEnum):
     """How a reconcile ended, in the words of controller-runtime."""
 
     SUCCESS = "success"
-    """It waits for a change."""
+    """It returned None, so the object waits for a change."""
     REQUEUE_AFTER = "requeue_after"
-    """It asked for another time."""
+    """It returned a delay or raised `Requeue`."""
     ERROR = "error"
-    """It raised."""
+    """It raised another error."""
     CANCELLED = "cancelled"
-    """The object had to go, or the shard ended; controller-runtime has no word for this."""
+    """The object left or drained, or the shard stopped; controller-runtime has no such result."""
 
 
 @dataclass(slots=True)
 class Ending:
-    """The end of one reconcile; cancelled until something else is known."""
+    """How one reconcile ended; cancelled until another result is known."""
 
     result: Result = Result.CANCELLED
 
     def returned(self, after: object) -> None:
-        """Note what the author's function returned."""
+        """Set the result by the return value of the author's function."""
         self.result = Result.SUCCESS if after is None else Result.REQUEUE_AFTER
 
 
 class ShardMetrics(QueueMetrics, Protocol):
-    """Measurements of one process; a controller is named by its main resource."""
+    """The metrics of one process; a controller has the name of its main resource."""
 
     def requested(self, method: str, code: str) -> None:
-        """A request to the API server was answered with this HTTP status."""
+        """A request to the API server ended; `code` is the HTTP status, or `<error>` without."""
         ...
 
     def renewed(self, ring: RingName, *, succeeded: bool) -> None:
@@ -57,11 +57,11 @@ class ShardMetrics(QueueMetrics, Protocol):
         objects: Callable[[], int],
         workers: int,
     ) -> None:
-        """Show a controller that works; another thread may ask for its objects."""
+        """Show a running controller; another thread can call `objects`."""
         ...
 
     def hide_controller(self, ring: RingName, resource: GroupResource) -> None:
-        """Show it no more; no error if it is not shown."""
+        """Stop showing the controller; no error if it is not shown."""
         ...
 
     def began(self, resource: GroupResource) -> None:
@@ -69,7 +69,7 @@ class ShardMetrics(QueueMetrics, Protocol):
         ...
 
     def ended(self, resource: GroupResource, result: str, seconds: float) -> None:
-        """A reconcile that began so many seconds ago has ended."""
+        """A reconcile has ended after `seconds`; `result` is a `Result`."""
         ...
 
     def gave_up(self, resource: GroupResource) -> None:
@@ -77,15 +77,15 @@ class ShardMetrics(QueueMetrics, Protocol):
         ...
 
     def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
-        """A drain was acknowledged so many seconds after the shard saw it."""
+        """A drain was acknowledged `seconds` after the shard first saw it."""
         ...
 
     def taken_over(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
-        """An object's first reconcile began so many seconds after the shard saw it as its own."""
+        """The first reconcile of an object began `seconds` after the object arrived."""
         ...
 
     def render(self) -> tuple[bytes, str] | None:
-        """Return all metrics as Prometheus reads them, and their content type; None without."""
+        """Return all metrics in a Prometheus format and the content type; None without any."""
         ...
 
 
@@ -104,13 +104,13 @@ class Measures:
         self._resource = resource
         self.metrics = metrics
         self.activity = activity or Activity()
-        """What the event loop does now."""
+        """The step that the event loop runs now."""
         self._clock = clock
         self._known: set[ObjectRef] = set()
         self._arrived: dict[ObjectRef, float] = {}
-        """Objects that were not reconciled yet, and when (monotonic seconds) they came."""
+        """When (monotonic seconds) the objects arrived that are not reconciled yet."""
         self._draining: dict[ObjectRef, float] = {}
-        """Open drains, and when they were seen."""
+        """When (monotonic seconds) the open drains were first seen."""
 
     @property
     def queue(self) -> str:
@@ -124,7 +124,7 @@ class Measures:
 
     @contextmanager
     def showing(self, objects: Callable[[], int], *, workers: int) -> Iterator[None]:
-        """Show the objects and the workers of a shard that works."""
+        """Show the controller with its objects and workers while the block runs."""
         self.metrics.show_controller(self._ring, self._resource, objects=objects, workers=workers)
         try:
             yield
@@ -133,7 +133,7 @@ class Measures:
 
     @contextmanager
     def reconcile(self, ref: ObjectRef, ending: Ending) -> Iterator[None]:
-        """Measure a reconcile, and complete its `ending`."""
+        """Measure the reconcile in the block; if it raises, set the result of `ending`."""
         began = self._clock.monotonic()
         if (arrived := self._arrived.pop(ref, None)) is not None:
             self.metrics.taken_over(self._ring, self._resource, began - arrived)
@@ -155,7 +155,7 @@ class Measures:
             self.metrics.ended(self._resource, ending.result, self._clock.monotonic() - began)
 
     def see(self, ref: ObjectRef, ownership: Ownership) -> None:
-        """Note the object's ownership as the watch shows it."""
+        """Note the object's ownership that the watch has shown."""
         match ownership:
             case Ownership.OURS:
                 self._draining.pop(ref, None)

@@ -19,21 +19,21 @@ _log = logging.getLogger(__name__)
 
 
 class Readiness:
-    """Whether a shard does its work."""
+    """Whether a shard is ready: it holds its Lease and has listed its objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._judges: tuple[Callable[[float], bool], Callable[[], bool]] | None = None
+        self._checks: tuple[Callable[[float], bool], Callable[[], bool]] | None = None
 
     def follow(self, holds_lease: Callable[[float], bool], is_listed: Callable[[], bool]) -> None:
-        """Judge from now on by whether the Lease is held at a time, and the objects are known."""
-        self._judges = holds_lease, is_listed
+        """Use these checks from now on; `holds_lease` takes a time in monotonic seconds."""
+        self._checks = holds_lease, is_listed
 
     def reason(self) -> str:
         """Return why the shard is not ready, empty if it is."""
-        if self._judges is None:
+        if self._checks is None:
             return "resources and rights are not checked yet"
-        holds_lease, is_listed = self._judges
+        holds_lease, is_listed = self._checks
         if not holds_lease(self._clock.monotonic()):
             return "the Lease is not held"
         return "" if is_listed() else "the objects are not listed yet"
@@ -51,18 +51,18 @@ async def probes(
     metrics: ShardMetrics,
     until_alive: Callable[[], Awaitable[None]] = at_once,
 ) -> AsyncGenerator[int, None]:
-    """Serve, and yield the port; without an address do nothing, and yield 0.
+    """Serve the probes and metrics, and yield the port; without an address, yield 0.
 
-    The event loop answers, so a shard whose loop is blocked is not alive.  If the work is on
-    another loop, `until_alive` returns when that one has run.
+    The running event loop answers, so the liveness probe fails while this loop is blocked.  If the
+    shard works on another loop, `until_alive` must return only after that loop has run.
 
     Raises:
-        ConfigError: the address cannot be listened on.
+        ConfigError: the process cannot listen on the address.
     """
     if address is None:
         yield 0
         return
-    # No access log: probes would be most of it.
+    # No access log: most of its lines would be about probes.
     runner = web.AppRunner(_app(not_ready, metrics, until_alive), access_log=None)
     await runner.setup()
     try:

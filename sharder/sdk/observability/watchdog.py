@@ -1,7 +1,7 @@
-"""A thread that notices while the event loop is blocked, and says by what.
+"""A thread that warns while the event loop is blocked, and names the step that blocks it.
 
-`Runner` reports a step that was too long when it is over.  That is too late for a step that never
-ends, or that ends after the Lease was lost.
+`Runner` reports a long step only after the step has ended.  That is too late if the step never
+ends, or ends after the Lease was lost.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from typing import Final
 from sharder.runtime.clock import Clock
 
 BLOCKED_SECONDS: Final = 1.0
-"""After so long without a heartbeat the loop counts as blocked; half the renew deadline if that is
-shorter."""
+"""The loop counts as blocked after this time without a heartbeat, or after half the renew deadline
+if that is shorter."""
 
 BEAT_SECONDS: Final = 0.2
-"""Between two heartbeats, and between two checks of them."""
+"""Seconds between two heartbeats, and between two checks of the heartbeat."""
 
 SHOWN_CALLS: Final = 3
 """How many of the innermost calls a warning shows."""
@@ -30,11 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 class Activity:
-    """What the event loop does now; another thread may read it."""
+    """The step that the event loop runs now; another thread can read it."""
 
     def __init__(self) -> None:
         self.step: tuple[str, Mapping[str, str]] | None = None
-        """A step of a reconcile: its name, and the fields of a log record about it."""
+        """The name of the step, and the fields of a log record about it; None outside of
+        reconciles."""
 
 
 class Watchdog:
@@ -56,11 +57,11 @@ class Watchdog:
         self._limit = self._first_limit
 
     def check(self) -> None:
-        """Warn if the event loop is blocked; again whenever that time has doubled."""
+        """Warn if the event loop is blocked, and again each time the blocked time has doubled."""
         now, before = self._clock.monotonic(), self._checked
         self._checked = now
         if now - before > self._first_limit:
-            # This thread was late too, so the process was paused.
+            # This thread is late too, so the whole process was paused, not only the loop.
             self._beat = now
         seconds = now - self._beat
         if seconds >= self._limit:
@@ -70,8 +71,8 @@ class Watchdog:
     def _warn(self, seconds: float) -> None:
         what, fields = self._activity.step or ("code outside of reconciles", {})
         left = max(0.0, self._deadline - seconds)
-        frames = sys._current_frames()  # noqa: SLF001 - it has no other name
-        # Not a constant message: an author's program may show no fields.
+        frames = sys._current_frames()  # noqa: SLF001 - there is no public function for this
+        # The message repeats the fields: an author's log format might not show them.
         _log.warning(
             "event loop blocked for %ss by %s: the Lease is not renewed meanwhile "
             "and is lost in %ss; now at %s",
@@ -94,7 +95,7 @@ def calls(frame: FrameType | None) -> str:
 
 @contextmanager
 def watched(activity: Activity, clock: Clock, *, renew_deadline: float) -> Iterator[None]:
-    """Watch the running event loop while the block lasts."""
+    """Watch the running event loop while the block runs."""
     watchdog = Watchdog(activity, clock, renew_deadline=renew_deadline)
     loop, stop = asyncio.get_running_loop(), threading.Event()
     timer = asyncio.Handle(watchdog.beat, (), loop)

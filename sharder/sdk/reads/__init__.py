@@ -1,1 +1,1 @@
-"""What a shard knows of its objects and their children, and how far that has come."""
+"""A shard's objects and their children, as far as its watches have shown them."""

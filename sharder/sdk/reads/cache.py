@@ -17,7 +17,7 @@ Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[Part
 
 
 class Whole(OwnObject, frozen=True, kw_only=True):
-    """An object with its metadata decoded, and all of it as JSON but `managedFields`."""
+    """An object: its metadata decoded, and all of it as JSON without `managedFields`."""
 
     raw: bytes = b""
 
@@ -31,7 +31,7 @@ def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
     """Decode an object of a list or a watch; items of lists lack `apiVersion` and `kind`.
 
     Raises:
-        msgspec.DecodeError: it is no Kubernetes object.
+        msgspec.DecodeError: `raw` is not a Kubernetes object.
     """
     fields = _FIELDS.decode(raw)
     metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
@@ -44,7 +44,7 @@ def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
         api_version=api_version,
         kind=kind,
         metadata=_META.decode(encoded),
-        raw=bytes(buffer),  # no larger than it must be
+        raw=bytes(buffer),  # a copy without the spare memory of the buffer
     )
 
 
@@ -54,10 +54,10 @@ def everything(_: PartialObject) -> bool:
 
 
 class ObjectCache:
-    """The objects for which `keep` holds, indexed by what controls them.
+    """The objects for which `keep` is True, indexed by their controllers.
 
-    It is fed by one watch, so states arrive in order; answers to this shard's own requests are
-    never mixed in.  Reads wait until that watch has shown this shard's writes.
+    Only one watch updates the cache, so states arrive in order; answers to this shard's own
+    requests are never stored.  Reads wait until the watch has shown this shard's writes.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class ObjectCache:
         self._keep = keep
         self._objects: dict[ObjectRef, Whole] = {}
         self._children: dict[str, dict[ObjectRef, Whole]] = {}
-        """By the uid of what controls them."""
+        """By the uid of their controller."""
         self._deleted: dict[ObjectRef, str] = {}
-        """The versions of objects that this shard has deleted, and the watch still shows."""
+        """Objects that this shard has deleted and the watch still shows, with their versions."""
 
     def update(self, event: Event) -> None:
-        """Store what the watch has shown."""
+        """Apply an event of the watch."""
         match event:
             case Listed(items):
                 self._objects, self._children, self._deleted = {}, {}, {}
@@ -85,29 +85,33 @@ class ObjectCache:
                 self._drop(obj.metadata.ref)
 
     def deleted(self, ref: ObjectRef, version: str) -> None:
-        """Expect the watch to show what became of an object that was deleted in this version."""
-        found = self._objects.get(ref)
-        if found is not None and is_reached(version, found.metadata.resource_version):
+        """Note that this version was deleted: reads wait until the watch shows the result."""
+        cached = self._objects.get(ref)
+        if cached is not None and is_reached(version, cached.metadata.resource_version):
             self._deleted[ref] = version
 
     async def get(self, ref: ObjectRef) -> msgspec.Raw | None:
-        """Return the object; None if it is not there, or if only the API server knows.
+        """Return the object.
+
+        None if it is not in the cache, or if a write had no answer, so that only the API server
+        knows the object's state.
 
         Raises:
-            Unavailable: the watch does not show this shard's writes.
+            Unavailable: the watch has not shown this shard's writes in time.
         """
         if self._progress.is_doubted:
             return None
         await self._progress.until_shown(ref)
         await self._progress.until_true(lambda: ref not in self._deleted)
-        found = self._objects.get(ref)
-        return None if found is None else msgspec.Raw(found.raw)
+        cached = self._objects.get(ref)
+        return None if cached is None else msgspec.Raw(cached.raw)
 
     async def controlled_by(self, uid: str) -> list[msgspec.Raw]:
-        """Return the objects that the object with this uid controls, by namespace and name.
+        """Return the children of the object with this uid, sorted by namespace and name.
 
         Raises:
-            Unavailable: the watch does not show this shard's writes, or one had no answer.
+            Unavailable: the watch has not shown this shard's writes in time, or a write had no
+                answer.
         """
         if self._progress.is_doubted:
             raise Unavailable("a write had no answer: the children have to be listed again")

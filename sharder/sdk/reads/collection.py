@@ -1,4 +1,4 @@
-"""One resource and its objects, as a shard reads, writes and follows them."""
+"""One resource and its objects, as a shard reads, writes and watches them."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -24,7 +24,7 @@ class Documents(Protocol):
     """Whole objects of one resource, undecoded."""
 
     async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        """Return the object as it is now (a quorum read)."""
+        """Read the object from the API server (a quorum read)."""
         ...
 
     async def create(self, namespace: str, body: Json) -> msgspec.Raw:
@@ -36,7 +36,7 @@ class Documents(Protocol):
         ...
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
         ...
 
 
@@ -47,22 +47,22 @@ class Collected:
     resource: Resource
     documents: Documents
     progress: Progress
-    """How far the shard's watch of them has come."""
+    """How far the shard's watch of the objects has come."""
     strays: Strays
     cache: ObjectCache | None = None
-    """This shard's objects as the watch last showed them, if they are kept in memory."""
+    """This shard's objects as the watch last showed them; None without a cache."""
 
     async def read(self, ref: ObjectRef) -> msgspec.Raw:
-        """Return the object from the cache; as it is now, if that does not have it."""
+        """Return the object from the cache, or read it if the cache does not have it."""
         known = None if self.cache is None else await self.cache.get(ref)
         return await self.documents.get(ref) if known is None else known
 
     async def follow(
         self, source: Watchable[T], *, doing: str, clock: Clock, rng: Rng
     ) -> AsyncGenerator[Listed[T] | Changed[T] | Removed[T], None]:
-        """Yield what happens to the objects; each event is in the cache when it is yielded.
+        """Yield the events of the objects; the cache has applied an event before it is yielded.
 
-        Those who wait for the position run after the caller has handled the event.
+        Readers that wait for the watch continue only after the caller has handled the event.
         """
         move = self.progress.move
         events = follow(source, doing=doing, clock=clock, rng=rng, on_bookmark=move)
@@ -75,7 +75,7 @@ class Collected:
 
 
 def parse_resource(text: str) -> GroupResource:
-    """Return what `secrets` or `deployments.apps` names."""
+    """Parse the name of a resource, such as `secrets` or `deployments.apps`."""
     resource, _, group = text.partition(".")
     return GroupResource(group, resource)
 

@@ -1,9 +1,9 @@
-"""Objects that arrive start only when their children are in the caches of this shard.
+"""Reconcile an object that arrives only after the caches of this shard have its children.
 
-The sharder gives the children of an object to its new shard first, and then the object itself
-(docs/protocol.md, "What moves first").  So a list of the children that begins after the object has
-arrived shows all that its last shard has made, and a cache whose watch has come to the newest of
-them has them too.
+The sharder assigns the children of an object to its new shard first, and then the object itself
+(docs/protocol.md, "What moves first").  So a list of children that begins after the object has
+arrived shows all children that the previous shard has created.  When the watch has reached the
+newest version in this list, the cache has these children too.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ class Cached:
     """A resource whose objects this shard keeps in memory."""
 
     now: Watchable[PartialObject]
-    """The same objects, by metadata, to list from etcd."""
+    """The metadata of the same objects, to list from etcd."""
     progress: Progress
 
     async def catch_up(self) -> None:
-        """Return when the cache has what a list that begins now shows."""
+        """List the objects now, and return when the cache has everything that the list shows."""
         last = ""
 
         def note(obj: PartialObject) -> bool:
@@ -48,7 +48,7 @@ class Handoff:
     """The objects whose children might be missing in the caches."""
 
     def __init__(self, *, main: Cached | None, children: Sequence[Cached]) -> None:
-        """Only what is cached is given."""
+        """`main` and `children` are the cached resources only."""
         self._main = main
         self._children = children
         self._arrivals: dict[ObjectRef, int] = {}
@@ -56,27 +56,27 @@ class Handoff:
         self._lock = asyncio.Lock()
 
     def arrived(self, ref: ObjectRef) -> None:
-        """Note that this shard has the object from now on, or might have got it again."""
+        """Note that the object has arrived at this shard, or might have left and returned."""
         if self._children:
             self._arrivals[ref] = next(self._serial)
 
     def left(self, ref: ObjectRef) -> None:
-        """Note that this shard does not have the object."""
+        """Note that the object has left this shard."""
         self._arrivals.pop(ref, None)
 
     async def settle(self, ref: ObjectRef) -> None:
         """Return when the caches have all children that the object had when it arrived.
 
-        They then also have what became of writes without an answer.  One list of each resource
-        serves all objects that arrived before it began.
+        The caches then also have the results of writes that had no answer.  One list of each
+        resource serves all objects that arrived before the list began.
 
         Raises:
-            ApiError: a list failed, or a watch does not show what it has shown.
+            ApiError: a list failed, or a watch has not reached the list in time.
         """
         while ref in self._arrivals or self._doubted():
             async with self._lock:
                 if ref in self._arrivals:
-                    await self._receive()
+                    await self._settle_arrivals()
                 for each in self._doubted():
                     await each.catch_up()
 
@@ -84,7 +84,7 @@ class Handoff:
         cached = (*self._children, *([self._main] if self._main else ()))
         return [each for each in cached if each.progress.is_doubted]
 
-    async def _receive(self) -> None:
+    async def _settle_arrivals(self) -> None:
         arrivals = dict(self._arrivals)
         for each in self._children:
             await each.catch_up()

@@ -9,7 +9,7 @@ from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import InvalidObject
 
 Body: TypeAlias = Mapping[str, Json]
-"""What is sent of an object."""
+"""The fields of an object that a request sends."""
 
 Document: TypeAlias = dict[str, Json]
 """A whole object as JSON."""
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class OwnMeta(ObjectMeta, frozen=True, kw_only=True, rename="camel"):
-    """The metadata that a request shows; absent fields are empty."""
+    """The metadata of an object that a `Request` shows; absent fields are empty."""
 
     finalizers: list[str] | None = None
 
@@ -28,19 +28,19 @@ class OwnMeta(ObjectMeta, frozen=True, kw_only=True, rename="camel"):
 
 
 class OwnObject(PartialObject, frozen=True, kw_only=True, rename="camel"):
-    """An object of any kind with its type and that metadata only."""
+    """An object of any kind, with its type and `OwnMeta` only."""
 
     metadata: OwnMeta = OwnMeta()
 
 
 def document(raw: msgspec.Raw) -> Document:
-    """Return the object."""
+    """Decode the object as JSON."""
     whole: Document = msgspec.json.decode(raw)
     return whole
 
 
 def decode(raw: msgspec.Raw, shape: type[T]) -> T:
-    """Return the object in this shape; `InvalidObject` if it does not have it."""
+    """Decode the object as `shape`; `InvalidObject` if it does not have this shape."""
     try:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.ValidationError as error:
@@ -48,7 +48,7 @@ def decode(raw: msgspec.Raw, shape: type[T]) -> T:
 
 
 def guarded(body: Body, meta: ObjectMeta) -> Body:
-    """Return the patch for exactly the state of the object that `meta` is from."""
+    """Return the patch with the resourceVersion of `meta`: any other state is a `Conflict`."""
     metadata = body.get("metadata")
     fields = metadata if isinstance(metadata, Mapping) else {}
     return {**body, "metadata": {**fields, "resourceVersion": meta.resource_version}}

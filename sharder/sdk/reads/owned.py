@@ -1,7 +1,7 @@
-"""The shard's objects as its watch last showed them, and whether it can work on them.
+"""The shard's objects as its watch last showed them, and whether it can work on them.  Pure.
 
-Pure.  Fed by one watch only, so that states arrive in order; answers to our own requests are
-never mixed in.
+Only one watch updates the objects, so states arrive in order; answers to this shard's own requests
+are never stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,18 +16,18 @@ from sharder.sdk.reads.objects import OwnMeta, OwnObject
 
 
 class NotOwned(SharderError):  # noqa: N818 - reads as a fact, like its siblings
-    """The object is not, or no longer, this shard's: stop working on it."""
+    """This shard does not own the object, or no longer owns it: stop working on it."""
 
 
 class Ownership(Enum):
     """The relation of an object to this shard."""
 
     OURS = auto()
-    """This shard owns it and may work on it."""
+    """This shard owns the object and can work on it."""
     DRAINING = auto()
-    """This shard owns it, and a drain is waiting for its acknowledgement."""
+    """This shard owns the object, and must acknowledge its drain."""
     ELSEWHERE = auto()
-    """Another shard owns it, or it is unassigned or deleted."""
+    """Another shard owns the object, or the object is unassigned or deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Identity:
         return f"{self.owner_label}={self.shard}"
 
     def ownership_of(self, meta: ObjectMeta) -> Ownership:
-        """Return the ownership that an object's labels say."""
+        """Return the ownership of an object according to its labels."""
         if meta.label(self.owner_label) != self.shard:
             return Ownership.ELSEWHERE
         return Ownership.DRAINING if meta.has_label(self.drain_label) else Ownership.OURS
@@ -63,7 +63,7 @@ class OwnedObjects:
     """The metadata of the shard's objects as the watch last showed it."""
 
     def __init__(self, identity: Identity, *, when: Predicate = any_change) -> None:
-        """`when` says which changes of an object that stays ours are of interest."""
+        """`when` is whether a change needs work while the object stays `OURS`."""
         self._identity = identity
         self._when = when
         self._objects: dict[ObjectRef, OwnMeta] = {}
@@ -84,29 +84,29 @@ class OwnedObjects:
         return Ownership.ELSEWHERE if meta is None else self._identity.ownership_of(meta)
 
     def replace(self, objects: Iterable[OwnObject]) -> frozenset[ObjectRef]:
-        """Replace all objects; return those whose change is of interest."""
+        """Replace all objects; return the objects whose change needs work."""
         before, self._objects = self._objects, {o.metadata.ref: o.metadata for o in objects}
         return frozenset(
             ref
             for ref in before.keys() | self._objects.keys()
             if before.get(ref) != self._objects.get(ref)
-            and self._matters(before.get(ref), self._objects.get(ref))
+            and self._needs_work(before.get(ref), self._objects.get(ref))
         )
 
     def update(self, obj: OwnObject) -> bool:
-        """Store the object's present metadata; return whether the change is of interest."""
+        """Store the object's current metadata; return whether the change needs work."""
         old = self._objects.get(obj.metadata.ref)
         self._objects[obj.metadata.ref] = obj.metadata
-        return self._matters(old, obj.metadata)
+        return self._needs_work(old, obj.metadata)
 
     def forget(self, ref: ObjectRef, *, version: str = "") -> None:
-        """Remove the object, if it still has the resourceVersion `version`, or any if empty."""
+        """Remove the object; with a `version`, only if it still has this resourceVersion."""
         meta = self._objects.get(ref)
         if meta is not None and version in {"", meta.resource_version}:
             del self._objects[ref]
 
-    def _matters(self, old: OwnMeta | None, new: OwnMeta | None) -> bool:
-        """Return whether anything is to be done: what is not a change of our object always is."""
+    def _needs_work(self, old: OwnMeta | None, new: OwnMeta | None) -> bool:
+        """Return whether a change needs work; arrivals, drains and departures always do."""
         if old is None or new is None or old.uid != new.uid:
             return True
         ownership = self._identity.ownership_of

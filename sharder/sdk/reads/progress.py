@@ -1,4 +1,4 @@
-"""How far the watch of one resource has come, and waiting for what this shard wrote."""
+"""How far the watch of one resource has come, and waits until it shows this shard's writes."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from sharder.runtime.clock import Clock
 from sharder.sdk.reads.versions import Writes, is_reached
 
 WAIT_SECONDS: Final = 30.0
-"""A watch that shows nothing for so long is broken: the reconcile fails, and is retried."""
+"""Limit of a wait for the watch: then the watch counts as broken, and the reconcile is retried."""
 
 
 class Progress:
@@ -26,11 +26,11 @@ class Progress:
 
     @property
     def is_doubted(self) -> bool:
-        """Whether a write had no answer: it might have happened at any version."""
+        """Whether a write had no answer, so that it might have happened at any version."""
         return self._is_doubted
 
     def wrote(self, written: ObjectMeta) -> None:
-        """Expect the watch to show what the API server answered to a write."""
+        """Note a write: `written` is from the API server's answer, and the watch will show it."""
         self._writes.add(written)
         self._writes.shown(self._position)
 
@@ -39,7 +39,7 @@ class Progress:
         self._is_doubted = True
 
     def trust(self) -> None:
-        """Note that a list begins that shows what became of writes without an answer."""
+        """Note that a list begins, which will show the results of writes without an answer."""
         self._is_doubted = False
 
     def move(self, position: str) -> None:
@@ -50,15 +50,19 @@ class Progress:
         moved.set()
 
     async def until(self, version: str) -> None:
-        """Return when the watch has shown `version`, or has begun if that is empty.
+        """Return when the watch has shown `version`; if this is empty, when the watch has begun.
 
         Raises:
-            Unavailable: it has not for `WAIT_SECONDS`.
+            Unavailable: the watch has not shown it within `WAIT_SECONDS`.
         """
         await self.until_true(lambda: is_reached(self._position, version))
 
     async def until_true(self, holds: Callable[[], bool]) -> None:
-        """Return when what the watch has shown makes `holds` true; likewise."""
+        """Return when `holds` is true, which is checked after each event of the watch.
+
+        Raises:
+            Unavailable: `holds` was not true within `WAIT_SECONDS`.
+        """
         if holds():
             return
         async with asyncio.TaskGroup() as group:

@@ -1,8 +1,8 @@
-"""Children that this shard has created, and that got another owner label than its own.
+"""Children that this shard has created, but that got the owner label of another shard.
 
-So answers a webhook that does not know yet that this shard is back.  The shard's watch follows its
-own label and does not show such a child until the leader has corrected that; a shard that does not
-wait for it would create another one.
+A webhook assigns a child like this if it does not know yet that this shard is back.  The watch of
+this shard selects its own label, so it does not show the child until the leader has corrected the
+label.  If the shard did not wait for the child, it would create a second one.
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from sharder.sdk.reads.progress import Progress
 
 
 class Strays:
-    """Those of one resource."""
+    """The strays of one resource."""
 
     def __init__(
         self,
@@ -26,41 +26,44 @@ class Strays:
         read: Callable[[ObjectRef], Awaitable[msgspec.Raw]],
         progress: Progress,
     ) -> None:
-        """`read` returns an object as it is now (a quorum read)."""
+        """`read` reads an object from the API server (a quorum read)."""
         self._identity = identity
         self._read = read
         self._progress = progress
         self._children: dict[ObjectRef, ObjectMeta] = {}
 
     def notes(self, created: ObjectMeta) -> bool:
-        """Return whether an object that was created is one of them, and remember it then."""
+        """Return whether a created object is a stray, and remember it if so."""
         is_stray = created.controller is not None and self._is_elsewhere(created)
         if is_stray:
             self._children[created.ref] = created
         return is_stray
 
     async def settle(self, uid: str) -> None:
-        """Return when the watch shows all children of the object that this shard has created.
+        """Read again the strays that the object with this uid controls.
+
+        A child whose label was corrected is noted as a write, so that reads of the cache wait
+        until the watch shows it.
 
         Raises:
-            Unavailable: one of them still has another label.
+            Unavailable: a child still has another owner label.
         """
         for ref, child in list(self._children.items()):
             if child.controller is not None and child.controller.uid == uid:
-                await self._look(ref, child.uid)
+                await self._recheck(ref, child.uid)
 
-    async def _look(self, ref: ObjectRef, uid: str) -> None:
+    async def _recheck(self, ref: ObjectRef, uid: str) -> None:
         try:
-            now = decode(await self._read(ref), PartialObject).metadata
+            child = decode(await self._read(ref), PartialObject).metadata
         except NotFound:
-            now = None
-        if now is not None and now.uid == uid:
-            if self._is_elsewhere(now):
-                owner = now.label(self._identity.owner_label)
+            child = None
+        if child is not None and child.uid == uid:
+            if self._is_elsewhere(child):
+                owner = child.label(self._identity.owner_label)
                 raise Unavailable(
                     f"{ref}, which this shard has created, has the owner label {owner!r}"
                 )
-            self._progress.wrote(now)
+            self._progress.wrote(child)
         self._children.pop(ref, None)
 
     def _is_elsewhere(self, child: ObjectMeta) -> bool:

@@ -1,7 +1,7 @@
 """Whether a watch has shown a write.  Pure.
 
 The resourceVersions of one resource are decimal numbers that grow with each write (KEP-5504), and
-a watch shows all writes in their order: what was written at or before its position was shown.
+a watch shows all writes in order.  So it has shown every write up to its position.
 """
 
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ from sharder.core.names import ObjectRef
 def is_reached(position: str, version: str) -> bool:
     """Return whether a watch that has come to `position` has shown `version`.
 
-    Before the first list, when the position is empty, nothing was shown.  An empty version is
-    that of nothing, and any position reaches it.  Versions that are not numbers cannot be
-    compared: then only an equal one is surely shown.
+    The position is empty before the first list: it has reached nothing.  An empty version means no
+    write: every other position has reached it.  Versions that are not numbers have no order: only
+    an equal position has reached such a version.
     """
     if not position or not version:
         return bool(position)
@@ -26,7 +26,7 @@ def is_reached(position: str, version: str) -> bool:
 
 
 def newest(versions: Iterable[str]) -> str:
-    """Return the version that is reached last, empty if there are none."""
+    """Return the version that a watch reaches last, empty if there are none."""
     last = ""
     for version in versions:
         if not is_reached(last, version):
@@ -38,7 +38,7 @@ def newest(versions: Iterable[str]) -> str:
 class _Write:
     version: str
     controller: str
-    """The uid of the object that controls the written one, empty if none does."""
+    """The uid of the controller of the written object, empty without a controller."""
 
 
 class Writes:
@@ -51,23 +51,23 @@ class Writes:
         return len(self._writes)
 
     def add(self, written: ObjectMeta) -> None:
-        """Remember what the API server answered to a write."""
+        """Add a write; `written` is from the API server's answer."""
         before = self._writes.get(written.ref)
         if before is None or is_reached(written.resource_version, before.version):
             controller = written.controller.uid if written.controller else ""
             self._writes[written.ref] = _Write(written.resource_version, controller)
 
     def to(self, ref: ObjectRef) -> str:
-        """Return the version of the last write to the object, empty if it was shown."""
+        """Return the version of the last write to the object, empty if the watch has shown it."""
         write = self._writes.get(ref)
         return write.version if write else ""
 
     def to_children_of(self, uid: str) -> str:
-        """Return the version of the last write to a child of the object, likewise."""
+        """Return the version of the last write to a child of the object, empty if it was shown."""
         return newest(w.version for w in self._writes.values() if w.controller == uid)
 
     def shown(self, position: str) -> None:
-        """Forget what a watch at `position` has shown."""
+        """Forget the writes that a watch at `position` has shown."""
         if self._writes:
             self._writes = {
                 ref: write

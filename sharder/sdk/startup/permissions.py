@@ -26,7 +26,7 @@ class Right:
 
 
 def needed_rights(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:
-    """Return the rights without which a shard would hold up its objects."""
+    """Return the rights that a shard needs to hold its Lease and to handle its objects."""
     return (
         *(Right(verb=verb, resource=main) for main in handled for verb in MAIN_VERBS),
         *(
@@ -39,7 +39,7 @@ def needed_rights(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:
 
 
 def lease_rights(lease: ObjectRef) -> tuple[Right, ...]:
-    """Return the rights without which a shard cannot hold a Lease."""
+    """Return the rights that a shard needs to hold a Lease."""
     return tuple(
         # RBAC cannot restrict `create` by name.
         Right(
@@ -53,7 +53,7 @@ def lease_rights(lease: ObjectRef) -> tuple[Right, ...]:
 
 
 def advice(missing: Sequence[Right]) -> str:
-    """Return the rules to add for the missing rights; `missing` must not be empty."""
+    """Return a message with the rules that grant `missing`, which must not be empty."""
     verbs: dict[tuple[GroupResource, str], list[str]] = {}
     for right in missing:
         verbs.setdefault((right.resource, right.namespace), []).append(right.verb)

@@ -1,4 +1,4 @@
-"""Checks before a shard takes its Lease, with which it starts to get objects."""
+"""Checks before a shard takes its Lease: with the Lease it gets objects."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from sharder.sdk.startup.permissions import Right, advice
 from sharder.sdk.startup.ring_check import RingCheck
 
 BACKOFF: Final = Backoff(base=2.0, cap=30.0)
-"""Seconds between two checks of what keeps a shard from working."""
+"""Seconds between two checks while a problem keeps the shard from working."""
 
 _LEASES_IN_USE: Final = set[tuple[str, ObjectRef]]()
 """Kubeconfig and Lease of each shard that this process serves."""
@@ -34,9 +34,9 @@ _log = logging.getLogger(__name__)
 def alone_on(
     lease: ObjectRef, kubeconfig: str, *, remedy: str = "add the reconcilers to one Shard"
 ) -> Iterator[None]:
-    """Refuse a second shard of this process on one Lease: it would wait for ever.
+    """Reject a second shard of this process on the same Lease: it would wait forever.
 
-    `remedy` is how an author makes one shard of them.
+    `remedy` ends the message: it says how an author combines the two shards.
     """
     key = (kubeconfig, lease)
     if key in _LEASES_IN_USE:
@@ -52,7 +52,7 @@ def alone_on(
 
 
 class Preparation:
-    """Waits for the cluster until `stop` is set."""
+    """Waits until the shard can work in the cluster, or until `stop` is set."""
 
     def __init__(self, cluster: Cluster, stop: asyncio.Event, *, clock: Clock, rng: Rng) -> None:
         self._cluster = cluster
@@ -63,28 +63,32 @@ class Preparation:
     async def discover(
         self, wanted: Iterable[GroupResource], *, pause: float
     ) -> Mapping[GroupResource, Resource] | None:
-        """Return the resources; None if the stop came before an answer.
+        """Return the resources; None if `stop` is set first.
 
-        It retries while the API server is unavailable, as with the Lease.  Ending instead would
-        make Kubernetes back off, and the shard might return after its Lease was taken.
+        While the API server is unavailable, this method retries, as the shard does with its Lease.
+        If the process ended instead, Kubernetes would back off, and the shard might return only
+        after its Lease was taken over.
+
+        Raises:
+            NotFound: the API server does not serve one of the resources.
         """
         errors = ErrorLog("discover resources", ignore)
         while not self._stop.is_set():
             try:
-                found = {each: await self._cluster.find(each) for each in wanted}
+                resources = {each: await self._cluster.find(each) for each in wanted}
             except Unavailable as error:
                 errors.failed(error)
                 await self._pause(pause)
             else:
                 errors.over()
-                return found
+                return resources
         return None
 
     async def until_suitable(self, ring: RingCheck, rights: Sequence[Right]) -> bool:
-        """Wait until the shard reconciles what its ring assigns, and has all rights that it needs.
+        """Wait until the shard handles all main resources of its ring, and has all its rights.
 
-        If the API server does not answer, the shard continues with a warning.  Returns False if
-        the stop came before.
+        If the API server does not answer a check, the shard continues with a warning.  Returns
+        False if `stop` is set first.
         """
         errors, failures = ErrorLog("start work", ignore), 0
         while not self._stop.is_set():
@@ -98,17 +102,17 @@ class Preparation:
         return False
 
     async def _missing(self, rights: Sequence[Right]) -> str:
-        """Return which rights to add, empty if none is missing."""
+        """Return a message with the rules to add, empty if no right is missing or known to be."""
         try:
             missing = [right for right in rights if not await self._cluster.may(right)]
         except ApiError as error:
-            # Not a constant message: an author's program may show no fields.
+            # The message repeats the fields: an author's log format might not show them.
             _log.warning("rights not checked: %s", error, extra={"error": str(error)})
             return ""
         return advice(missing) if missing else ""
 
     async def _pause(self, seconds: float) -> None:
-        """Wait so long, or until the stop."""
+        """Wait for `seconds`, or until `stop` is set."""
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(self._clock.sleep(seconds), name="pause")
             stopping = group.create_task(self._stop.wait(), name="wait for stop")

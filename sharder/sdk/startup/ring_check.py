@@ -1,4 +1,4 @@
-"""Compare a shard with its ring: a ring must not assign what its shards do not handle."""
+"""Compare a shard with its ring: the shard must handle all main resources of the ring."""
 
 import logging
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class RingCheck:
-    """Compares a ring with what a shard handles; needs the right to get the ring."""
+    """Compares a ring with the resources that a shard handles; needs the right to get the ring."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class RingCheck:
         clock: Clock,
         remedy: str = "add a reconciler",
     ) -> None:
-        """`remedy` is how an author makes the shard handle one more resource."""
+        """`remedy` is part of the message: it says how an author adds a resource to the shard."""
         self._cluster = cluster
         self._ring = ring
         self._handled = handled
@@ -39,9 +39,9 @@ class RingCheck:
         self._logged = Once[RingName]()
 
     async def problem(self) -> str:
-        """Return which of the ring's resources the shard does not handle, empty if none.
+        """Return a message about main resources that the shard does not handle, empty if none.
 
-        Other differences, and a ring that cannot be read, are logged, once.
+        Other differences, and a ring that cannot be read, are only logged, once each.
         """
         resources = await self._resources()
         if resources is None:
@@ -50,23 +50,23 @@ class RingCheck:
             return f"ControllerRing {self._ring} also assigns {foreign}"
         problems = "; ".join(mismatches(resources, self._handled))
         if self._logged.is_new(self._ring, problems) and problems:
-            # Not a constant message: an author's program may show no fields.
+            # The message has all details: an author's log format might show no fields.
             _log.warning("ControllerRing %s does not fit this shard: %s", self._ring, problems)
         return ""
 
     async def run(self) -> None:
-        """Log, until cancelled, when the ring begins to assign what the shard does not handle."""
+        """Repeat the check until cancelled; log when the ring gets resources without handler."""
         known = ""
         while True:
             await self._clock.sleep(CHECK_SECONDS)
             problem = await self.problem()
             if problem and problem != known:
-                # Not a constant message, as above.
+                # The message has all details, as above.
                 _log.warning("working on a part of the ring's objects only: %s", problem)
             known = problem
 
     async def _resources(self) -> Sequence[RingResource] | None:
-        """Return the ring's main resources; None, and the reason in the log once, if unknown."""
+        """Return the ring's main resources; if unreadable, log the reason once and return None."""
         try:
             return (await self._cluster.ring(self._ring)).spec.resources
         except (ApiError, InvalidObject) as error:
@@ -76,7 +76,7 @@ class RingCheck:
 
 
 def _log_unreadable(ring: RingName, error: ApiError | InvalidObject) -> None:
-    # No constant messages, as above.
+    # The messages have all details, as above.
     match error:
         case NotFound():
             _log.warning(
@@ -97,7 +97,7 @@ def _log_unreadable(ring: RingName, error: ApiError | InvalidObject) -> None:
 
 
 def unhandled(resources: Sequence[RingResource], handled: Handled, remedy: str) -> str:
-    """Return which main resources of a ring a shard does not handle, and what to do."""
+    """Return the main resources that a shard does not handle, and the remedy; empty if none."""
     foreign = sorted(str(each.id) for each in resources if each.id not in handled)
     if not foreign:
         return ""
@@ -108,7 +108,7 @@ def unhandled(resources: Sequence[RingResource], handled: Handled, remedy: str) 
 
 
 def mismatches(resources: Sequence[RingResource], handled: Handled) -> list[str]:
-    """Return what a shard handles and its ring does not, as sentences."""
+    """Return a message for each resource that a shard handles but its ring does not list."""
     controlled = {each.id: {child.id for child in each.controlled_resources} for each in resources}
     listed = controlled.keys() | set().union(*controlled.values())
     problems: list[str] = []

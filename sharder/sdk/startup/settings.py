@@ -3,15 +3,15 @@
 SHARD_NAME, else POD_NAME, else the host's name      the shard and its Lease
 SHARD_NAMESPACE, else POD_NAMESPACE, else the
 service account's namespace                          where the Lease lives
-SHARD_LEASE_DURATION                                 as below, in whole seconds
+SHARD_LEASE_DURATION                                 a duration of whole seconds
 SHARD_RENEW_DEADLINE  SHARD_RETRY_PERIOD
 SHARD_DRAIN_GRACE  SHARD_STOP_GRACE
-SHARD_DRAIN_ON_STOP                                  times such as 2m30s or 150 (seconds)
+SHARD_DRAIN_ON_STOP                                  durations such as 2m30s or 150 (seconds)
 SHARD_WORKERS                                        reconciles at a time
 SHARD_HTTP_ADDRESS                                   where to serve health and metrics
 SHARD_REGION  SHARD_ZONE  SHARD_HOSTNAME  SHARD_REVISION            labels of the Lease
-SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            its annotations
-POD_UID, else the uid in the service account's token                where it runs, likewise
+SHARD_POOL  SHARD_CAPACITY  SHARD_WEIGHT                            annotations of the Lease
+POD_UID, else the uid in the service account's token                the shard's pod, an annotation
 """
 
 import os
@@ -81,11 +81,11 @@ class Settings:
     pool: str = ""
     """The pool (district) that the shard belongs to."""
     capacity: str = ""
-    """Its room, for example `objects=6000,memory=8Gi`."""
+    """The shard's capacity, for example `objects=6000,memory=8Gi`."""
     weight: str = ""
-    """Its relative size, a number over 0."""
+    """The shard's relative size, a number above 0."""
     pod_uid: str = ""
-    """The uid of the shard's pod: after a restart in the pod it takes its own Lease at once."""
+    """The uid of the shard's pod: a shard that restarts in its pod takes its own Lease at once."""
     http_address: str = "0"
     """Where to serve /healthz, /readyz and /metrics, such as `:8080`; `0`: nowhere."""
     kubeconfig: str = ""
@@ -94,7 +94,7 @@ class Settings:
 
     @property
     def drain_on_stop_seconds(self) -> float:
-        """`drain_on_stop` as a number."""
+        """`drain_on_stop` in seconds."""
         given = self.drain_on_stop
         return given.total_seconds() if isinstance(given, timedelta) else given
 
@@ -119,10 +119,10 @@ class Settings:
         return {key: value for key, value in annotations.items() if value}
 
     def check(self, ring: str) -> None:
-        """Do nothing if a shard of `ring` can run with these settings.
+        """Raise unless a shard of `ring` can run with these settings.
 
         Raises:
-            ConfigError: the message names all problems.
+            ConfigError: the settings are invalid; the message names all problems.
         """
         problems = [
             f"{what} {value!r} is not a valid label value (at most 63 characters of "
@@ -165,7 +165,7 @@ def local_settings() -> Settings:
     """Return the settings from the environment and the host of this process.
 
     Raises:
-        ConfigError: a variable is malformed; all of them are named.
+        ConfigError: variables are malformed; the message names all of them.
     """
     account = _ACCOUNT_NAMESPACE.read_text() if _ACCOUNT_NAMESPACE.is_file() else ""
     token = _ACCOUNT_TOKEN.read_text() if _ACCOUNT_TOKEN.is_file() else ""
@@ -193,16 +193,16 @@ def pod_uid_in(token: str) -> str:
 def settings_from(
     environment: Mapping[str, str], *, host: str, namespace: str, pod_uid: str = ""
 ) -> Settings:
-    """Return the settings that the variables give; an empty variable counts as absent.
+    """Return the settings from environment variables; an empty variable counts as absent.
 
     Args:
-        environment: Variables as listed above.
-        host: The name where no variable has one.
-        namespace: The namespace where no variable has one.
-        pod_uid: The uid of the pod where no variable has one.
+        environment: The variables that the docstring of this module lists.
+        host: The default for the shard's name.
+        namespace: The default for the namespace.
+        pod_uid: The default for the uid of the pod.
 
     Raises:
-        ConfigError: a variable is malformed; all of them are named.
+        ConfigError: variables are malformed; the message names all of them.
     """
     given = _Variables(environment)
     try:
@@ -251,18 +251,18 @@ class _Claims(msgspec.Struct):
 
 
 class _Variables:
-    """Environment variables, and what is wrong with them."""
+    """Environment variables, and the problems in them."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
         self.problems: list[str] = []
 
     def text(self, *names: str) -> str:
-        """Return the first of the variables that is not empty."""
+        """Return the first variable that is not empty, or an empty text."""
         return next((self._environment[n] for n in names if self._environment.get(n)), "")
 
     def number(self, name: str, default: int) -> int:
-        """Return the variable as a whole number; a malformed one is a problem."""
+        """Return the variable as a whole number; a malformed value adds a problem."""
         text = self.text(name)
         try:
             return int(text) if text else default
@@ -271,7 +271,7 @@ class _Variables:
             return default
 
     def time(self, name: str, default: int) -> timedelta:
-        """Return the variable as a time, or `default` seconds; a malformed one is a problem."""
+        """Return the variable, or `default` seconds; a malformed value adds a problem."""
         try:
             return parse_time(self.text(name) or str(default))
         except ValueError as error:
@@ -279,7 +279,7 @@ class _Variables:
             return timedelta(seconds=default)
 
     def whole_seconds(self, name: str, default: int) -> int:
-        """Return the same as a number of seconds; one with a fraction is a problem."""
+        """Return the variable in whole seconds; a fraction adds a problem."""
         seconds, fraction = divmod(self.time(name, default), timedelta(seconds=1))
         if fraction:
             self.problems.append(f"{name}={self.text(name)!r} is not a whole number of seconds")

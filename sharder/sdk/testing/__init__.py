@@ -1,4 +1,4 @@
-"""Test a controller on a cluster in memory, with time, drains and the Lease in your hands.
+"""Test a controller on a cluster in memory, and control time, drains and the Lease.
 
 from sharder.sdk.testing import SETTINGS, ShardTest
 

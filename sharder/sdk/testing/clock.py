@@ -1,4 +1,4 @@
-"""A clock that stands still until the test moves it, and chance that always falls the same way."""
+"""A clock that only the test advances, and random numbers that are always the same."""
 
 import asyncio
 import heapq
@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 _SETTLE_ROUNDS = 1000
-"""Turns of the event loop that tasks get which always have something to do at once."""
+"""Limit on the turns of the event loop, for tasks that never wait."""
 
 
 _settling: Final = WeakKeyDictionary[AbstractEventLoop, list[object]]()
@@ -20,18 +20,19 @@ _settling: Final = WeakKeyDictionary[AbstractEventLoop, list[object]]()
 async def settle() -> None:
     """Let all tasks run until they wait for the clock or for each other.
 
-    A reconcile that writes to the cluster of its test calls it too, while the test waits for the
-    reconcile.  So calls end in reverse: the earlier ones go on until all later ones have ended.
+    Calls can overlap: a reconcile that writes to the cluster of its test calls `settle` too, while
+    the test waits for that reconcile.  So an earlier call continues until all later calls have
+    ended.
     """
     loop = asyncio.get_running_loop()
-    # asyncio has no public name for what is ready to run.
+    # asyncio has no public name for its queue of ready callbacks.
     ready: Sized = vars(loop)["_ready"]
     calls, mine = _settling.setdefault(loop, []), object()
     calls.append(mine)
     try:
         for _ in range(_SETTLE_ROUNDS):
             await asyncio.sleep(0)
-            # Each earlier call is ready too.
+            # The earlier calls are always in this queue; nothing else is in it now.
             if calls[-1] is mine and len(ready) < len(calls):
                 return
     finally:
@@ -39,7 +40,7 @@ async def settle() -> None:
 
 
 class FakeClock:
-    """Wall and monotonic time move together; `sleep` ends when `advance` has come so far."""
+    """Wall and monotonic time move together, by `advance` only; `sleep` waits for `advance`."""
 
     def __init__(self, now: datetime = datetime(2026, 3, 1, 12, tzinfo=UTC)) -> None:
         self._start = now
@@ -56,11 +57,11 @@ class FakeClock:
         return self._elapsed
 
     def set_ahead(self, by: timedelta) -> None:
-        """Move the wall clock alone, as a correction of it does."""
+        """Move only the wall clock, like a correction of the time."""
         self._start += by
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the test has let so much time pass."""
+        """Wait until the test has advanced the clock by `seconds`."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
@@ -70,7 +71,7 @@ class FakeClock:
         await awake
 
     async def advance(self, seconds: float) -> None:
-        """Let so much time pass; sleepers wake in the order of their times, each at its own."""
+        """Advance the clock by `seconds`; each sleeper wakes at its own time, in order."""
         end = self._elapsed + seconds
         await settle()
         while self._sleepers and self._sleepers[0][0] <= end:
@@ -84,7 +85,7 @@ class FakeClock:
 
 
 class FixedRng:
-    """Chance that always falls the same way, by default in the middle."""
+    """Random numbers that are always the same, by default in the middle."""
 
     def __init__(self, value: float = 0.5) -> None:
         self._value = value

@@ -1,4 +1,4 @@
-"""A cluster in memory: what the API server keeps, and what other clients do."""
+"""A cluster in memory: the objects of the API server, and the writes of other clients."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, overload
@@ -27,24 +27,23 @@ T = TypeVar("T")
 class FakeCluster:
     """A cluster that serves the usual resources of Kubernetes, and others that a test adds.
 
-    It keeps the rules of the API server: resource versions and conflicts, watches, finalizers,
-    generations, and the status apart from the rest.  It runs no controllers and no webhooks.
+    The cluster follows the rules of the API server: resource versions and conflicts, watches,
+    finalizers, generations, and the status subresource.  It runs no controllers and no webhooks.
 
-    `create`, `patch` and `delete` act as another client does, and return when the shards have
-    nothing left to do.  Objects are named `namespace/name`; the namespace is `default` if it is
-    left out.
+    `create`, `patch` and `delete` act like another client, and return when the shards have nothing
+    left to do.  Objects are named `namespace/name`; the namespace defaults to `default`.
     """
 
     def __init__(self, *resources: Resource, clock: FakeClock | None = None) -> None:
-        """Begin empty; `resources` are custom ones, made by `custom`."""
+        """Start empty; `resources` are custom resources, made by `custom`."""
         self.clock = clock or FakeClock()
         self.lease_store = FakeStore(Lease, LEASES, rules=Rules(now=self._now))
         self.rings: dict[RingName, ControllerRing] = {}
-        """The rings that shards find."""
+        """The rings that the shards can read."""
         self.denied: set[Right] = set()
         """The rights that shards lack."""
         self.requests: list[str] = []
-        """Reads of whole objects, such as `get demo`: those from a cache are none."""
+        """Reads of whole objects from the API server, not from a cache, such as `get demo`."""
         self._versions = Versions()
         self._resources: Mapping[GroupResource, Resource] = {
             **BUILT_IN,
@@ -81,7 +80,7 @@ class FakeCluster:
         return self._store(resource).decoding(OwnObject, labels)
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the same objects with all that they hold."""
+        """Return the whole objects that match the label selector."""
         return WholeStore(self._store(resource), resource, labels)
 
     def documents(self, resource: Resource) -> FakeDocuments:
@@ -95,12 +94,12 @@ class FakeCluster:
     def store(self, resource: str) -> FakeStore[Tree]:
         """Return the objects of a resource, such as `secrets` or `deployments.apps`.
 
-        By it a test lets requests fail, loses answers, or ends watches.
+        With this store a test can fail requests, lose answers, or end watches.
         """
         return self._store(self._named(resource))
 
     async def create(self, body: Mapping[str, object]) -> Document:
-        """Create the object, and return it as it is stored."""
+        """Create the object, and return the stored object."""
         tree = as_tree(body)
         partial = msgspec.convert(tree, PartialObject)
         resource = self._of_kind(partial)
@@ -117,11 +116,11 @@ class FakeCluster:
 
     async def get(self, resource: str, name: str, shape: type[T] | None = None) -> T | Document:
         """Return the object, decoded as by `Request.get`; `NotFound` if there is none."""
-        found = await self.store(resource).get(self.ref(resource, name))
-        return found if shape is None else decode(msgspec.Raw(msgspec.json.encode(found)), shape)
+        tree = await self.store(resource).get(self.ref(resource, name))
+        return tree if shape is None else decode(msgspec.Raw(msgspec.json.encode(tree)), shape)
 
     async def list(self, resource: str, labels: str = "") -> Sequence[Document]:
-        """Return the objects that match the label selector, by name."""
+        """Return the objects that match the label selector, sorted by namespace and name."""
         return (await self.store(resource).selecting(labels).list()).items
 
     async def patch(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
@@ -131,7 +130,7 @@ class FakeCluster:
         return patched
 
     async def patch_status(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
-        """Do the same for the status; `body` is `{"status": {…}}`."""
+        """Merge `body`, which is `{"status": {…}}`, into the status; return the object."""
         patched = (
             await self.store(resource).status().patch(self.ref(resource, name), as_tree(body))
         )
@@ -139,14 +138,14 @@ class FakeCluster:
         return patched
 
     async def delete(self, resource: str, name: str) -> None:
-        """Delete the object; one with finalizers stays until they are removed."""
+        """Delete the object; if it has finalizers, it stays until they are removed."""
         store, ref = self.store(resource), self.ref(resource, name)
         meta = meta_of(await store.get(ref))
         await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
         await settle()
 
     async def collect_garbage(self) -> None:
-        """Delete all objects whose owners are all gone, as Kubernetes does some time later."""
+        """Delete the objects whose ownerReferences only name deleted objects, like Kubernetes."""
         while orphans := self._orphans():
             for store, ref in orphans:
                 meta = meta_of(await store.get(ref))
@@ -154,20 +153,20 @@ class FakeCluster:
         await settle()
 
     def disconnect(self) -> None:
-        """Let no request of anyone through, until `connect`; open watches show nothing."""
+        """Fail the requests of all clients until `connect`; open watches show nothing."""
         self._is_away = True
 
     async def connect(self) -> None:
-        """Answer again."""
+        """Answer requests again."""
         self._is_away = False
         await settle()
 
     async def advance(self, seconds: float) -> None:
-        """Let so much time pass, with all that shards do meanwhile."""
+        """Advance the clock by `seconds`, and let the shards work meanwhile."""
         await self.clock.advance(seconds)
 
     def ref(self, resource: str, name: str) -> ObjectRef:
-        """Return what `namespace/name` names."""
+        """Parse `namespace/name`; the namespace defaults to `default`, if the resource has any."""
         namespace, slash, bare = name.rpartition("/")
         if not self._named(resource).namespaced:
             return ObjectRef("", name)

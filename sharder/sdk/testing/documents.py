@@ -15,12 +15,12 @@ class FakeDocuments:
     """Whole objects of a store, as bytes."""
 
     def __init__(self, store: FakeStore[Tree], reads: list[str] | None = None) -> None:
-        """`reads` gets a line for each object that is read."""
+        """`reads` gets one line for each read of an object."""
         self._store = store
         self._reads = [] if reads is None else reads
 
     async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        """Return the object as it is now."""
+        """Return the current object."""
         self._reads.append(f"get {ref.name}")
         return _raw(await self._store.get(ref))
 
@@ -29,16 +29,16 @@ class FakeDocuments:
         return _raw(await self._store.create(namespace, body))
 
     async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-        """Merge `body` into the object; `Conflict` if it names another version."""
+        """Merge `body` into the object; `Conflict` if `body` has another resourceVersion."""
         return _raw(await self._store.patch(ref, body))
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this object in exactly this state."""
+        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
         await self._store.delete(ref, uid=uid, resource_version=resource_version)
 
 
 class WholeStore(FakeStore[OwnObject]):
-    """A view of a store with all that the objects hold, as the caches of a shard see it."""
+    """A view of a store with whole objects, as the caches of a shard watch them."""
 
     def __init__(self, store: FakeStore[Tree], resource: Resource, labels: str) -> None:
         super().__init__(OwnObject, resource, labels=labels)

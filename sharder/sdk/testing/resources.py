@@ -43,9 +43,9 @@ def _known() -> Mapping[GroupResource, Resource]:
         "nodes": "Node",
         "persistentvolumes": "PersistentVolume",
     }
-    found = [custom(name, kind=kind) for name, kind in namespaced.items()]
-    found += [custom(name, kind=kind, namespaced=False) for name, kind in cluster_scoped.items()]
-    return {each.id: each for each in (*found, EVENTS)}
+    known = [custom(name, kind=kind) for name, kind in namespaced.items()]
+    known += [custom(name, kind=kind, namespaced=False) for name, kind in cluster_scoped.items()]
+    return {each.id: each for each in (*known, EVENTS)}
 
 
 BUILT_IN: Final = _known()

@@ -1,4 +1,4 @@
-"""Rules of the API server: what a write makes of an object, what a selector selects.  Pure."""
+"""Rules of the API server: how a write changes an object, what a selector matches.  Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ Tree: TypeAlias = dict[str, Json]
 _WITH_GENERATION: Final = frozenset(
     {"admissionregistration.k8s.io", "apps", "batch", "networking.k8s.io", "policy"}
 )
-"""Groups of Kubernetes whose objects have a generation; all custom resources have one."""
+"""Built-in groups whose objects have a generation; all custom resources have one."""
 
 
 _COMMA = re.compile(r",(?![^(]*\))")
@@ -30,27 +30,27 @@ def _at_the_start() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What holds for the objects of a resource."""
+    """The rules for the objects of one resource."""
 
     has_generation: bool = False
-    """Whether a change outside of metadata and status raises `metadata.generation`."""
+    """Whether a change outside of metadata and status increases `metadata.generation`."""
     has_status: bool = False
-    """Whether the status is written through its subresource only."""
+    """Whether only writes to the status subresource change the status."""
     now: Callable[[], str] = _at_the_start
     """The server's time, for timestamps."""
 
     def created(self, body: Json) -> Tree:
-        """Return what is stored of the body of a creation."""
+        """Return the object that the API server stores for the body of a creation."""
         tree = merged(body, {"metadata": {}})
         if self.has_status:
             tree.pop("status", None)
         return merged(tree, {"metadata": {"generation": 1}}) if self.has_generation else tree
 
     def updated(self, current: Tree, wanted: Tree) -> Tree:
-        """Return what is stored of an update that does not go to the status.
+        """Return the object that the API server stores after an update, not one of the status.
 
         Raises:
-            Rejected: it adds a finalizer to a deleted object.
+            Rejected: the update adds a finalizer to a deleted object.
         """
         if self.has_status:
             wanted = {key: value for key, value in wanted.items() if key != "status"}
@@ -66,7 +66,7 @@ class Rules:
         return wanted if is_same or not self.has_generation else self._raised(wanted)
 
     def deleted(self, current: Tree) -> Tree:
-        """Return what is stored of a deleted object that has finalizers."""
+        """Return the stored object after the deletion of an object with finalizers."""
         tree = merged(current, {"metadata": {"deletionTimestamp": self.now()}})
         return self._raised(tree) if self.has_generation else tree
 
@@ -76,14 +76,14 @@ class Rules:
 
 
 def rules_of(resource: Resource, now: Callable[[], str]) -> Rules:
-    """Return the rules of a resource of Kubernetes, or of a custom one."""
+    """Return the rules of a built-in or custom resource."""
     group = resource.id.group
     is_custom = "." in group and not group.endswith(".k8s.io")
     return Rules(has_generation=is_custom or group in _WITH_GENERATION, has_status=True, now=now)
 
 
 def as_tree(body: Mapping[str, object]) -> Tree:
-    """Return the body as the API server decodes it; no change of `body` shows later."""
+    """Return a deep copy of the body, as the API server decodes it."""
     tree: Tree = msgspec.json.decode(msgspec.json.encode(body))
     return tree
 
@@ -96,17 +96,17 @@ def meta_of(tree: Tree) -> ObjectMeta:
 def finalizers(tree: Tree) -> Sequence[str]:
     """Return the object's finalizers."""
     metadata = tree["metadata"]
-    found = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
-    return [str(each) for each in found] if isinstance(found, Sequence) else ()
+    value = metadata.get("finalizers") if isinstance(metadata, Mapping) else None
+    return [str(each) for each in value] if isinstance(value, Sequence) else ()
 
 
 def owner_uids(tree: Tree) -> frozenset[str]:
-    """Return the uids of the object's owners."""
+    """Return the uids in the object's ownerReferences."""
     return frozenset(owner.uid for owner in meta_of(tree).owner_references or ())
 
 
 def merged(target: Json, patch: Json) -> Tree:
-    """Apply a merge patch to an object; the server keeps no empty labels or annotations."""
+    """Apply a merge patch to an object; drop empty fields of metadata, as the API server does."""
     result = apply_merge_patch(target, patch)
     metadata = result.get("metadata") if isinstance(result, Mapping) else None
     if not isinstance(result, Mapping) or not isinstance(metadata, Mapping):
@@ -120,7 +120,7 @@ def _without_metadata(tree: Tree) -> Tree:
 
 
 def apply_merge_patch(document: Json, patch: Json) -> Json:
-    """Return the document with `patch` merged into it; None removes."""
+    """Return the document with `patch` merged into it; None removes a field."""
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(document) if isinstance(document, Mapping) else {}
@@ -133,7 +133,7 @@ def apply_merge_patch(document: Json, patch: Json) -> Json:
 
 
 def matches(selector: str, labels: Mapping[str, str]) -> bool:
-    """Judge a label selector in its text form."""
+    """Return whether the labels match the label selector, which is in its text form."""
     return all(_holds(part.strip(), labels) for part in _COMMA.split(selector) if part.strip())
 
 

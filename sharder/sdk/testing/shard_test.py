@@ -28,15 +28,15 @@ class ShardTest:
             await test.create({"kind": "Secret", "metadata": {"name": "demo"}})
             child = await test.cluster.get("configmaps", "demo-checksums")
 
-    The block is the sharder and all other clients: it creates objects, drains them, takes the
-    Lease away, and lets time pass.  Each of its calls returns when the shard has nothing left to
-    do, so a test never sleeps.
+    The block plays the sharder and all other clients: it creates objects, drains them, takes over
+    the Lease, and advances the time.  Each call returns when the shard has nothing left to do, so
+    a test never sleeps.
     """
 
-    __test__ = False  # for pytest: it is no test itself
+    __test__ = False  # pytest must not collect this class
 
     def __init__(self, shard: Shard, cluster: FakeCluster | None = None) -> None:
-        """Describe the test; several shards can work on one cluster."""
+        """Describe the test; pass the same `cluster` to several tests to run several shards."""
         self.shard = shard
         self.cluster = cluster or FakeCluster()
         settings = shard.settings
@@ -59,7 +59,7 @@ class ShardTest:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        """End the shard at once; raise what ended it before, unless the block failed itself."""
+        """Stop the shard at once; raise its error if it failed before and the block did not."""
         if self._task is None:
             return
         self._task.cancel()
@@ -73,7 +73,7 @@ class ShardTest:
         return self._task is not None and not self._task.done()
 
     async def create(self, body: Mapping[str, object], *, owner: str | None = None) -> Document:
-        """Create an object that this shard owns, or the shard `owner`: empty for none yet."""
+        """Create an object of this shard, or of the shard `owner`; empty: unassigned."""
         tree = as_tree(body)
         metadata = tree.get("metadata")
         fields = metadata if isinstance(metadata, Mapping) else {}
@@ -89,7 +89,7 @@ class ShardTest:
         return meta_of(await self.cluster.get(resource, name)).label(self._owner)
 
     async def assign(self, resource: str, name: str, shard: str | None = None) -> None:
-        """Assign the object to this shard, or to another, without asking its owner."""
+        """Assign the object to this shard, or to the shard `shard`, without a drain."""
         await self._label(resource, name, {self._owner: shard or self.name, self._drain: None})
 
     async def drain(self, resource: str, name: str) -> None:
@@ -97,7 +97,7 @@ class ShardTest:
         await self._label(resource, name, {self._drain: "true"})
 
     async def lose_lease(self) -> None:
-        """Take the Lease as the sharder does when it has given the shard up, and let it notice."""
+        """Take over the Lease, as the sharder does with a dead shard, and let the shard notice."""
         body: Json = {"spec": {"holderIdentity": SHARDER_IDENTITY}}
         await self.cluster.lease_store.patch(self._lease, body)
         await self.cluster.advance(self.shard.settings.lease.retry_period)

@@ -1,7 +1,7 @@
-"""A collection of objects in memory that behaves like one of the API server.
+"""A collection of objects in memory that behaves like a collection of the API server.
 
-It does what the API server does as far as the contract tests say (tests/contract and
-tests/integration/contract run the same facts against both).
+The contract tests define how far: tests/contract and tests/integration/contract check the same
+facts on this store and on a real API server.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ D = TypeVar("D")
 
 
 class Versions:
-    """The counter of resource versions, one for all stores that stand for one server."""
+    """The counter of resource versions, shared by all stores of one cluster."""
 
     def __init__(self) -> None:
         self.now = 100
 
     def next(self) -> int:
-        """Return a version that no other has."""
+        """Return a new version."""
         self.now += 1
         return self.now
 
@@ -42,12 +42,12 @@ class _Change:
 
 
 def _pass() -> None:
-    """Let it through."""
+    """Let a request or an answer through."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What all views of one collection share."""
+    """The state that all views of one collection share."""
 
     versions: Versions
     objects: dict[ObjectRef, Tree] = field(default_factory=dict)
@@ -61,20 +61,20 @@ class _State:
     answer: Callable[[], None] = _pass
 
     def commit(self, ref: ObjectRef, after: Tree | None) -> Tree:
-        """Store the object, or remove it, and tell the watches."""
+        """Store the object, or remove it if `after` is None, and notify the watches."""
         before = self.objects.pop(ref, None)
         version = self.versions.next()
         stamped = merged(after or before, {"metadata": {"resourceVersion": str(version)}})
         if after is not None:
             self.objects[ref] = stamped
         self.history.append(_Change(version, before, stamped if after is not None else None))
-        self.tell()
+        self.notify()
         self.answer()
         if self.losses:
             raise self.losses.popleft()
         return stamped
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         news, self.news = self.news, asyncio.Event()
         news.set()
 
@@ -93,7 +93,7 @@ class FakeStore(Generic[T]):
         fields: str = "",
         rules: Rules | None = None,
     ) -> None:
-        """Begin empty; `of` is what objects are decoded as."""
+        """Start empty; `of` is the type that objects are decoded as."""
         self._of = of
         self._resource = resource
         self._labels = labels
@@ -129,25 +129,25 @@ class FakeStore(Generic[T]):
         return view
 
     def fail(self, *errors: ApiError) -> None:
-        """Let the next calls fail, one each, without any effect."""
+        """Let the next calls fail without any effect, each with one of the errors."""
         self._state.faults.extend(errors)
 
     def lose(self, *errors: ApiError) -> None:
-        """Let the next writes get through and their answers be lost."""
+        """Let the next writes succeed, but raise an error instead of the answer of each."""
         self._state.losses.extend(errors)
 
     def guard(self, *, request: Callable[[], None], answer: Callable[[], None]) -> None:
-        """Ask before each request, and before the answer to what was written; both may raise."""
+        """Call `request` before each request, and `answer` after each write; both can raise."""
         self._state.request, self._state.answer = request, answer
 
     def changes(self) -> Iterator[tuple[T, T]]:
-        """Yield what each write has found and left, but for the first and the last."""
+        """Yield the object before and after each update; creation and removal are left out."""
         for change in self._state.history:
             if change.before and change.after:
                 yield self._decode(change.before), self._decode(change.after)
 
     def now(self) -> Sequence[T]:
-        """Return the objects that match, whatever is set to fail."""
+        """Return the objects that match; never fails."""
         return self._matching(self._labels)
 
     def compact(self) -> None:
@@ -156,9 +156,9 @@ class FakeStore(Generic[T]):
         self._state.oldest = self._state.versions.now
 
     def hang_up(self) -> None:
-        """End all watches in good order, as the server does after a while."""
+        """End all watches cleanly, as the API server does after a while."""
         self._state.hang_ups += 1
-        self._state.tell()
+        self._state.notify()
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return the objects that match, and the version to watch from."""
@@ -167,13 +167,13 @@ class FakeStore(Generic[T]):
         return Listed(list(filter(keep, items)) if keep else items, str(self._state.versions.now))
 
     async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
-        """Yield the objects that match this selector too."""
+        """Yield the objects of this view that also match `labels`."""
         self._stumble()
         for obj in self._matching(",".join(filter(None, (self._labels, labels)))):
             yield obj
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield what happens after the version, until `hang_up`."""
+        """Yield the events after the version, until `hang_up`."""
         self._stumble()
         state, hang_ups, seen = self._state, self._state.hang_ups, int(resource_version)
         if seen < state.oldest:
@@ -191,7 +191,7 @@ class FakeStore(Generic[T]):
             self._stumble()
 
     async def get(self, ref: ObjectRef) -> T:
-        """Return the object as it is now."""
+        """Return the current object."""
         self._stumble()
         return self._decode(self._find(ref))
 
@@ -219,7 +219,7 @@ class FakeStore(Generic[T]):
         return self._decode(self._state.commit(ref, merged(tree, identity)))
 
     async def patch(self, ref: ObjectRef, body: Json) -> T:
-        """Merge `body` into the object; `Conflict` if it names another version."""
+        """Merge `body` into the object; `Conflict` if `body` has another resourceVersion."""
         self._stumble()
         current = self._find(ref)
         version = meta_of(current).resource_version
@@ -244,7 +244,7 @@ class FakeStore(Generic[T]):
             return await self.create(ref.namespace, body)
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this object in exactly this state."""
+        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
         self._stumble()
         current = self._find(ref)
         meta = meta_of(current)

@@ -1,1 +1,1 @@
-"""What a shard writes: children, conditions, Events, and the record of its writes."""
+"""The writes of a shard: children, conditions, Events, and the record of these writes."""

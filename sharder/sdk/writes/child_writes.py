@@ -11,7 +11,7 @@ from sharder.sdk.writes.children import Parent, difference
 
 
 class ChildWriter:
-    """Writes children during one reconcile; `check` raises unless the shard is allowed to act."""
+    """Writes children during one reconcile; `check` raises unless the shard can act now."""
 
     def __init__(self, workplace: Workplace, check: Callable[[], None]) -> None:
         self._workplace = workplace
@@ -19,16 +19,17 @@ class ChildWriter:
 
     async def ensure(self, of: ObjectMeta, body: Body, *, replace: Collection[str]) -> Document:
         """Create or update a child of the object `of`; see `Request.ensure`."""
-        kind, parent = self._workplace.children_like(body), self._parent(of)
-        ref = parent.locate(body, kind.resource)
+        collected, parent = self._workplace.children_like(body), self._parent(of)
+        ref = parent.locate(body, collected.resource)
         self._check()
         try:
-            raw = await kind.read(ref)
+            raw = await collected.read(ref)
         except NotFound:
             self._check()
-            stamped = parent.stamp(body, ref, kind.resource)
-            raw = await kind.documents.create(ref.namespace, stamped)
-            parent.admit(decode(raw, PartialObject).metadata)  # a webhook can change its label
+            stamped = parent.stamp(body, ref, collected.resource)
+            raw = await collected.documents.create(ref.namespace, stamped)
+            # A webhook can change the owner label of the new child.
+            parent.admit(decode(raw, PartialObject).metadata)
             return document(raw)
         child, current = decode(raw, PartialObject).metadata, document(raw)
         parent.admit(child)
@@ -36,20 +37,20 @@ class ChildWriter:
         if not changes:
             return current
         self._check()
-        return document(await kind.documents.patch(ref, guarded(changes, child)))
+        return document(await collected.documents.patch(ref, guarded(changes, child)))
 
     async def delete(self, of: ObjectMeta, body: Body) -> bool:
         """Delete a child of the object `of`; see `Request.delete`."""
-        kind, parent = self._workplace.children_like(body), self._parent(of)
-        ref = parent.locate(body, kind.resource)
+        collected, parent = self._workplace.children_like(body), self._parent(of)
+        ref = parent.locate(body, collected.resource)
         self._check()
         try:
-            child = decode(await kind.read(ref), PartialObject).metadata
+            child = decode(await collected.read(ref), PartialObject).metadata
         except NotFound:
             return True
         parent.admit(child)
         self._check()
-        return await delete_seen(kind.documents, child)
+        return await delete_seen(collected.documents, child)
 
     def _parent(self, meta: ObjectMeta) -> Parent:
         main = self._workplace.main.resource
@@ -57,9 +58,10 @@ class ChildWriter:
 
 
 async def delete_seen(documents: Documents, meta: ObjectMeta) -> bool:
-    """Delete an object in the state that `meta` is from; return whether there was none any more.
+    """Delete an object, guarded by the uid and resourceVersion of `meta`; True if it is gone.
 
-    One that is being deleted already is left alone.
+    Returns False after the deletion was sent.  If the object is being deleted already, nothing is
+    sent, and False is returned too.
     """
     if meta.deletion_timestamp is not None:
         return False

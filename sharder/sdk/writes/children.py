@@ -22,7 +22,7 @@ class Parent:
         """Return the child that `body` names; its namespace defaults to the parent's.
 
         Raises:
-            InvalidObject: it has no name, or is in a namespace where the parent cannot control it.
+            InvalidObject: `body` has no name, or another namespace than a namespaced parent.
         """
         metadata = _mapping(body.get("metadata"))
         name, namespace = metadata.get("name"), metadata.get("namespace")
@@ -41,7 +41,7 @@ class Parent:
     def stamp(self, body: Body, ref: ObjectRef, resource: Resource) -> Body:
         """Return the body that creates the child: owned by this shard, controlled by the parent.
 
-        The owner label is the shard's own, so that the child is with its creator even while the
+        The owner label always names this shard, so the child belongs to its creator even while the
         parent drains.
         """
         metadata = _mapping(body.get("metadata"))
@@ -63,10 +63,10 @@ class Parent:
         }
 
     def admit(self, child: ObjectMeta) -> None:
-        """Do nothing if this shard may write the existing child.
+        """Raise unless this shard can write the existing child.
 
         Raises:
-            NotOwned: another shard has it, or another object controls it.
+            NotOwned: the child drains, has another owner, or has another controller.
         """
         if self.identity.ownership_of(child) is not Ownership.OURS:
             raise NotOwned(
@@ -89,13 +89,13 @@ class Parent:
 
 
 def difference(current: Body, wanted: Body, *, replace: Collection[str] = ()) -> Body:
-    """Return the merge patch (RFC 7386) that makes `current` as `wanted` says, empty if it is.
+    """Return the merge patch (RFC 7386) that sets the wanted fields, empty if none differs.
 
     Args:
         current: The whole object.
-        wanted: The wanted fields; None removes one, and lists are compared as a whole.  In the
+        wanted: The wanted fields; None removes a field, and lists are compared as a whole.  Of the
             metadata only labels, annotations and finalizers count.
-        replace: Fields, such as `data`, in which keys that `wanted` does not name are removed.
+        replace: Fields, such as `data`, whose keys are removed if `wanted` does not name them.
     """
     patch = {
         field: change

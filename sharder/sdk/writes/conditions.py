@@ -1,4 +1,4 @@
-"""Conditions in an object's status, as Kubernetes' API conventions want them.  Pure."""
+"""Conditions in an object's status, by the Kubernetes API conventions.  Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,19 +17,20 @@ def with_condition(
     generation: int,
     now: datetime,
 ) -> Sequence[Json]:
-    """Return the conditions with one set; equal to `conditions` if nothing differs.
+    """Return the conditions with one of them set; equal to `conditions` if nothing differs.
 
-    Its lastTransitionTime changes only if its status does.  The order and all other conditions
-    stay, except entries that no condition can be: the status is input, and might hold anything.
+    lastTransitionTime changes only if the condition's status changes.  The order and the other
+    conditions stay.  Entries that are not objects, and further entries of this type, are dropped:
+    the status is untrusted input.
 
     Args:
         conditions: The value of `status.conditions`, None if there is none.
         kind: The type of the condition to set.
-        status: Whether it holds; None stands for Unknown.
-        reason: Why, in one CamelCase word.
-        message: Why, in a sentence.
-        generation: The object's generation that the condition is about, 0 if it has none.
-        now: The time of a transition.
+        status: Whether the condition is true; None means Unknown.
+        reason: The reason, as one CamelCase word.
+        message: The reason, as a sentence.
+        generation: The observed generation of the object, 0 if it has none.
+        now: The time of the transition, if there is one.
     """
     entries = conditions if isinstance(conditions, list) else []
     known = [each for each in entries if isinstance(each, Mapping)]

@@ -1,4 +1,4 @@
-"""Events (core/v1) on a shard's objects; the same Event again raises the count of the first."""
+"""Events (core/v1) on a shard's objects; repeating an Event increases the count of the first."""
 
 import logging
 from dataclasses import dataclass
@@ -18,9 +18,10 @@ EVENTS: Final = Resource(
     id=GroupResource("", "events"), version="v1", kind="Event", namespaced=True
 )
 REFRESH_SECONDS: Final = 60.0
-"""Between two writes of a count: a reconcile that fails again and again sends few requests."""
+"""Minimum between two writes of a count, so that a reconcile that always fails sends few
+requests."""
 MAX_SERIES: Final = 4096
-"""Events whose count can still be raised (client-go v0.36.3, tools/record/events_cache.go)."""
+"""How many Events can still be counted (client-go v0.36.3, tools/record/events_cache.go)."""
 
 _RULE: Final = (
     'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to the '
@@ -51,7 +52,7 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """An Event that was recorded, as it was written last."""
+    """A recorded Event, as it was last written; `count` can be ahead of the written count."""
 
     ref: ObjectRef
     resource_version: str
@@ -71,7 +72,7 @@ class EventRecorder:
         self._has_failed = False
 
     async def record(self, about: PartialObject, reason: str, note: str, *, warning: bool) -> None:
-        """Record what happened to an object; an Event that was recorded before is counted."""
+        """Record an Event on an object, or count it once more if it was recorded before."""
         key = _Key(about.metadata.uid, warning, reason, note)
         series = self._series.pop(key, None)
         try:
@@ -83,7 +84,7 @@ class EventRecorder:
                 return
         else:
             self._has_failed = False
-        # The last one is the one that was used last.
+        # Insert at the end: the dict is in the order of use, and its first entry is evicted.
         self._series[key] = series
         if len(self._series) > MAX_SERIES:
             del self._series[next(iter(self._series))]
@@ -103,7 +104,8 @@ class EventRecorder:
         try:
             written = _metadata(await self._store.patch(series.ref, body))
         except (NotFound, Conflict):
-            # The server deletes Events after an hour; after a lost answer the version is unknown.
+            # The API server deletes Events after an hour; after a lost answer the resourceVersion
+            # is unknown.
             return False
         series.resource_version = written.resource_version
         return True
@@ -122,13 +124,13 @@ class EventRecorder:
         return _Series(created.ref, created.resource_version, 1, self._clock.monotonic())
 
     def _log_failure(self, about: PartialObject, error: ApiError | InvalidObject) -> None:
-        """Log the first of failures in a row."""
+        """Log the first failure in a row."""
         if self._has_failed:
             return
         self._has_failed = True
         text = f"{error}; {_RULE}" if isinstance(error, Forbidden) else str(error)
         fields = {"object": str(about.metadata.ref), "error": str(error)}
-        # Not a constant message: an author's program may show no fields.
+        # The message repeats the fields: an author's log format might not show them.
         _log.warning("event not recorded: %s: %s", about.metadata.ref, text, extra=fields)
 
 

@@ -1,7 +1,7 @@
 """Back-off for drains whose acknowledgement a webhook reverted.
 
-The work queue's back-off does not help: each update makes an object due at once, so if a webhook
-changes the object with each of our writes, they would follow each other without a pause.
+The work queue's back-off does not help: each watch event makes the object due at once.  If a
+webhook changes the object with each of our writes, these would follow each other without a pause.
 """
 
 import logging
@@ -13,7 +13,7 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 
 BACKOFF: Final = Backoff(base=1.0, cap=60.0)
-"""Seconds; each retry is a write that calls every webhook."""
+"""Seconds; long, because each retry is a write that calls every webhook."""
 
 _CAUSES: Final = (
     "either the sharder does not recognize the writer as the shard (give the pod the name of the "
@@ -45,13 +45,13 @@ class RevertedDrains:
         return 0.0 if reverted is None else max(0.0, reverted.until - self._clock.monotonic())
 
     def add(self, ref: ObjectRef, fields: dict[str, str]) -> float:
-        """Count a reverted acknowledgement and return the back-off; log the first of a drain."""
+        """Count a reverted acknowledgement and return the back-off; log the first."""
         before = self._reverted.get(ref)
         times = before.times + 1 if before else 1
         seconds = BACKOFF.delay(times, self._rng)
         self._reverted[ref] = _Reverted(times, self._clock.monotonic() + seconds)
         if before is None:
-            # Not a constant message: an author's program may show no fields.
+            # The message repeats the fields: an author's log format might not show them.
             _log.warning(
                 "drain of %s not acknowledged: its labels were restored, will retry; %s",
                 ref,

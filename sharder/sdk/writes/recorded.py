@@ -1,4 +1,4 @@
-"""Writes of this shard, which its watch is expected to show."""
+"""Record this shard's writes, so that reads of its cache can wait until the watch shows them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _OBJECTS = msgspec.json.Decoder(PartialObject)
 
 
 class RecordedDocuments:
-    """Whole objects of one resource; each write is noted, also one that had no answer."""
+    """Whole objects of one resource; each write is noted, also a write without an answer."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class RecordedDocuments:
         self._cache = cache
 
     async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        """Return the object as it is now (a quorum read)."""
+        """Read the object from the API server (a quorum read)."""
         return await self._inner.get(ref)
 
     async def create(self, namespace: str, body: Json) -> msgspec.Raw:
@@ -53,7 +53,7 @@ class RecordedDocuments:
         return answer
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete exactly this object in exactly this state; `Conflict` if it is another."""
+        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
         with self._doubted_without_answer():
             await self._inner.delete(ref, uid=uid, resource_version=resource_version)
         if self._cache is not None:
