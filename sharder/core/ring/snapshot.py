@@ -190,14 +190,19 @@ class RingSnapshot:
         return not namespace or namespace in self.namespaces
 
     def matches(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
-        """Return whether the ring's objectSelector matches.
+        """Return whether an object is in scope as far as the ring's objectSelector is concerned.
 
-        It selects main objects only: a controlled object is in scope with its controller.
+        It selects main objects only: a controlled object is in scope with its controller.  An
+        object that is being deleted stays in scope, because if its shard is lost, another one has
+        to remove its finalizer.
         """
         selector = self.ring.spec.object_selector
         if selector is None or role is Role.CONTROLLED:
             return True
-        return selector.matches(obj.metadata.labels or {})
+        is_ending = obj.metadata.deletion_timestamp is not None
+        return selector.matches(obj.metadata.labels or {}) or (
+            is_ending and self.owner_of(obj) is not None
+        )
 
     def decides_like(self, other: "RingSnapshot") -> bool:
         """Return whether both lead to the same steps for every object.

@@ -196,7 +196,24 @@ def test_a_ring_with_an_object_selector_looks_after_what_it_matches() -> None:
 
     assert now.selects(obj(namespace="team", labels={"app": "web"}))
     assert not now.selects(obj(namespace="team", labels={"app": "db"}))
+    assert not now.selects(obj(namespace="team", labels={"app": "db"}, owner=A))
     assert not now.selects(obj(namespace="other", labels={"app": "web"}))
+
+
+@pytest.mark.parametrize(("owner", "stays"), [(A, True), (None, False)])
+def test_an_object_that_a_shard_has_stays_in_scope_while_it_is_being_deleted(
+    owner: str | None, stays: bool
+) -> None:
+    spec = RingSpec(object_selector=LabelSelector(match_labels={"app": "web"}))
+    now = build(
+        ControllerRing(metadata=ring().metadata, spec=spec),
+        members=available(A),
+        namespaces=TEAM,
+    )
+    ending = obj(namespace="team", owner=owner)
+    meta = msgspec.structs.replace(ending.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
+
+    assert now.selects(msgspec.structs.replace(ending, metadata=meta)) is stays
 
 
 def test_what_is_controlled_is_in_scope_with_its_controller_and_by_its_namespace_alone() -> None:

@@ -100,6 +100,22 @@ def selecting(strategy: StrategyName = StrategyName.CONSISTENT_HASH) -> Controll
     return structs.replace(demo, spec=structs.replace(demo.spec, object_selector=blue))
 
 
+async def test_of_objects_that_left_the_selector_only_deleted_ones_get_another_shard() -> None:
+    cluster = Cluster(selecting())
+
+    async with cluster.watched(A):
+        kept, deleted = [
+            await cluster.add(SECRETS, name, owner=C, team="red") for name in ("kept", "deleted")
+        ]
+        body: Json = {"metadata": {"finalizers": ["example.com/clean-up"]}}
+        for each in (kept, deleted):
+            await cluster.store(SECRETS).patch(each.metadata.ref, body)
+        await cluster.delete(deleted, SECRETS)
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(SECRETS) == {"kept": C, "deleted": A}
+
+
 async def test_what_is_controlled_follows_its_controller_whatever_the_selector_says_of_it() -> (
     None
 ):
