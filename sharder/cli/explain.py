@@ -146,9 +146,10 @@ def _explained(
     states = states_of(snapshot.name, view.leases, cluster.now)
     is_controlled = planned.role is Role.CONTROLLED
     in_scope = snapshot.selects(obj, planned.role)
-    outside = f"its namespace {obj.metadata.namespace} is not selected by the ring"
+    outside = f"the ring does not select its namespace {obj.metadata.namespace}"
     if not snapshot.matches(obj, planned.role):
-        outside = "its labels are not selected by the ring"
+        outside = "the ring does not select its labels"
+    outside += ", so it gets no other shard"
     return Explanation(
         ring=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
@@ -159,7 +160,7 @@ def _explained(
         owner=planned.current,
         owner_state=None if planned.current is None else states.get(planned.current),
         draining=snapshot.is_draining(obj),
-        wanted=planned.desired,
+        wanted=planned.desired if in_scope else None,
         action=planned.action if in_scope else Action.NONE,
         to=planned.to if in_scope else planned.current,
         why=why(planned) if in_scope else outside,

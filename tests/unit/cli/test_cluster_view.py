@@ -517,8 +517,10 @@ async def test_an_object_out_of_scope_is_reported_as_such() -> None:
         fake.cluster, ring=DEMO, resource="widgets.example.com", name="elsewhere/w"
     )
 
-    assert (told.action, told.to, told.owner_state) == (Action.NONE, "x", None)
-    assert told.why == "its namespace elsewhere is not selected by the ring"
+    assert (told.action, told.wanted, told.to, told.owner_state) == (Action.NONE, None, "x", None)
+    assert (
+        told.why == "the ring does not select its namespace elsewhere, so it gets no other shard"
+    )
     assert told.placement is None
 
 
