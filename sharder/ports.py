@@ -6,6 +6,7 @@ tests run against both.  Every call can raise an `ApiError` of `sharder.core.err
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.api.cluster import User
@@ -120,6 +121,13 @@ class Store(Watchable[T_co], Readable[T_co], Writable[T_co], Protocol[T_co]):
 
 class Objects(Protocol):
     """Any resource of the cluster, by metadata only."""
+
+    def server_time(self) -> datetime | None:
+        """Return the API server's clock, as its last answer shows it; None without an answer.
+
+        It is late by less than a second, and by what the answer took.
+        """
+        ...
 
     async def find(self, resource: GroupResource) -> Resource:
         """Discover the resource; `NotFound` if the API server does not serve it."""

@@ -21,7 +21,7 @@ from sharder.core.check.finding import Finding, Unread
 from sharder.core.check.report import CheckReport, Facts, RingFacts, report
 from sharder.core.check.rights import service_account
 from sharder.core.check.webhook import Configuration
-from sharder.core.errors import ConfigError, SharderError
+from sharder.core.errors import ConfigError, SharderError, Unavailable
 from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
@@ -90,7 +90,10 @@ def _line(finding: Finding, width: int) -> str:
 
 async def _facts(client: Client, where: Installation, names: Collection[str]) -> Facts:
     asked_at = SystemClock().now()
-    now = await client.server_time()
+    await client.request("GET", "/version")
+    now = client.server_time()
+    if now is None:
+        raise Unavailable("GET /version: not an answer of an API server: no date")
     rings = await reads.all_of(all_rings(client).stream())
     known = {} if isinstance(rings, Unread) else {ring.name: ring for ring in rings}
     wanted = [] if isinstance(rings, Unread) else _wanted(known, names)

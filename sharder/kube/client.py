@@ -8,7 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Final, TypedDict
@@ -28,6 +28,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Unavailable
 from sharder.kube import answers
 from sharder.kube.errors import refusal, unreachable
+from sharder.runtime.clock import SystemClock
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -64,6 +65,9 @@ class Client:
         """The namespace of the kubeconfig's context, empty if it has none."""
         self._configuration = configuration
         self._observe: Callable[[str, str], None] = _ignore
+        self._clock = SystemClock()
+        self._dated = "", 0.0
+        """The date of the last answer, and when it came by our monotonic clock."""
         self._host = configuration.host.rstrip("/")
         # No limit on connections: each caller limits its own concurrency, and the renewal of a
         # Lease, or a watch, must never wait for writes.
@@ -122,7 +126,7 @@ class Client:
                 **self._options,
             ) as response:
                 status = response.status
-                self._observe(method, str(status))
+                self._answered(method, response)
                 answer = await answers.read(response, max_bytes)
         except (aiohttp.ClientError, OSError) as error:
             if status is None:
@@ -132,29 +136,17 @@ class Client:
             raise refusal(status, answer, what)
         return answer
 
-    async def server_time(self) -> datetime:
-        """Return the API server's clock, to the second.
+    def server_time(self) -> datetime | None:
+        """Return the API server's clock, as its last answer shows it; None without an answer.
 
-        Raises:
-            ApiError: there was no answer, or the answer has no date.
+        It is late by less than a second, and by what the answer took.
         """
-        what = "GET /version"
-        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        date, at = self._dated
         try:
-            async with self._session.get(
-                self._url("/version", None),
-                headers=await self._headers(JSON),
-                timeout=timeout,
-                allow_redirects=False,
-                **self._options,
-            ) as response:
-                date = response.headers.get("Date", "")
-        except (aiohttp.ClientError, OSError) as error:
-            raise unreachable(error, what) from error
-        try:
-            return parsedate_to_datetime(date).astimezone(UTC)
-        except ValueError as error:
-            raise Unavailable(f"{what}: not an answer of an API server: no date") from error
+            then = parsedate_to_datetime(date).astimezone(UTC)
+        except ValueError:
+            return None
+        return then + timedelta(seconds=self._clock.monotonic() - at)
 
     @asynccontextmanager
     async def lines(
@@ -182,7 +174,7 @@ class Client:
                 **self._options,
             ) as response:
                 opened = True
-                self._observe("GET", str(response.status))
+                self._answered("GET", response)
                 if response.status >= 300:
                     raise refusal(response.status, await response.read(), what)
                 try:
@@ -197,6 +189,10 @@ class Client:
     async def close(self) -> None:
         """End all requests, and close the connections."""
         await self._session.close()
+
+    def _answered(self, method: str, response: aiohttp.ClientResponse) -> None:
+        self._observe(method, str(response.status))
+        self._dated = response.headers.get("Date", ""), self._clock.monotonic()
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         suffix = f"?{urlencode(query)}" if query else ""

@@ -1,6 +1,7 @@
 """Discovery of single resources, and their objects by metadata only."""
 
 import asyncio
+from datetime import datetime
 from typing import Final, TypeVar
 
 import msgspec
@@ -52,6 +53,10 @@ class KubeObjects:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._discovered: dict[GroupResource, tuple[Resource, float]] = {}
+
+    def server_time(self) -> datetime | None:
+        """Return the API server's clock, as its last answer shows it."""
+        return self._client.server_time()
 
     async def find(self, resource: GroupResource) -> Resource:
         """Discover the resource, in its group's preferred version if this version serves it."""

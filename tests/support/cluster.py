@@ -9,6 +9,7 @@ from asyncio import Lock, TaskGroup
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
@@ -170,6 +171,9 @@ class Meddled:
         self.before: list[Hook] = []
         self.after: list[Hook] = []
 
+    def server_time(self) -> datetime | None:
+        return self.inner.server_time()
+
     async def find(self, resource: GroupResource) -> Resource:
         await self.tell(Call("find", resource), self.before)
         return await self.inner.find(resource)
@@ -247,12 +251,14 @@ class Cluster:
 
     def __init__(self, demo: ControllerRing | None = None) -> None:
         self.clock = FakeClock()
+        self._began = self.clock.now()
         self.rng = random.Random(0)
         self.rings = fake_rings()
         self.leases = fake_leases()
         self.leases_of_mover = self.leases
         """What the API server says, where the watch tells something else."""
         self.objects = Meddled(FakeObjects(*_RESOURCES.values()))
+        self.objects.inner.clock = self.server_time
         self.namespaces = self.objects.inner.stores[NAMESPACES]
         self.configurations = FakeWebhookConfigurations()
         self.validations = FakeWebhookConfigurations()
@@ -276,7 +282,7 @@ class Cluster:
             report=lambda _, problem: self.forbidden.append(problem),
             retry=self.pending.retry,
         )
-        self.orphans = Orphans(self.clock)
+        self.orphans = Orphans(self.objects.server_time)
         self.drains = DrainBudget(counter=self.tally, clock=self.clock)
         self.live = LiveCounts()
         self.arrivals = list[tuple[str, ShardName | None, ShardName]]()
@@ -288,6 +294,10 @@ class Cluster:
             clock=self.clock,
         )
         self._demo = demo or ring()
+
+    def server_time(self) -> datetime:
+        """The API server's clock, which is right."""
+        return self._began + timedelta(seconds=self.clock.monotonic())
 
     def _arrived(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
         self.arrivals.append((key.ref.name, source, target))
@@ -484,7 +494,7 @@ class Cluster:
                 "name": name,
                 "labels": labels | ({DRAIN: "true"} if draining else {}),
                 "ownerReferences": references,
-                "creationTimestamp": self.clock.now().isoformat(),
+                "creationTimestamp": self.server_time().isoformat(),
             }
         }
         return await self.store(resource).create(namespace, body)

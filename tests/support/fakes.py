@@ -1,11 +1,12 @@
 """The ports in memory."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
 from sharder.core.errors import ApiError, NotFound
@@ -20,7 +21,7 @@ from sharder.core.status.stats import StatsOf
 from sharder.core.status.transition_messages import Transition
 from sharder.kube.stores import LEASES, RINGS
 from sharder.ports import Backlog
-from sharder.sdk.testing.rules import Tree
+from sharder.sdk.testing.rules import Rules, Tree
 from sharder.sdk.testing.store import FakeStore, Versions
 
 WEBHOOKS = Resource(
@@ -55,6 +56,11 @@ class FakeObjects:
             for resource in resources
         }
         self._resources = {resource.id: resource for resource in resources}
+        self.clock: Callable[[], datetime | None] = lambda: parse_time(Rules().now())
+        """That of the API server."""
+
+    def server_time(self) -> datetime | None:
+        return self.clock()
 
     async def find(self, resource: GroupResource) -> Resource:
         try:

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
 import pytest
 
-from sharder.core.api.lease import Lease, LeaseSpec, lease_body
+from sharder.core.api.lease import Lease, LeaseSpec, lease_body, parse_time
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, NotFound
 from sharder.core.names import GroupResource, ObjectRef
@@ -284,6 +285,14 @@ class StoreContract:
         assert (created.api_version, created.kind) == ("v1", "ConfigMap")
         assert list(listed.items) == [created]
         assert watched[1] == Changed(patched)
+
+    async def test_the_servers_clock_is_that_of_new_objects(self, world: World) -> None:
+        created = parse_time((await create_map(world, "a")).metadata.creation_timestamp)
+        now = world.objects.server_time()
+
+        assert created is not None
+        assert now is not None
+        assert abs(now - created) < timedelta(minutes=1)
 
     async def test_a_list_holds_only_what_is_kept(self, world: World) -> None:
         for name in "abc":

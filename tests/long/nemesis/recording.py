@@ -10,7 +10,7 @@ import msgspec
 from hack.playground import SHARDS, SYSTEM
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject
-from sharder.core.names import STATE_LABEL, RingName, drain_label, owner_label
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, RingName, drain_label, owner_label
 from tests.long.etcd_history import Stored, record
 from tests.long.nemesis.traces import (
     Child,
@@ -162,10 +162,13 @@ class Recording:
             self.leading.append(held.renewed)
 
     def _held(self, stored: Stored) -> Held:
-        """Return a Lease after a write to it, by the clock of its holder, or of the leader."""
+        """Return a Lease after a write to it, by the clock of its holder.
+
+        For the sharder that is the clock of the leader; forged Leases have a right one.
+        """
         holder = _lease_of(stored).spec.holder_identity or ""
-        skew = self.skews.get(holder, self.skews.get(self._leader, 0.0))
-        return held_of(stored, offset=self._offset + skew)
+        process = self._leader if holder == SHARDER_IDENTITY else holder.partition("_")[0]
+        return held_of(stored, offset=self._offset + self.skews.get(process, 0.0))
 
 
 def held_of(stored: Stored, *, offset: float) -> Held:

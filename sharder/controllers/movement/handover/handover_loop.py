@@ -106,7 +106,7 @@ class HandoverLoop:
             retry=pending.retry,
         )
         drains = DrainBudget(counter=observers.metrics, clock=clock)
-        orphans = Orphans(clock)
+        orphans = Orphans(objects.server_time)
         self.ownerless = Ownerless(
             metrics=observers.handovers,
             asked=drains.asked,

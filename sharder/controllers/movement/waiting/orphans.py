@@ -5,17 +5,20 @@ object until its watch shows that. The last owner is unknown then, so the object
 surely stopped (docs/protocol.md, "Objects that lost their owner label").
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from sharder.controllers.scope import ResourceKey
 from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import PartialObject
-from sharder.runtime.clock import Clock
 
 UNSEEN_SECONDS: float = 3.0
 """After so long a shard has seen the loss of an object, and stopped: a second for the watch of a
 busy API server, and two for writes that were under way.  The SDK cancels at once."""
+_NEW_SECONDS: float = 2.0
+"""For so long after its creation an object is new.  The API server shows whole seconds: the object
+is younger than `UNSEEN_SECONDS` then."""
 
 
 class OrphanDelays(Protocol):
@@ -29,8 +32,9 @@ class OrphanDelays(Protocol):
 class Orphans:
     """The backlogs of all resources."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, server_time: Callable[[], datetime | None]) -> None:
+        """Wire it to the clock that sets the times of creation; our own can be wrong."""
+        self._server_time = server_time
         self._known: dict[ResourceKey, OrphanDelays] = {}
 
     def watch(self, resource_key: ResourceKey, backlogs: OrphanDelays) -> None:
@@ -43,16 +47,18 @@ class Orphans:
 
     def wait(self, resource_key: ResourceKey, obj: PartialObject) -> float:
         """Return for how many seconds an unassigned main object has to wait."""
-        if is_new(obj, self._clock.now()):
+        if is_new(obj, self._server_time()):
             return 0.0
         known = self._known.get(resource_key)
         return UNSEEN_SECONDS if known is None else known.wait(obj)
 
 
-def is_new(obj: PartialObject, now: datetime) -> bool:
+def is_new(obj: PartialObject, now: datetime | None) -> bool:
     """Return whether an object was created a moment ago: it never had an owner.
 
-    Nothing is new if the clocks of the API server and this process differ much.
+    `now` is the API server's clock; while it is unknown, nothing is new.
     """
     created = parse_time(obj.metadata.creation_timestamp)
-    return created is not None and abs(now - created) < timedelta(seconds=UNSEEN_SECONDS)
+    if now is None or created is None:
+        return False
+    return abs(now - created) < timedelta(seconds=_NEW_SECONDS)

@@ -1,5 +1,7 @@
 """Facts about objects that have no owner, and how they are watched."""
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
@@ -91,6 +93,21 @@ async def test_what_loses_its_label_waits_until_its_last_owner_has_surely_seen_t
 
     assert before == [{w: ""}, {s: ""}, {"c": A}]
     assert after == [{w: B}, {s: B}, {"c": B}]
+
+
+async def test_no_object_is_new_because_our_clock_is_late() -> None:
+    cluster = Cluster()
+    cluster.clock.set_ahead(timedelta(seconds=-60))
+
+    async with moving(cluster, A, B):
+        widget = await cluster.add(WIDGETS, w := named(WIDGETS, B, cluster.snapshot), owner=A)
+        await cluster.clock.advance(60)
+        await cluster.label(widget, WIDGETS, owner=None)
+        await cluster.clock.advance(SECOND)
+        before = await cluster.owners(WIDGETS)
+        await cluster.clock.advance(UNSEEN_SECONDS)
+
+    assert (before, await cluster.owners(WIDGETS)) == ({w: ""}, {w: B})
 
 
 async def test_what_was_released_does_not_wait_like_what_lost_its_label() -> None:
