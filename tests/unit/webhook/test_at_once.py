@@ -5,7 +5,7 @@ import pytest
 from tests.support.values import WIDGETS, obj
 from tests.unit.webhook.reviews import PATH, TRUSTED_PATH, Counts, app_with, request_of, review_of
 from webhook.app import WebhookApp
-from webhook.at_once import AtOnce, Piece, review_in
+from webhook.at_once import MAX_HEAD_BYTES, AtOnce, review_in
 
 BODY = review_of(request_of(obj(name="a")))
 FIELDS = (
@@ -35,11 +35,11 @@ def at_once(counts: Counts, *, limit: int = 10_000) -> AtOnce:
 
 
 def test_what_the_api_server_sends_is_a_path_and_a_body() -> None:
-    assert review_in(sent()) == Piece(PATH, BODY)
+    assert review_in(sent()) == (PATH, BODY)
 
 
 def test_names_of_fields_count_in_any_case() -> None:
-    assert review_in(sent(*(field.lower() for field in FIELDS))) == Piece(PATH, BODY)
+    assert review_in(sent(*(field.lower() for field in FIELDS))) == (PATH, BODY)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,7 @@ def test_names_of_fields_count_in_any_case() -> None:
         (*FIELDS, "X: \xff"),
         (*FIELDS, "no field"),
         (*FIELDS, ": nameless"),
+        (*FIELDS, f"X: {'a' * MAX_HEAD_BYTES}"),
     ],
 )
 def test_a_head_that_says_anything_else_of_the_body_or_connection_is_left_to_a_parser(
@@ -97,6 +98,12 @@ def test_another_request_is_left_to_a_parser(line: str) -> None:
 def test_a_part_of_a_review_is_left_to_a_parser(cut: int) -> None:
     assert review_in(sent()[: len(sent()) - cut - 1]) is None
     assert review_in(sent()[: cut + 1]) is None
+
+
+def test_a_length_in_the_body_is_none() -> None:
+    body = b"\r\nContent-Length: 23\r\n"
+
+    assert review_in(sent(*without("Content-Length"), body=body)) is None
 
 
 def test_more_than_one_review_is_left_to_a_parser() -> None:
