@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import Demand, identity_of
@@ -204,7 +206,7 @@ class _Case:
     @cached_property
     def placed(self) -> Choice:
         """Where the strategy places it; its own shard has no preference if it has to leave."""
-        demand = self.demand._replace(current=None) if self.is_home else self.demand
+        demand = replace(self.demand, current=None) if self.is_home else self.demand
         return self.placer.place(demand, self.tally)
 
     def finds_a_place(self) -> bool:

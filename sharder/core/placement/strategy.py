@@ -10,6 +10,8 @@ from functools import cached_property
 from math import fsum
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -37,7 +39,7 @@ class Size(NamedTuple):
     declared: int | None
 
 
-class Choice(NamedTuple):
+class Choice(msgspec.Struct, frozen=True, gc=False):
     """Where an object belongs, or why it has to wait."""
 
     shard: ShardName | None

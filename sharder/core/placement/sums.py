@@ -1,7 +1,9 @@
 """The counts of a ring's objects, as sums that change object by object."""
 
 from collections import Counter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from sharder.core.names import ShardName
 from sharder.core.placement.entries import Entry
@@ -10,7 +12,7 @@ K = TypeVar("K", int, ShardName)
 S = TypeVar("S", ShardName, ShardName | None)
 
 
-class Counted(NamedTuple):
+class Counted(msgspec.Struct, frozen=True, gc=False):
     """How an object counts."""
 
     entry: Entry | None

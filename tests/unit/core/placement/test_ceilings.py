@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from typing_extensions import override
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
@@ -153,7 +154,7 @@ def test_an_object_takes_no_room_from_itself() -> None:
 def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
     east = [shard(name, pool="east") for name in (A, B)]
     counts = tally({A: 2, B: 2})
-    lost = demand()._replace(identity=2)
+    lost = structs.replace(demand(), identity=2)
 
     chosen = placer(east[0], away=(east[1],), spec=bounded(per_pool=4)).place(lost, counts)
 
