@@ -119,7 +119,7 @@ class Placer:
     def drawn(self, key: str) -> ShardName | None:
         """Return the available shard that a key is drawn to most, None if there is none."""
         shards = self.layout.available
-        return self.layout.ranking.best(key, shards).name if shards else None
+        return self.layout.most_drawn(key, shards).name if shards else None
 
     def ceilings(self, counts: Counts) -> Ceilings:
         """Return the ceilings by these counts."""

@@ -123,6 +123,16 @@ class Layout:
         return fsum(shard.weight for shard in self.available if shard.name not in self.closed)
 
     @cached_property
+    def is_even(self) -> bool:
+        """Whether all available shards have one weight."""
+        return len({shard.weight for shard in self.available}) < 2
+
+    def most_drawn(self, key: str, shards: Sequence[Shard]) -> Shard:
+        """Return the available shard, of at least one, that a key is drawn to most."""
+        ranking = self.ranking
+        return (ranking.best_of_equals if self.is_even else ranking.best)(key, shards)
+
+    @cached_property
     def sizes(self) -> tuple["Size", ...]:
         """The different sizes of available shards: few, if people have not made each its own."""
         return tuple(dict.fromkeys(map(self._size_of, self.available)))

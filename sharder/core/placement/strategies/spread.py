@@ -44,7 +44,7 @@ class Spread:
         equals = candidates
         if members.on:
             equals = self._highest(candidates, members)
-        return Choice(self._layout.ranking.best(demand.key, equals).name)
+        return Choice(self._layout.most_drawn(demand.key, equals).name)
 
     def _highest(self, candidates: Sequence[Shard], members: GroupMembers) -> list[Shard]:
         """Return the candidates with the highest score, most often without scoring them."""
