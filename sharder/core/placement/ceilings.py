@@ -84,12 +84,21 @@ class Ceilings:
 
     def with_room(self, shards: Sequence[Shard], demand: Demand) -> list[Shard]:
         """Return the shards with room for an object, its own shard included."""
-        on, size_at, held = demand.current, self._layout.size_at, self._held_or_judged(demand)
+        found, full = self._below(shards, self._held_or_judged(demand)), self._full_pools()
+        on = demand.current
+        return [s for s in found if s.pool not in full or s.name == on] if full else found
+
+    def _below(
+        self, shards: Sequence[Shard], held: Mapping[ShardName | None, float]
+    ) -> list[Shard]:
+        """Return the shards that hold less than their own ceiling."""
         ceilings = [self._of_size(size) for size in self._layout.sizes]
         most = [inf if ceiling is None else ceiling for ceiling in ceilings]
-        found = [s for s in shards if held.get(s.name, 0) < most[size_at[s.name]]]
-        full = self._full_pools()
-        return [s for s in found if s.pool not in full or s.name == on] if full else found
+        if len(most) == 1:  # the usual case
+            limit = most[0]
+            return [s for s in shards if held.get(s.name, 0) < limit]
+        size_at = self._layout.size_at
+        return [s for s in shards if held.get(s.name, 0) < most[size_at[s.name]]]
 
     def _held_or_judged(self, demand: Demand) -> Mapping[ShardName | None, float]:
         """Return how many objects each shard has; -1 or infinite for those judged one by one.
