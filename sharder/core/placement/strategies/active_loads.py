@@ -7,7 +7,8 @@ denominator that all shards of a ring share.  Fractions would be ten times slowe
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from math import lcm
-from typing import NamedTuple
+
+import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -15,7 +16,7 @@ from sharder.core.placement.counts import Counts
 from sharder.core.placement.strategy import Layout
 
 
-class ActiveLoads(NamedTuple):
+class ActiveLoads(msgspec.Struct, frozen=True, gc=False):
     """The active loads of a ring's shards at one moment: 100 · objects / capacity."""
 
     percent: int

@@ -7,7 +7,9 @@ upstream's one too low.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
+
+import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -99,7 +101,7 @@ def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> 
     return [scale.score(members.here(s), members.near(s.place)) for s in shards]
 
 
-class _Scale(NamedTuple):
+class _Scale(msgspec.Struct, frozen=True, gc=False):
     """The scale of the scores."""
 
     shard_most: int
@@ -114,7 +116,7 @@ class _Scale(NamedTuple):
 
     def score(self, here: int, near: int | None) -> int:
         """Return the score of a shard; `near` is the number in its zone, None without a zone."""
-        shard_most, zone_most, full = self
+        shard_most, zone_most, full = self.shard_most, self.zone_most, self.full
         shard_room = shard_most - here
         if near is None:
             return full * shard_room // shard_most
