@@ -1,17 +1,26 @@
-"""Answer a whole review in the callback that has received it, in one write.
+"""Answer whole reviews at the end of the loop's turn that has received them, in one write each.
 
 The parser's callbacks, the task, and the messages and writes of ASGI take as long as all the rest
 of an answer.  What is not plainly one whole review goes that way.
+
+What came in one turn is first received, then decided, then written.  One after the other each
+review would take half as long again: receiving, deciding and writing evict each other from the
+processor's caches.
 """
 
+import asyncio
+import logging
 import re
 import time
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from sharder.core.names import WEBHOOK_PATH_PREFIX
-from webhook.endpoint import AdmissionEndpoint
+from webhook.endpoint import AdmissionEndpoint, Answer
+
+log = logging.getLogger(__name__)
 
 _LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,8})(?=\r\n)")
 _BLANK: Final = b"\r\n\r\n"
@@ -25,6 +34,9 @@ _SPECIAL: Final = re.compile(rb"\n(?:connection|content-length|expect|transfer-e
 
 MAX_HEAD_BYTES: Final = 1024
 """The API server's are a quarter of that."""
+
+MAX_BYTES: Final = 16 * 1024
+"""A larger review does not wait: with others it would leave the processor's cache meanwhile."""
 
 HEADS: Final = 1024
 """That are remembered: without their lengths, those of one API server to one ring are alike."""
@@ -51,6 +63,36 @@ def _path_of(before: bytes, after: bytes) -> str | None:
     return path if is_plain and WEBHOOK_PATH_PREFIX in path else None
 
 
+class Client(Protocol):
+    """The connection that a review came by."""
+
+    def reply(self, answer: bytes) -> None:
+        """Send the answer to the review."""
+        ...
+
+    def parse(self, data: bytes) -> None:
+        """Leave what was taken for a review to a parser after all."""
+        ...
+
+    def trust(self) -> None:
+        """Note that the client is the API server."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        ...
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A review that waits for its answer."""
+
+    client: Client
+    data: bytes
+    path: str
+    body: bytes
+    began: float
+
+
 class AtOnce:
     """Answers for an endpoint."""
 
@@ -58,28 +100,46 @@ class AtOnce:
         self._endpoint = endpoint
         self._head = b""
         """Of a good answer, up to its length; empty while every answer ends its connection."""
+        self._waiting: list[Taken] = []
 
     def stamp(self, date: bytes, *, is_open: bool) -> None:
         """Show the date; leave all to ASGI unless connections stay open."""
+        self.answer()
         head = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\n" % date
         self._head = head + b"content-length: " if is_open else b""
 
-    def answer(
-        self, data: bytes, write: Callable[[bytes], None], trust: Callable[[], None]
-    ) -> bool:
-        """Answer what was received, if it is one whole review that a decoder can read.
+    def take(self, data: bytes, client: Client) -> bool:
+        """Take what a client has sent, if it is one whole review, and answer it soon.
 
-        `trust` is called if the client is the API server.
+        Until then the client sends no other.
         """
         review = review_in(data) if self._head else None
         if review is None:
             return False
-        began = time.perf_counter()
-        answer = self._endpoint.answer(*review)
-        if answer is None:
-            return False
-        write(b"%s%d\r\n\r\n%s" % (self._head, len(answer.body), answer.body))
-        if answer.trusted:
-            trust()
-        self._endpoint.count(answer, time.perf_counter() - began)
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.answer)
+        self._waiting.append(Taken(client, data, *review, time.perf_counter()))
+        if len(data) > MAX_BYTES:
+            self.answer()
         return True
+
+    def answer(self) -> None:
+        """Answer every review that was taken; leave to a parser what no decoder can read."""
+        waiting, self._waiting = self._waiting, []
+        answers = [self._endpoint.answer(each.path, each.body) for each in waiting]
+        for each, answer in zip(waiting, answers, strict=True):
+            try:
+                self._settle(each, answer)
+            except Exception:  # others wait for their answers
+                log.exception("connection failed")
+                each.client.abort()
+
+    def _settle(self, taken: Taken, answer: Answer | None) -> None:
+        client = taken.client
+        if answer is None:
+            client.parse(taken.data)
+            return
+        client.reply(b"%s%d\r\n\r\n%s" % (self._head, len(answer.body), answer.body))
+        if answer.trusted:
+            client.trust()
+        self._endpoint.count(answer, time.perf_counter() - taken.began)
