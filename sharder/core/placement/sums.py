@@ -61,16 +61,17 @@ class Sums:
         shard = entry.shard
         self.objects += one
         self.on[shard] += one
-        self.draining += one * entry.draining
+        if entry.draining:
+            self.draining += one
         if entry.heading is not None:
             _add_to(self.heading, entry.heading, shard, one)
-        member_on = entry.member_on
-        if member_on is not None:
+        if entry.groups and (member_on := entry.member_on) is not None:
             for group in entry.groups:
                 _add_to(self.members, group, member_on, one)
         if shard is not None and entry.stays:
             self.staying[shard] += one
-            self.pinned[shard] += one * entry.pinned
+            if entry.pinned:
+                self.pinned[shard] += one
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:

@@ -187,13 +187,13 @@ class Tally:
                 early, and the oldest one if there are too many.
         """
         identity, entry = reservation
-        before = self._counted(identity)
-        pending = self._assumed.find(identity)
+        pending, shown = self._assumed.find(identity), self._found(identity)
+        before = self._counted_as(identity, pending.entry if pending else shown, shown)
         owner, passed = before.entry.shard if before.entry else None, _NONE_PASSED
         if pending is not None:
             owner, passed = pending.before, pending.passed | {pending.entry}
         surplus = self._assumed.add(identity, Assumption(entry, owner, passed, brief))
-        self._count(before, self._counted(identity))
+        self._count(before, self._counted_as(identity, entry, shown))
         if surplus is not None:
             self.forget(surplus)
 
@@ -273,7 +273,10 @@ class Tally:
 
     def _counted(self, identity: int) -> Counted:
         assumed, shown = self._assumed.find(identity), self._found(identity)
-        entry = shown if assumed is None else assumed.entry
+        return self._counted_as(identity, shown if assumed is None else assumed.entry, shown)
+
+    def _counted_as(self, identity: int, entry: Entry | None, shown: Entry | None) -> Counted:
+        """Return how an object counts with this entry, while the watch shows that one."""
         if entry is None or not entry.stays:
             return Counted(entry)
         is_proven = shown is not None and shown.stays and shown.shard == entry.shard

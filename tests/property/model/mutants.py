@@ -421,8 +421,8 @@ MUTANTS = (
             Mutant(
                 name="counts an object once more when it is assumed again",
                 module="core/placement/tally.py",
-                old="self._count(before, self._counted(identity))\n        if surplus",
-                new="self._count(Counted(None), self._counted(identity))\n        if surplus",
+                old="self._count(before, self._counted_as(identity, entry, shown))",
+                new="self._count(Counted(None), self._counted_as(identity, entry, shown))",
             ),
             Mutant(
                 name="does not count what a list leaves out as gone",
