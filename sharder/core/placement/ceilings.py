@@ -82,11 +82,16 @@ class Ceilings:
         in_pool = self._spec.pool_capacity is not None and bool(shard.pool)
         return in_pool or self.of(shard) is not None
 
-    def with_room(self, shards: Sequence[Shard], demand: Demand) -> list[Shard]:
-        """Return the shards with room for an object, its own shard included."""
-        found, full = self._below(shards, self._held_or_judged(demand)), self._full_pools()
-        on = demand.current
-        return [s for s in found if s.pool not in full or s.name == on] if full else found
+    def with_room(self, shards: Sequence[Shard], demand: Demand) -> Sequence[Shard]:
+        """Return the shards with room for an object, its own shard included.
+
+        If all have, it is the same sequence, of which a layout knows more.
+        """
+        on, full = demand.current, self._full_pools()
+        found = self._below(shards, self._held_or_judged(demand))
+        if full:
+            found = [s for s in found if s.pool not in full or s.name == on]
+        return shards if len(found) == len(shards) else found
 
     def _below(
         self, shards: Sequence[Shard], held: Mapping[ShardName | None, float]
