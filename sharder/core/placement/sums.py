@@ -30,6 +30,8 @@ class Sums:
         self.draining = 0
         self.on = Counter[ShardName | None]()
         """None stands for unassigned objects."""
+        self.holding: dict[int, set[ShardName]] = {}
+        """The shards with any objects, by their number in `on`."""
         self.staying = Counter[ShardName]()
         """The objects that are neither draining nor being deleted."""
         self.unproven = Counter[ShardName]()
@@ -60,7 +62,7 @@ class Sums:
     def _add(self, entry: Entry, one: int) -> None:
         shard = entry.shard
         self.objects += one
-        self.on[shard] += one
+        self._move(shard, one)
         if entry.draining:
             self.draining += one
         if entry.heading is not None:
@@ -72,6 +74,20 @@ class Sums:
             self.staying[shard] += one
             if entry.pinned:
                 self.pinned[shard] += one
+
+    def _move(self, shard: ShardName | None, one: int) -> None:
+        """Count an object on a shard, and the shard among those with as many."""
+        before = self.on[shard]
+        after = self.on[shard] = before + one
+        if shard is None:
+            return
+        if before:
+            equals = self.holding[before]
+            equals.remove(shard)
+            if not equals:
+                del self.holding[before]
+        if after:
+            self.holding.setdefault(after, set()).add(shard)
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:

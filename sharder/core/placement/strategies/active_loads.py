@@ -5,7 +5,6 @@ denominator that all shards of a ring share.  Fractions would be ten times slowe
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from math import lcm
 
 import msgspec
@@ -62,8 +61,8 @@ class Capacities:
 
     def loads(self, counts: Counts) -> ActiveLoads:
         """Return the loads by these counts; without limits the fullest shard counts as full."""
-        objects = counts.on_each
-        largest = max(map(objects.get, self._of, repeat(0)), default=0) or 1
+        objects, holding, known = counts.on_each, counts.holding, self._of.keys()
+        largest = max((n for n, on in holding.items() if not known.isdisjoint(on)), default=1)
         percent = self._common * largest
         return ActiveLoads(
             percent=percent,

@@ -16,10 +16,11 @@ from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.entries import Entry
 from sharder.core.placement.hashing import WeightedRendezvous, place_at, weights
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
 from sharder.core.placement.tally import Reservation, Tally
-from tests.support.values_placement import cuts_of, layout
+from tests.support.values_placement import cuts_of, layout, tally
 
 WEB = 7
 """A group."""
@@ -662,3 +663,19 @@ def test_the_draw_is_among_the_shards_that_the_last_cut_keeps(
             assert choice == Choice(last.kept[place].name)
         else:
             assert choice == Choice(None, last.objection)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9)),
+    st.sets(st.sampled_from("abc"), min_size=1),
+)
+def test_without_capacities_the_fullest_shard_of_the_ring_is_full(
+    held: dict[str, int], names: set[str]
+) -> None:
+    of = layout(*(Shard(name=ShardName(name)) for name in names))
+    counts = tally({ShardName(name): many for name, many in held.items()} | {None: 20})
+
+    loads = Capacities(of).loads(counts)
+
+    fullest = max(held.get(name, 0) for name in names)
+    assert max(loads.of(of.shards)) == (100 * loads.percent if fullest else 0)
