@@ -1,50 +1,96 @@
-"""Answer a whole review in the callback that has received it, in one write.
+"""Answer whole reviews at the end of the loop's turn that has received them, in one write each.
 
 The parser's callbacks, the task, and the messages and writes of ASGI take as long as all the rest
 of an answer.  What is not plainly one whole review goes that way.
+
+What came in one turn is first received, then decided, then written.  One after the other each
+review would take half as long again: receiving, deciding and writing evict each other from the
+processor's caches.
 """
 
+import asyncio
+import logging
 import re
 import time
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final, Protocol
+
+import msgspec
 
 from sharder.core.names import WEBHOOK_PATH_PREFIX
-from webhook.endpoint import AdmissionEndpoint
+from webhook.endpoint import AdmissionEndpoint, Answer
 
+log = logging.getLogger(__name__)
+
+_LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,8})(?=\r\n)")
+_BLANK: Final = b"\r\n\r\n"
 _HEAD: Final = re.compile(
-    rb"POST (/[!\"$&->@-~]*+)(?:\?[!-~]*+)?+ HTTP/1\.1\r(\n(?:[A-Za-z0-9-]++: [ -~]*+\r\n)*+)\r\n"
+    rb"POST (/[!\"$&->@-~]*+)(?:\?[!-~]*+)?+ HTTP/1\.1((?:\r\n[A-Za-z0-9-]++: [ -~]*+)*+)"
 )
 """A path without escapes or fragment, and fields on one line each (RFC 9112, sections 3 and 5)."""
-# The first byte of a pattern is what `re` looks for, so `\n` is three times as fast as `^`.
-_LENGTH: Final = re.compile(rb"\ncontent-length: ([0-9]{1,8})\r")
-_JSON: Final = b"content-type: application/json\r\n"
-_SPECIAL: Final = re.compile(rb"\n(?:connection|expect|transfer-encoding|upgrade):")
+_JSON: Final = re.compile(rb"\ncontent-type: application/json(?:\r|$)")
+_SPECIAL: Final = re.compile(rb"\n(?:connection|content-length|expect|transfer-encoding|upgrade):")
 """Fields that change what a request is, or what follows its answer."""
-_PREFIX: Final = WEBHOOK_PATH_PREFIX.encode()
+
+MAX_HEAD_BYTES: Final = 1024
+"""The API server's are a quarter of that."""
+
+MAX_BYTES: Final = 16 * 1024
+"""A larger review does not wait: with others it would leave the processor's cache meanwhile."""
+
+HEADS: Final = 1024
+"""That are remembered: without their lengths, those of one API server to one ring are alike."""
 
 
-class Piece(NamedTuple):
-    """A request."""
-
-    path: str
-    body: bytes
-
-
-def review_in(data: bytes) -> Piece | None:
-    """Return the review that `data` is; None if it is anything else, more, or less."""
-    if _PREFIX not in data[:256]:
+def review_in(data: bytes) -> tuple[str, bytes] | None:
+    """Return path and body of the review that `data` is; None if it is anything else."""
+    length = _LENGTH.search(data, 0, MAX_HEAD_BYTES)
+    end = data.find(_BLANK, 0, MAX_HEAD_BYTES)
+    if length is None or end < 0 or int(length[1]) != len(data) - end - len(_BLANK):
         return None
-    head = _HEAD.match(data)
+    path = _path_of(data[: length.start()], data[length.end() : end])
+    return None if path is None else (path, data[end + len(_BLANK) :])
+
+
+@lru_cache(maxsize=HEADS)
+def _path_of(before: bytes, after: bytes) -> str | None:
+    """Return the path in the head of a review, given as it is before and after its length."""
+    head = _HEAD.fullmatch(before + after)
     if head is None:
         return None
-    path, fields = head.groups()
-    fields, body = fields.lower(), data[head.end() :]
-    if _JSON not in fields or _SPECIAL.search(fields) is not None:
-        return None
-    if _LENGTH.findall(fields) != [b"%d" % len(body)]:
-        return None
-    return Piece(path.decode("ascii"), body)
+    path, fields = head[1].decode("ascii"), head[2].lower()
+    is_plain = _JSON.search(fields) is not None and _SPECIAL.search(fields) is None
+    return path if is_plain and WEBHOOK_PATH_PREFIX in path else None
+
+
+class Client(Protocol):
+    """The connection that a review came by."""
+
+    def reply(self, answer: bytes) -> None:
+        """Send the answer to the review."""
+        ...
+
+    def parse(self, data: bytes) -> None:
+        """Leave what was taken for a review to a parser after all."""
+        ...
+
+    def trust(self) -> None:
+        """Note that the client is the API server."""
+        ...
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        ...
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A review that waits for its answer."""
+
+    client: Client
+    data: bytes
+    path: str
+    body: bytes
+    began: float
 
 
 class AtOnce:
@@ -54,28 +100,46 @@ class AtOnce:
         self._endpoint = endpoint
         self._head = b""
         """Of a good answer, up to its length; empty while every answer ends its connection."""
+        self._waiting: list[Taken] = []
 
     def stamp(self, date: bytes, *, is_open: bool) -> None:
         """Show the date; leave all to ASGI unless connections stay open."""
+        self.answer()
         head = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\n" % date
         self._head = head + b"content-length: " if is_open else b""
 
-    def answer(
-        self, data: bytes, write: Callable[[bytes], None], trust: Callable[[], None]
-    ) -> bool:
-        """Answer what was received, if it is one whole review that a decoder can read.
+    def take(self, data: bytes, client: Client) -> bool:
+        """Take what a client has sent, if it is one whole review, and answer it soon.
 
-        `trust` is called if the client is the API server.
+        Until then the client sends no other.
         """
-        piece = review_in(data) if self._head else None
-        if piece is None:
+        review = review_in(data) if self._head else None
+        if review is None:
             return False
-        began = time.perf_counter()
-        answer = self._endpoint.answer(*piece)
-        if answer is None:
-            return False
-        write(b"%s%d\r\n\r\n%s" % (self._head, len(answer.body), answer.body))
-        if answer.trusted:
-            trust()
-        self._endpoint.count(answer, time.perf_counter() - began)
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.answer)
+        self._waiting.append(Taken(client, data, *review, time.perf_counter()))
+        if len(data) > MAX_BYTES:
+            self.answer()
         return True
+
+    def answer(self) -> None:
+        """Answer every review that was taken; leave to a parser what no decoder can read."""
+        waiting, self._waiting = self._waiting, []
+        answers = [self._endpoint.answer(each.path, each.body) for each in waiting]
+        for each, answer in zip(waiting, answers, strict=True):
+            try:
+                self._settle(each, answer)
+            except Exception:  # others wait for their answers
+                log.exception("connection failed")
+                each.client.abort()
+
+    def _settle(self, taken: Taken, answer: Answer | None) -> None:
+        client = taken.client
+        if answer is None:
+            client.parse(taken.data)
+            return
+        client.reply(b"%s%d\r\n\r\n%s" % (self._head, len(answer.body), answer.body))
+        if answer.trusted:
+            client.trust()
+        self._endpoint.count(answer, time.perf_counter() - taken.began)

@@ -41,6 +41,8 @@ class Connection(HttpToolsProtocol):
     """Received since the request began, in reads without any of its body."""
     _advanced = False
     _refused = False
+    _is_waiting = False
+    """Whether a review of its client was taken and waits for its answer."""
 
     def __init__(
         self, config: Config, server_state: ServerState, at_once: AtOnce | None = None
@@ -57,8 +59,10 @@ class Connection(HttpToolsProtocol):
     @property
     def is_idle(self) -> bool:
         """Whether no request is under way, nor a part of one."""
+        if self._is_waiting or self._receiving_since is not None:
+            return False
         exchange = self._exchange
-        return self._receiving_since is None and (exchange is None or exchange.response_complete)
+        return exchange is None or exchange.response_complete
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -77,7 +81,26 @@ class Connection(HttpToolsProtocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._refused or self._is_answered(data):
+        if self._refused:
+            return
+        self._answer_waiting()
+        if not self._is_taken(data):
+            self.parse(data)
+
+    @override
+    def eof_received(self) -> None:
+        self._answer_waiting()
+        super().eof_received()
+
+    @override
+    def shutdown(self) -> None:
+        self._answer_waiting()
+        super().shutdown()
+
+    def parse(self, data: bytes) -> None:
+        """Have uvicorn answer, unless the connection has ended meanwhile."""
+        self._is_waiting = False
+        if self.is_over.is_set():
             return
         self._advanced = False
         super().data_received(data)
@@ -109,22 +132,37 @@ class Connection(HttpToolsProtocol):
         self.idle_since = self.loop.time()
         super().on_message_complete()
 
-    def _is_answered(self, data: bytes) -> bool:
-        """Answer what is a whole review, and comes when nothing else is under way."""
+    def _is_taken(self, data: bytes) -> bool:
+        """Pass on what is a whole review, and comes when nothing else is under way."""
         at_once = self._at_once
         if at_once is None or not self.is_idle or self.flow.write_paused:
             return False
-        if not at_once.answer(data, self.transport.write, self.trust):
-            return False
+        self._is_waiting = True  # until `reply` or `parse`, which may come before `take` returns
+        if at_once.take(data, self):
+            return True
+        self._is_waiting = False
+        return False
+
+    def _answer_waiting(self) -> None:
+        """Have the review answered that was taken, before what comes next."""
+        if self._is_waiting and self._at_once is not None:
+            self._at_once.answer()
+
+    def reply(self, answer: bytes) -> None:
+        """Send the answer to the review that was taken."""
+        self._is_waiting = False
+        if self.transport.is_closing():
+            return
+        self.transport.write(answer)
         self.idle_since = self.loop.time()
         self._idle_bytes = 0
         if self.timeout_keep_alive_task is None:
             self.on_response_complete()
-        return True
 
     @override
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection, unless it was used: no answer at once sets the timer again."""
+        self._answer_waiting()
         rest = self.idle_since + self.timeout_keep_alive - self.loop.time()
         if rest <= 0:
             super().timeout_keep_alive_handler()
@@ -152,7 +190,7 @@ class Connection(HttpToolsProtocol):
         """
         exchange = self._exchange
         is_answered = exchange is None or exchange.response_complete
-        return is_answered and self.timeout_keep_alive_task is None
+        return is_answered and not self._is_waiting and self.timeout_keep_alive_task is None
 
     @property
     def _exchange(self) -> RequestResponseCycle | None:

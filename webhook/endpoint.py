@@ -8,8 +8,9 @@ takes longer than the decision.
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from sharder.core.admission import Decision, decide, withhold
@@ -51,7 +52,7 @@ class Observer(Protocol):
         ...
 
 
-class Answer(NamedTuple):
+class Answer(msgspec.Struct, frozen=True):
     """An answer, and the values to count."""
 
     status: int

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
@@ -115,7 +116,7 @@ def rings_full(draw: st.DrawFn) -> list[Placed]:
     found = []
     for number in range(draw(st.integers(0, 14))):
         demand = draw(demands(f"object-{number}"))
-        demand = demand._replace(groups=(demand.group,) if demand.group else ())
+        demand = structs.replace(demand, groups=(demand.group,) if demand.group else ())
         found.append(Placed(demand, draining=draw(seldom), deleting=draw(seldom)))
     return found
 
@@ -135,7 +136,8 @@ def after(objects: Iterable[Placed], found: Distribution, of: Layout) -> list[Pl
     for one in objects:
         now = found.choices[one.demand.identity].shard
         lost = one.demand.current if one.demand.current not in of.names else None
-        moved.append(Placed(one.demand._replace(current=now or lost), deleting=one.deleting))
+        demand = structs.replace(one.demand, current=now or lost)
+        moved.append(Placed(demand, deleting=one.deleting))
     return moved
 
 

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.names import ShardName
@@ -160,9 +161,9 @@ def test_what_is_pinned_to_an_available_shard_goes_to_no_other(
 def test_a_pin_holds_while_its_shard_is_available(
     of: Layout, pins: list[ShardName], data: st.DataObject
 ) -> None:
+    drawn = [(data.draw(demands(f"object-{n}")), pin) for n, pin in enumerate(pins)]
     objects = [
-        Placed(data.draw(demands(f"object-{n}"))._replace(pin=pin, region="", zone="", pool=""))
-        for n, pin in enumerate(pins)
+        Placed(structs.replace(each, pin=pin, region="", zone="", pool="")) for each, pin in drawn
     ]
 
     found = distribute(objects, Placer(of))

@@ -28,10 +28,13 @@ FOLLOWING: Final = (StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS)
 class Reviews:
     """Reviews of new objects; no name is used twice."""
 
-    def __init__(self, sender: Load, *, batches: int, data: int) -> None:
+    def __init__(
+        self, sender: Load, *, batches: int, data: int = 720, connections: int = CONNECTIONS
+    ) -> None:
         """Send `batches` batches in each turn; each object has `data` bytes of data."""
         self._load = sender
         self._batches = batches
+        self._connections = connections
         self._bodies = [request("new-{n}", group, data=data) for group in range(GROUPS)]
         self._sent = Counter[str]()
 
@@ -65,7 +68,7 @@ class Reviews:
         self._sent[url + path] += REVIEWS
         return Job(
             url=url,
-            connections=CONNECTIONS,
+            connections=self._connections,
             path=f"{path}?timeout=5s",
             bodies=self._bodies,
             first=first,
@@ -86,7 +89,7 @@ async def reviews(scale: Scale) -> AsyncIterator[Sample]:
     """Measure reviews of the usual size, with all strategies and with `Null`."""
     sizes = scale.sizes(3, 100, 1_000)
     async with load.started() as sender, target.started(*sizes) as server:
-        reviewer = Reviews(sender, batches=scale.of(2, 1), data=720)
+        reviewer = Reviews(sender, batches=scale.of(2, 1))
         for shards in sizes:
             # One size after the other: large rings would leave cold caches to small rings.
             turns = turns_of(reviewer, server, shards, scale.against)
@@ -106,16 +109,24 @@ def turns_of(reviewer: Reviews, server: Target, shards: int, against: str) -> Se
 
 async def large(scale: Scale) -> AsyncIterator[Sample]:
     """Measure reviews of 100 KB, with the default strategy and with `Null`."""
-    name = StrategyName.CONSISTENT_HASH
     async with load.started() as sender, target.started(3) as server:
         reviewer = Reviews(sender, batches=scale.of(4, 1), data=100_000)
-        turns = [
-            turn
-            for turn in turns_of(reviewer, server, 3, scale.against)
-            if turn.case in {NULL, name, OTHER}
-        ]
-        async for sample in take_turns(scale.of(7, 1), turns):
+        async for sample in take_turns(scale.of(7, 1), default_turns_of(reviewer, server, scale)):
             yield sample
+
+
+async def alone(scale: Scale) -> AsyncIterator[Sample]:
+    """Measure one review after the other, with the default strategy and with `Null`."""
+    async with load.started() as sender, target.started(3) as server:
+        reviewer = Reviews(sender, batches=scale.of(4, 1), connections=1)
+        async for sample in take_turns(scale.of(7, 1), default_turns_of(reviewer, server, scale)):
+            yield sample
+
+
+def default_turns_of(reviewer: Reviews, server: Target, scale: Scale) -> Sequence[Turn]:
+    """Return a turn for `Null`, for the default strategy, and for another sharder, if any."""
+    cases = {NULL, StrategyName.CONSISTENT_HASH, OTHER}
+    return [turn for turn in turns_of(reviewer, server, 3, scale.against) if turn.case in cases]
 
 
 def within(strategies: Sequence[StrategyName], size: int, most: float) -> list[Goal]:
@@ -149,6 +160,13 @@ ROWS: Final = (
             *within(STICKING, 3, 1.5),
             *within(STICKING, 1_000, 3.0),
         ],
+    ),
+    Row(
+        name="alone",
+        what="The same one after the other on one connection, with three shards: reviews that "
+        "arrive together are answered together.",
+        samples=alone,
+        base=NULL,
     ),
     Row(
         name="large",

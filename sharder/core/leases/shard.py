@@ -74,8 +74,11 @@ class Shard:
     place: str = field(init=False, repr=False, compare=False)
     """Its zone after its region, because two regions can have a zone of the same name; empty
     without a zone.  Equal ones are one object, since a review looks up all of them."""
+    encoded: bytes = field(init=False, repr=False, compare=False)
+    """Its name in UTF-8, since a review hashes all of them."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "encoded", self.name.encode())
         object.__setattr__(
             self, "place", intern(f"{self.region}/{self.zone}" if self.zone else "")
         )

@@ -6,9 +6,9 @@ sticks it belongs where it is, and only an object without a shard that can keep 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ShardName
@@ -141,7 +141,7 @@ def _choose(
     if snapshot.tally is None:
         return _followed(snapshot, demand, drained_from)
     case = _Case(snapshot.placer, snapshot.tally, demand, drained_from)
-    return next(rule.choice(case) for rule in STICKING if rule.applies(case))
+    return next(choice for rule in STICKING if (choice := rule.choice(case)) is not None)
 
 
 def _followed(snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | None) -> Choice:
@@ -157,67 +157,79 @@ def _followed(snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | 
     return choice
 
 
-@dataclass(frozen=True)
 class _Case:
-    """A main object of a ring whose strategy sticks, and the questions that `STICKING` asks."""
+    """A main object of a ring whose strategy sticks, and the answers of the rules in `STICKING`.
 
-    placer: Placer
-    tally: Tally
-    demand: Demand
-    """Its `current` is the object's shard, if that is available and not evacuated."""
-    drained_from: ShardName | None
-    """The object's shard if it is draining."""
+    A rule answers None if it does not apply.
+    """
 
-    @cached_property
-    def pin(self) -> ShardName | None:
+    __slots__ = ("_placed", "demand", "drained_from", "is_home", "pin", "placer", "tally")
+
+    def __init__(
+        self, placer: Placer, tally: Tally, demand: Demand, drained_from: ShardName | None
+    ) -> None:
+        """Take what the object asks for.
+
+        Its `current` is its shard, if that is available and not evacuated; `drained_from` is its
+        shard if it is draining.
+        """
+        self.placer = placer
+        self.tally = tally
+        self.demand = demand
+        self.drained_from = drained_from
+        self.pin = placer.goal_of(demand)
         """The shard that it is pinned to, if the pin counts."""
-        return self.placer.goal_of(self.demand)
-
-    @property
-    def is_home(self) -> bool:
+        self.is_home = demand.current is not None and self.is_allowed(demand.current)
         """Whether its shard is available, not evacuated, and not another than its pin."""
-        return self.demand.current is not None and self.pin in {None, self.demand.current}
+        self._placed: Choice | None = None
 
-    def stays(self) -> bool:
-        """Return whether it is on a shard that keeps it."""
-        return self.is_home and self.drained_from is None
+    def is_allowed(self, shard: ShardName) -> bool:
+        """Return whether it is not pinned to another shard."""
+        return self.pin is None or self.pin == shard
 
-    def has_room_again(self) -> bool:
-        """Return whether it is draining and need not leave any more."""
-        return self.is_home and self.tally.synced and self._can_stay(self.demand.current)
+    def where_it_is(self) -> Choice | None:
+        """Return its shard, if that keeps it."""
+        stays = self.is_home and self.drained_from is None
+        return Choice(self.demand.current) if stays else None
 
-    def is_uncounted(self) -> bool:
-        """Return whether the counts are not complete."""
-        return not self.tally.synced
+    def where_it_drains(self) -> Choice | None:
+        """Return its shard, if it is draining and need not leave any more."""
+        has_room = self.is_home and self.tally.synced and self._can_stay(self.demand.current)
+        return Choice(self.demand.current) if has_room else None
 
-    @property
-    def reserved(self) -> ShardName | None:
-        """The shard that an earlier decision has chosen, whose write is not seen yet."""
-        return self.tally.reserved(self.demand.identity)
+    def nowhere_yet(self) -> Choice | None:
+        """Return no shard, if the counts are not complete."""
+        return None if self.tally.synced else NOT_COUNTED
 
-    def is_on_its_way(self) -> bool:
-        """Return whether it has a reservation that is still good."""
-        shard = self.reserved
-        is_other = shard in self.placer.layout.names and shard != self.demand.current
-        return is_other and self.pin in {None, shard}
+    def where_it_goes(self) -> Choice | None:
+        """Return the shard that an earlier decision has chosen, whose write is not seen yet."""
+        shard = self.tally.reserved(self.demand.identity)
+        if shard is None or shard == self.demand.current or not self.is_allowed(shard):
+            return None
+        return Choice(shard) if shard in self.placer.layout.names else None
 
-    @cached_property
-    def placed(self) -> Choice:
-        """Where the strategy places it; its own shard has no preference if it has to leave."""
-        demand = self.demand._replace(current=None) if self.is_home else self.demand
-        return self.placer.place(demand, self.tally)
+    def where_it_is_placed(self) -> Choice | None:
+        """Return the shard that the strategy finds, if any."""
+        choice = self.as_placed()
+        return None if choice.shard is None else choice
 
-    def finds_a_place(self) -> bool:
-        """Return whether the strategy finds a shard."""
-        return self.placed.shard is not None
-
-    def can_stay_without_another(self) -> bool:
-        """Return whether it is draining and its shard, even an evacuated one, can keep it."""
+    def where_it_can_stay(self) -> Choice | None:
+        """Return its shard, even an evacuated one, if it is draining and that can keep it."""
         shard = self.drained_from
         is_kept = shard is not None and (
             shard == self.demand.current or shard in self.placer.layout.closed
         )
-        return is_kept and self._can_stay(shard)
+        return Choice(shard) if is_kept and self._can_stay(shard) else None
+
+    def as_placed(self) -> Choice:
+        """Return where the strategy places it; cached.
+
+        Its own shard has no preference if it has to leave.
+        """
+        if self._placed is None:
+            demand = replace(self.demand, current=None) if self.is_home else self.demand
+            self._placed = self.placer.place(demand, self.tally)
+        return self._placed
 
     def _can_stay(self, shard: ShardName | None) -> bool:
         found = next(s for s in self.placer.layout.available if s.name == shard)
@@ -230,45 +242,37 @@ class Rule(NamedTuple):
 
     says: str
     """The rule's sentence in docs/protocol.md."""
-    applies: Callable[[_Case], bool]
-    choice: Callable[[_Case], Choice]
+    choice: Callable[[_Case], Choice | None]
 
 
 STICKING: Final = (
     Rule(
         "where it is, while that shard is available and not evacuated",
-        _Case.stays,
-        lambda case: Choice(case.demand.current),
+        _Case.where_it_is,
     ),
     Rule(
         "withdraw a drain that is no longer wanted",
-        _Case.has_room_again,
-        lambda case: Choice(case.demand.current),
+        _Case.where_it_drains,
     ),
     Rule(
         "Until the replica has listed the ring's objects it places no main object",
-        _Case.is_uncounted,
-        lambda _: NOT_COUNTED,
+        _Case.nowhere_yet,
     ),
     Rule(
         "room is reserved there until the object arrives",
-        _Case.is_on_its_way,
-        lambda case: Choice(case.reserved),
+        _Case.where_it_goes,
     ),
     Rule(
         "else where the strategy would place it now",
-        _Case.finds_a_place,
-        lambda case: case.placed,
+        _Case.where_it_is_placed,
     ),
     Rule(
         "no shard may have it | nowhere: it stays where it is, or without owner",
-        _Case.can_stay_without_another,
-        lambda case: Choice(case.drained_from),
+        _Case.where_it_can_stay,
     ),
     Rule(
         "A main object for which no shard is found passes without owner",
-        lambda _: True,
-        lambda case: case.placed,
+        _Case.as_placed,
     ),
 )
 """Where an object belongs whose ring's strategy sticks."""

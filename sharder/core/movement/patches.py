@@ -129,21 +129,22 @@ def admission(
     Raises:
         ValueError: a label value is invalid: the API server would reject the object.
     """
-    invalid = [v for v in labels.values() if v is not None and v and not is_label_value(v)]
-    if invalid:
-        raise ValueError(f"{invalid[0]!r} cannot stand in a label")
-    unnamed = name and name != meta.name
-    return (
-        *([Operation(op="add", path="/metadata/name", value=name)] if unnamed else ()),
-        *_map_operations("/metadata/labels", meta.labels, labels),
-        *_map_operations("/metadata/annotations", meta.annotations, annotations or {}),
-    )
+    for value in labels.values():
+        if value and not is_label_value(value):
+            raise ValueError(f"{value!r} cannot stand in a label")
+    operations: list[Operation] = []  # to call `list[Operation]` takes a microsecond
+    if name and name != meta.name:
+        operations.append(Operation(op="add", path="/metadata/name", value=name))
+    operations += _map_operations("/metadata/labels", meta.labels, labels)
+    if annotations:
+        operations += _map_operations("/metadata/annotations", meta.annotations, annotations)
+    return tuple(operations)
 
 
 def _map_operations(
     path: str, present: Mapping[str, str] | None, wanted: Mapping[str, str | None]
 ) -> list[Operation]:
-    operations: list[Operation] = []  # to call `list[Operation]` takes a microsecond
+    operations: list[Operation] = []
     current = {} if present is None else present
     for key, value in wanted.items():
         if current.get(key) == value:

@@ -2,7 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from sharder.core.names import ShardName
 from sharder.core.placement.entries import Entry
@@ -19,7 +22,7 @@ MAX_BRIEF: Final = 600
 by default (--max-requests-inflight and --max-mutating-requests-inflight, 400 + 200)."""
 
 
-class Assumption(NamedTuple):
+class Assumption(msgspec.Struct, frozen=True, gc=False):
     """How an object counts until the watch shows it."""
 
     entry: Entry
@@ -78,4 +81,4 @@ class Assumptions:
             if assumed.age >= (BRIEF_LIVES if assumed.brief and is_live else LIVES):
                 yield identity
             else:
-                self._all[identity] = assumed._replace(age=assumed.age + 1)
+                self._all[identity] = replace(assumed, age=assumed.age + 1)

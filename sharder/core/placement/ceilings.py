@@ -4,7 +4,7 @@ Three numbers of objects decide: those *on* a shard, those *arriving* there from
 those *leaving* a closed shard for an open one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence, Set
 from itertools import pairwise
 from math import inf
 
@@ -82,30 +82,42 @@ class Ceilings:
         in_pool = self._spec.pool_capacity is not None and bool(shard.pool)
         return in_pool or self.of(shard) is not None
 
-    def with_room(self, shards: Sequence[Shard], demand: Demand) -> list[Shard]:
-        """Return the shards with room for an object, its own shard included."""
-        on, size_at, held = demand.current, self._layout.size_at, self._held_or_judged(demand)
-        ceilings = [self._of_size(size) for size in self._layout.sizes]
-        most = [inf if ceiling is None else ceiling for ceiling in ceilings]
-        found = [s for s in shards if held.get(s.name, 0) < most[size_at[s.name]]]
-        full = self._full_pools()
-        return [s for s in found if s.pool not in full or s.name == on] if full else found
+    def with_room(self, shards: Sequence[Shard], demand: Demand) -> Sequence[Shard]:
+        """Return the shards with room for an object, its own shard included.
 
-    def _held_or_judged(self, demand: Demand) -> Mapping[ShardName | None, float]:
-        """Return how many objects each shard has; -1 or infinite for those judged one by one.
+        If all have, it is the same sequence, of which a layout knows more.
+        """
+        on, full, pools = demand.current, self._full(demand), self._full_pools()
+        found = [s for s in shards if s.name not in full]
+        if pools:
+            found = [s for s in found if s.pool not in pools or s.name == on]
+        return shards if len(found) == len(shards) else found
 
-        For them it matters also which object is to be placed, and which others arrive.
+    def _full(self, demand: Demand) -> Set[ShardName]:
+        """Return the shards without room below their own ceilings, the object's own left out.
+
+        What its count of objects does not show is judged one by one: whether the object to place
+        is on the shard or pinned to it, or others arrive there.
         """
         on, pin, counts = demand.current, demand.pin, self._counts
-        special = self._layout.names & {on, pin, *self._own, *counts.targets}
-        if not special:
-            return counts.on_each
-        judged = dict[ShardName | None, float](counts.on_each)
-        for name in special:
-            shard = self._layout.by_name[name]
-            fits = name == on or self.objection(shard, pinned=name == pin) is None
-            judged[name] = -1 if fits else inf
-        return judged
+        full, special = self._at_ceiling(), {on, pin, *self._own, *counts.targets}
+        judged = self._layout.names & special
+        if not judged:
+            return full
+        by_name = self._layout.by_name
+        kept = {s for s in judged if s != on and self.objection(by_name[s], pinned=s == pin)}
+        return full - judged | kept
+
+    def _at_ceiling(self) -> Set[ShardName]:
+        """Return the shards that have as many objects as their own ceilings, or more."""
+        counts, sizes = self._counts, self._layout.sizes
+        ceilings = [self._of_size(size) for size in sizes]
+        most = [inf if ceiling is None else ceiling for ceiling in ceilings]
+        if len(most) == 1 and most[0] > 0:  # the usual case
+            full = [names for many, names in counts.holding.items() if many >= most[0]]
+            return full[0] if len(full) == 1 else frozenset().union(*full)
+        held, size_at = counts.on_each, self._layout.size_at
+        return {name for name, place in size_at.items() if held.get(name, 0) >= most[place]}
 
     def objection(self, shard: Shard, *, pinned: bool) -> str | None:
         """Return why the shard has no room for one more object, None if it has."""

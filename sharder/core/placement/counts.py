@@ -1,6 +1,6 @@
 """The counts of objects that strategies which stick use."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from types import MappingProxyType
 from typing import ClassVar, Protocol
 
@@ -26,6 +26,11 @@ class Counts(Protocol):
     @property
     def on_each(self) -> Mapping[ShardName | None, int]:
         """The same by shard, for each that has any; None stands for unassigned objects."""
+        ...
+
+    @property
+    def holding(self) -> Mapping[int, Set[ShardName]]:
+        """The shards that have any objects, by how many."""
         ...
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
@@ -74,6 +79,7 @@ class NoCounts:
 
     objects = 0
     on_each: ClassVar[Mapping[ShardName | None, int]] = MappingProxyType({})
+    holding: ClassVar[Mapping[int, Set[ShardName]]] = MappingProxyType({})
     targets: ClassVar[Collection[ShardName]] = ()
 
     def holds(self, identity: int) -> bool:

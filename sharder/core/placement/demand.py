@@ -11,8 +11,9 @@ the object counts for every object whose traits are a subset of its own.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -92,7 +93,7 @@ MAX_MOVE_COST: Final = 2**31 - 1
 """An object with this cost never moves for balance, as with Koordinator's eviction cost."""
 
 
-class Demand(NamedTuple):
+class Demand(msgspec.Struct, frozen=True, gc=False):
     """An object as placement uses it."""
 
     key: str

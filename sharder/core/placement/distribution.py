@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from typing import Generic, NamedTuple, TypeVar
 
+from msgspec.structs import replace
+
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.entries import Entry
@@ -106,11 +108,11 @@ class _Ring:
         moved = False
         for placed in self._objects:
             shard = self._shard_of(placed)
-            goal = self._placer.goal_of(placed.demand._replace(current=shard))
+            goal = self._placer.goal_of(replace(placed.demand, current=shard))
             if goal is not None and goal != shard:
                 choice = self._place(placed)
                 moved |= choice.shard is not None
-                self.choices[placed.demand.identity] = choice._replace(shard=choice.shard or shard)
+                self.choices[placed.demand.identity] = replace(choice, shard=choice.shard or shard)
         return moved
 
     def fill(self) -> bool:
@@ -140,7 +142,7 @@ class _Ring:
         """Choose a shard and count the object there; without one its count stays as it was."""
         shard = self._shard_of(placed)
         moves = shard is None and placed.demand.current is not None
-        demand = placed.demand._replace(current=shard, moves=moves)
+        demand = replace(placed.demand, current=shard, moves=moves)
         choice = self._placer.place(demand, self._tally)
         if choice.shard is not None:
             self._tally.see(None, *placed.on(choice.shard))

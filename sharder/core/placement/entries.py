@@ -1,8 +1,10 @@
 """Entries of many objects: up to 200 bytes each, sums included."""
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
 
+import msgspec
+from msgspec.structs import replace
 from typing_extensions import override
 
 from sharder.core.names import ShardName
@@ -17,7 +19,7 @@ _SLACK: Final = 1000
 """Unused shared values are dropped once there are more than this plus one for each object."""
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """How one object counts."""
 
     shard: ShardName | None
@@ -72,7 +74,7 @@ class Entries(MutableMapping[int, Entry]):
     def __getitem__(self, identity: int) -> Entry:
         code = self._codes[identity]
         rest, groups = self._rests.values[code & _REST], self._groups.values[code >> _BITS]
-        return rest._replace(groups=groups) if groups else rest
+        return replace(rest, groups=groups) if groups else rest
 
     def find(self, identity: int) -> Entry | None:
         """Return an entry, None if there is none; faster than `get`, which raises and catches."""
@@ -80,7 +82,7 @@ class Entries(MutableMapping[int, Entry]):
 
     @override
     def __setitem__(self, identity: int, entry: Entry) -> None:
-        rest = entry._replace(groups=()) if entry.groups else entry
+        rest = replace(entry, groups=()) if entry.groups else entry
         groups = self._groups.place_of(entry.groups)
         self._codes[identity] = groups << _BITS | self._rests.place_of(rest)
 

@@ -19,7 +19,8 @@ from the object's key here, so that every replica makes the same choice.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import log
@@ -184,6 +185,10 @@ class Ranking(Protocol):
         """Return the shard with the highest score; of equals the first of `shards`."""
         return max(shards, key=lambda shard: self.score(key, shard))
 
+    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
+        """Return the same of shards that all have one weight."""
+        return self.best(key, shards)
+
 
 @dataclass(frozen=True)
 class WeightedRendezvous(Ranking):
@@ -192,21 +197,30 @@ class WeightedRendezvous(Ranking):
     @override
     def score(self, key: str, shard: Shard) -> float:
         """Return -weight / ln(u), where u in (0, 1) is a hash of both."""
-        digest = xxh3_64_intdigest((shard.name + _SEPARATOR + key).encode())
+        digest = xxh3_64_intdigest(shard.encoded + _after_name(key))
         return -shard.weight / log(unit(digest))
 
     @override
     def best(self, key: str, shards: Iterable[Shard]) -> Shard:
-        """Return the same; of shards with one weight that is the one with the highest hash."""
-        digests: dict[float, int] = {}
-        firsts: dict[float, Shard] = {}
-        after_name = _SEPARATOR + key
+        """Return the same by comparing only the best shards of each weight."""
+        alike = defaultdict[float, list[Shard]](list)
         for shard in shards:
-            digest = xxh3_64_intdigest((shard.name + after_name).encode())
-            if digest > digests.get(shard.weight, -1):
-                digests[shard.weight] = digest
-                firsts[shard.weight] = shard
-        return super().best(key, firsts.values())
+            alike[shard.weight].append(shard)
+        return super().best(key, [self.best_of_equals(key, some) for some in alike.values()])
+
+    @override
+    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
+        """Return the shard with the highest hash."""
+        after_name, best, highest = _after_name(key), shards[0], -1
+        for shard in shards:
+            digest = xxh3_64_intdigest(shard.encoded + after_name)
+            if digest > highest:
+                best, highest = shard, digest
+        return best
+
+
+def _after_name(key: str) -> bytes:
+    return (_SEPARATOR + key).encode()
 
 
 def unit(digest: int) -> float:

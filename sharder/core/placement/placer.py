@@ -9,7 +9,7 @@ out").
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sharder.core.leases.shard import Shard
@@ -18,7 +18,7 @@ from sharder.core.placement.ceilings import Ceilings
 from sharder.core.placement.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.registry import built
-from sharder.core.placement.strategy import Choice, Layout, Strategy, no_objection
+from sharder.core.placement.strategy import Choice, Layout, Strategy
 
 MAX_NAMED = 3
 """Shards that a reason names individually."""
@@ -38,13 +38,13 @@ class Explanation:
 class Placer:
     """Places objects on the shards of one layout; an immutable value."""
 
-    __slots__ = ("_limited", "_ready", "layout", "strategy")
+    __slots__ = ("_limited", "_usual", "layout", "strategy")
 
     def __init__(self, layout: Layout, strategy: Strategy | None = None) -> None:
         """Use a `strategy` that was built from an equal layout, or build one."""
         self.layout = layout
         self.strategy = strategy or built(layout)
-        self._ready = [s for s in layout.open if s.ready]
+        self._usual = self._ready_first(layout.open)
         ceilings = Ceilings(layout, self.strategy, NO_COUNTS, newcomers=1)
         self._limited = self.sticks and any(map(ceilings.bind, layout.available))
 
@@ -119,7 +119,7 @@ class Placer:
     def drawn(self, key: str) -> ShardName | None:
         """Return the available shard that a key is drawn to most, None if there is none."""
         shards = self.layout.available
-        return self.layout.ranking.best(key, shards).name if shards else None
+        return self.layout.most_drawn(key, shards).name if shards else None
 
     def ceilings(self, counts: Counts) -> Ceilings:
         """Return the ceilings by these counts."""
@@ -135,25 +135,28 @@ class Placer:
             ceilings.objection(shard, pinned=False) is None for shard in self.layout.open
         )
 
-    def _rounds(self, demand: Demand, counts: Counts) -> Iterator[Sequence[Shard]]:
-        """Yield candidates to choose from, at least one, and then more if the strategy takes none.
+    def _rounds(self, demand: Demand, counts: Counts) -> Iterable[Sequence[Shard]]:
+        """Return candidates to choose from, at least one, then more if the strategy takes none."""
+        rounds = self._usual
+        if not self._asks_for_nothing(demand):
+            fitting = [s for s in self.layout.available if self._objection(s, demand) is None]
+            rounds = self._ready_first(fitting, demand.current)
+        if not self._limited:
+            return rounds
+        ceilings = self._ceilings(demand, counts)
+        return filter(None, (ceilings.with_room(shards, demand) for shards in rounds))
+
+    def _ready_first(
+        self, shards: Sequence[Shard], current: ShardName | None = None
+    ) -> Sequence[Sequence[Shard]]:
+        """Return which of the shards to use first, and then all.
 
         A shard that does not renew its Lease in time might be about to die: strategies that stick
         use it last.
         """
-        found: Sequence[Shard]
-        ready: Sequence[Shard]
-        if self._asks_for_nothing(demand):
-            found, ready = self.layout.open, self._ready
-        else:
-            found = [s for s in self.layout.available if self._objection(s, demand) is None]
-            ready = [s for s in found if s.ready or s.name == demand.current]
-        rounds = [ready, found] if self.sticks and len(ready) < len(found) else [found]
-        ceilings = self._ceilings(demand, counts) if self._limited else None
-        for shards in rounds:
-            candidates = shards if ceilings is None else ceilings.with_room(shards, demand)
-            if candidates:
-                yield candidates
+        ready = [s for s in shards if s.ready or s.name == current]
+        rounds = [ready, shards] if self.sticks and len(ready) < len(shards) else [shards]
+        return [each for each in rounds if each]
 
     def _asks_for_nothing(self, demand: Demand) -> bool:
         """Return whether no filter depends on the object's labels or its shard."""
@@ -243,10 +246,12 @@ def choose(
     sticks, to the one with the fewest objects.
     """
     newest = layout.newest if demand.moves else None
-    preferred = [] if newest is None else [s for s in candidates if s.revision == newest]
-    if preferred and not strategy.sticks:
-        return strategy.choose(demand, preferred, counts)
-    objection = strategy.declines(demand, candidates, counts) if preferred else no_objection
+    if newest is None:
+        return strategy.choose(demand, candidates, counts)
+    preferred = [s for s in candidates if s.revision == newest]
+    if not strategy.sticks:
+        return strategy.choose(demand, preferred or candidates, counts)
+    objection = strategy.declines(demand, candidates, counts)
     for shard in sorted(preferred, key=lambda s: (_coming_and_there(s, counts), s.name)):
         if objection(shard) is None:
             return Choice(shard.name)

@@ -10,6 +10,8 @@ from functools import cached_property
 from math import fsum
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -37,7 +39,7 @@ class Size(NamedTuple):
     declared: int | None
 
 
-class Choice(NamedTuple):
+class Choice(msgspec.Struct, frozen=True, gc=False):
     """Where an object belongs, or why it has to wait."""
 
     shard: ShardName | None
@@ -119,6 +121,16 @@ class Layout:
     def weight(self) -> float:
         """The sum of the weights of the available shards that are not closed."""
         return fsum(shard.weight for shard in self.available if shard.name not in self.closed)
+
+    @cached_property
+    def is_even(self) -> bool:
+        """Whether all available shards have one weight."""
+        return len({shard.weight for shard in self.available}) < 2
+
+    def most_drawn(self, key: str, shards: Sequence[Shard]) -> Shard:
+        """Return the available shard, of at least one, that a key is drawn to most."""
+        ranking = self.ranking
+        return (ranking.best_of_equals if self.is_even else ranking.best)(key, shards)
 
     @cached_property
     def sizes(self) -> tuple["Size", ...]:

@@ -1,7 +1,9 @@
 """The counts of a ring's objects, as sums that change object by object."""
 
 from collections import Counter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from sharder.core.names import ShardName
 from sharder.core.placement.entries import Entry
@@ -10,7 +12,7 @@ K = TypeVar("K", int, ShardName)
 S = TypeVar("S", ShardName, ShardName | None)
 
 
-class Counted(NamedTuple):
+class Counted(msgspec.Struct, frozen=True, gc=False):
     """How an object counts."""
 
     entry: Entry | None
@@ -28,6 +30,8 @@ class Sums:
         self.draining = 0
         self.on = Counter[ShardName | None]()
         """None stands for unassigned objects."""
+        self.holding: dict[int, set[ShardName]] = {}
+        """The shards with any objects, by their number in `on`."""
         self.staying = Counter[ShardName]()
         """The objects that are neither draining nor being deleted."""
         self.unproven = Counter[ShardName]()
@@ -58,17 +62,32 @@ class Sums:
     def _add(self, entry: Entry, one: int) -> None:
         shard = entry.shard
         self.objects += one
-        self.on[shard] += one
-        self.draining += one * entry.draining
+        self._move(shard, one)
+        if entry.draining:
+            self.draining += one
         if entry.heading is not None:
             _add_to(self.heading, entry.heading, shard, one)
-        member_on = entry.member_on
-        if member_on is not None:
+        if entry.groups and (member_on := entry.member_on) is not None:
             for group in entry.groups:
                 _add_to(self.members, group, member_on, one)
         if shard is not None and entry.stays:
             self.staying[shard] += one
-            self.pinned[shard] += one * entry.pinned
+            if entry.pinned:
+                self.pinned[shard] += one
+
+    def _move(self, shard: ShardName | None, one: int) -> None:
+        """Count an object on a shard, and the shard among those with as many."""
+        before = self.on[shard]
+        after = self.on[shard] = before + one
+        if shard is None:
+            return
+        if before:
+            equals = self.holding[before]
+            equals.remove(shard)
+            if not equals:
+                del self.holding[before]
+        if after:
+            self.holding.setdefault(after, set()).add(shard)
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:

@@ -5,7 +5,7 @@ the leader is *assumed* until the watch shows it, or forgotten (as in kube-sched
 One event loop owns it: a choice and its assumption are one step.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -84,11 +84,13 @@ class Tally:
         """The same by shard; None stands for unassigned objects."""
         return self._sums.on
 
-    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
-        """Return how many objects go to the shard, by the shard that has yet to release them.
+    @property
+    def holding(self) -> Mapping[int, Set[ShardName]]:
+        """The shards that have any objects, by how many."""
+        return self._sums.holding
 
-        None stands for released objects, which are unassigned for a moment.
-        """
+    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
+        """Return how many objects go to the shard, by the shard that has yet to release them."""
         return self._sums.heading.get(shard, _NOTHING)
 
     @property
@@ -181,19 +183,17 @@ class Tally:
     def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
         """Count an object where it was just placed; it counts once, however often.
 
-        Args:
-            reservation: The object, and how it will count.
-            brief: Whether another client writes it, if at all.  Such assumptions are forgotten
-                early, and the oldest one if there are too many.
+        `brief` is whether another client writes it, if at all.  Such assumptions are forgotten
+        early, and the oldest one if there are too many.
         """
         identity, entry = reservation
-        before = self._counted(identity)
-        pending = self._assumed.find(identity)
+        pending, shown = self._assumed.find(identity), self._found(identity)
+        before = self._counted_as(identity, pending.entry if pending else shown, shown)
         owner, passed = before.entry.shard if before.entry else None, _NONE_PASSED
         if pending is not None:
             owner, passed = pending.before, pending.passed | {pending.entry}
         surplus = self._assumed.add(identity, Assumption(entry, owner, passed, brief))
-        self._count(before, self._counted(identity))
+        self._count(before, self._counted_as(identity, entry, shown))
         if surplus is not None:
             self.forget(surplus)
 
@@ -273,19 +273,20 @@ class Tally:
 
     def _counted(self, identity: int) -> Counted:
         assumed, shown = self._assumed.find(identity), self._found(identity)
-        entry = shown if assumed is None else assumed.entry
+        return self._counted_as(identity, shown if assumed is None else assumed.entry, shown)
+
+    def _counted_as(self, identity: int, entry: Entry | None, shown: Entry | None) -> Counted:
+        """Return how an object counts with this entry, while the watch shows that one."""
         if entry is None or not entry.stays:
             return Counted(entry)
         is_proven = shown is not None and shown.stays and shown.shard == entry.shard
         is_guest = is_proven and not entry.pinned and identity in self._guests
-        return Counted(
-            entry, None if is_proven else entry.shard, entry.shard if is_guest else None
-        )
+        unproven_on = None if is_proven else entry.shard
+        return Counted(entry, unproven_on, entry.shard if is_guest else None)
 
     def _found(self, identity: int) -> Entry | None:
         for part in self._parts.values():
-            entry = part.find(identity)
-            if entry is not None:
+            if (entry := part.find(identity)) is not None:
                 return entry
         return None
 

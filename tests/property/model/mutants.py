@@ -234,14 +234,14 @@ MUTANTS = (
             Mutant(
                 name="moves what may stay",
                 module="core/movement/desired.py",
-                old="return self.is_home and self.drained_from is None",
-                new="return False",
+                old="stays = self.is_home and self.drained_from is None",
+                new="stays = False",
             ),
             Mutant(
                 name="does not follow a pin",
                 module="core/movement/desired.py",
-                old="return self.placer.goal_of(self.demand)",
-                new="return None",
+                old="self.pin = placer.goal_of(demand)",
+                new="self.pin = None",
             ),
             Mutant(
                 name="waits for a pinned shard that is away",
@@ -264,8 +264,8 @@ MUTANTS = (
             Mutant(
                 name="believes the counts before everything is listed",
                 module="core/movement/desired.py",
-                old="return not self.tally.synced",
-                new="return False",
+                old="return None if self.tally.synced else NOT_COUNTED",
+                new="return None",
             ),
             Mutant(
                 name="expects children where their owner is not counted",
@@ -421,8 +421,8 @@ MUTANTS = (
             Mutant(
                 name="counts an object once more when it is assumed again",
                 module="core/placement/tally.py",
-                old="self._count(before, self._counted(identity))\n        if surplus",
-                new="self._count(Counted(None), self._counted(identity))\n        if surplus",
+                old="self._count(before, self._counted_as(identity, entry, shown))",
+                new="self._count(Counted(None), self._counted_as(identity, entry, shown))",
             ),
             Mutant(
                 name="does not count what a list leaves out as gone",

@@ -1,11 +1,14 @@
 """What is answered in one step: a whole review, and nothing that only looks like one."""
 
+import asyncio
+
 import pytest
+from typing_extensions import override
 
 from tests.support.values import WIDGETS, obj
 from tests.unit.webhook.reviews import PATH, TRUSTED_PATH, Counts, app_with, request_of, review_of
 from webhook.app import WebhookApp
-from webhook.at_once import AtOnce, Piece, review_in
+from webhook.at_once import MAX_HEAD_BYTES, AtOnce, review_in
 
 BODY = review_of(request_of(obj(name="a")))
 FIELDS = (
@@ -35,11 +38,11 @@ def at_once(counts: Counts, *, limit: int = 10_000) -> AtOnce:
 
 
 def test_what_the_api_server_sends_is_a_path_and_a_body() -> None:
-    assert review_in(sent()) == Piece(PATH, BODY)
+    assert review_in(sent()) == (PATH, BODY)
 
 
 def test_names_of_fields_count_in_any_case() -> None:
-    assert review_in(sent(*(field.lower() for field in FIELDS))) == Piece(PATH, BODY)
+    assert review_in(sent(*(field.lower() for field in FIELDS))) == (PATH, BODY)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,7 @@ def test_names_of_fields_count_in_any_case() -> None:
         (*FIELDS, "X: \xff"),
         (*FIELDS, "no field"),
         (*FIELDS, ": nameless"),
+        (*FIELDS, f"X: {'a' * MAX_HEAD_BYTES}"),
     ],
 )
 def test_a_head_that_says_anything_else_of_the_body_or_connection_is_left_to_a_parser(
@@ -99,18 +103,54 @@ def test_a_part_of_a_review_is_left_to_a_parser(cut: int) -> None:
     assert review_in(sent()[: cut + 1]) is None
 
 
+def test_a_length_in_the_body_is_none() -> None:
+    body = b"\r\nContent-Length: 23\r\n"
+
+    assert review_in(sent(*without("Content-Length"), body=body)) is None
+
+
 def test_more_than_one_review_is_left_to_a_parser() -> None:
     assert review_in(sent() + sent()) is None
 
 
-def test_a_review_is_answered_in_one_write_and_counted() -> None:
-    counts, written, trusted = Counts(), list[bytes](), list[bool]()
+class Client:
+    """What a connection is told."""
+
+    def __init__(self) -> None:
+        self.replies = list[bytes]()
+        self.parsed = list[bytes]()
+        self.is_trusted = False
+        self.is_cut = False
+
+    def reply(self, answer: bytes) -> None:
+        self.replies.append(answer)
+
+    def parse(self, data: bytes) -> None:
+        self.parsed.append(data)
+
+    def trust(self) -> None:
+        self.is_trusted = True
+
+    def abort(self) -> None:
+        self.is_cut = True
+
+
+class Broken(Client):
+    @override
+    def reply(self, answer: bytes) -> None:
+        raise OSError("broken pipe")
+
+
+async def test_a_review_is_answered_in_one_write_and_counted() -> None:
+    counts, client = Counts(), Client()
     answering = at_once(counts)
     answering.stamp(b"Thu, 01 Jan 1970 00:00:00 GMT", is_open=True)
 
-    assert answering.answer(sent(), written.append, lambda: trusted.append(True))
+    assert answering.take(sent(), client)
+    assert client.replies == []
+    await asyncio.sleep(0)
 
-    head, _, body = written[0].partition(b"\r\n\r\n")
+    head, _, body = client.replies[0].partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
         b"HTTP/1.1 200 OK",
         b"date: Thu, 01 Jan 1970 00:00:00 GMT",
@@ -118,42 +158,83 @@ def test_a_review_is_answered_in_one_write_and_counted() -> None:
         b"content-length: %d" % len(body),
     ]
     assert b'"allowed":true' in body
-    assert (len(written), trusted, counts.answers) == (1, [], [("demo", "assigned")])
-    assert counts.assignments == [("demo", WIDGETS)]
+    assert (len(client.replies), client.is_trusted) == (1, False)
+    assert (counts.answers, counts.assignments) == ([("demo", "assigned")], [("demo", WIDGETS)])
 
 
-def test_a_client_that_knows_the_token_is_trusted() -> None:
-    trusted = list[bool]()
+async def test_what_comes_in_one_turn_is_answered_in_the_order_in_which_it_came() -> None:
+    counts, first, second = Counts(), Client(), Client()
+    answering = at_once(counts)
+    answering.stamp(b"now", is_open=True)
+
+    answering.take(sent(), first)
+    answering.take(sent(), second)
+    answering.answer()
+    await asyncio.sleep(0)
+
+    assert (len(first.replies), len(second.replies), len(counts.answers)) == (1, 1, 2)
+
+
+async def test_a_client_that_knows_the_token_is_trusted() -> None:
+    client = Client()
     answering = at_once(Counts())
     answering.stamp(b"now", is_open=True)
-    review = sent(line=f"POST {TRUSTED_PATH} HTTP/1.1")
 
-    assert answering.answer(review, lambda _: None, lambda: trusted.append(True))
+    answering.take(sent(line=f"POST {TRUSTED_PATH} HTTP/1.1"), client)
+    answering.answer()
 
-    assert trusted == [True]
+    assert client.is_trusted
 
 
 @pytest.mark.parametrize("body", [b"{}", b"no json", b'{"request":{"uid":""}}'])
-def test_an_invalid_review_is_left_to_asgi_and_not_counted(body: bytes) -> None:
-    counts = Counts()
+async def test_an_invalid_review_is_left_to_asgi_and_not_counted(body: bytes) -> None:
+    counts, client = Counts(), Client()
     answering = at_once(counts)
     answering.stamp(b"now", is_open=True)
-    fields = (*without("Content-Length"), f"Content-Length: {len(body)}")
+    data = sent(*without("Content-Length"), f"Content-Length: {len(body)}", body=body)
 
-    assert not answering.answer(sent(*fields, body=body), lambda _: None, lambda: None)
+    answering.take(data, client)
+    answering.answer()
 
-    assert counts.answers == []
+    assert (client.replies, client.parsed, counts.answers) == ([], [data], [])
 
 
-def test_a_body_above_the_limit_is_left_to_asgi() -> None:
-    answering = at_once(Counts(), limit=len(BODY) - 1)
+async def test_a_body_above_the_limit_is_left_to_asgi() -> None:
+    client, answering = Client(), at_once(Counts(), limit=len(BODY) - 1)
     answering.stamp(b"now", is_open=True)
 
-    assert not answering.answer(sent(), lambda _: None, lambda: None)
+    answering.take(sent(), client)
+    answering.answer()
+
+    assert (client.replies, client.parsed) == ([], [sent()])
+
+
+async def test_an_answer_that_cannot_be_sent_ends_its_connection_and_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken, client, answering = Broken(), Client(), at_once(Counts())
+    answering.stamp(b"now", is_open=True)
+
+    answering.take(sent(), broken)
+    answering.take(sent(), client)
+    answering.answer()
+
+    assert (broken.is_cut, client.is_cut, len(client.replies)) == (True, False, 1)
+    assert "broken pipe" in caplog.text
 
 
 def test_all_is_left_to_asgi_while_connections_are_to_end() -> None:
     answering = at_once(Counts())
     answering.stamp(b"now", is_open=False)
 
-    assert not answering.answer(sent(), lambda _: None, lambda: None)
+    assert not answering.take(sent(), Client())
+
+
+async def test_what_was_taken_before_connections_are_to_end_is_answered() -> None:
+    client, answering = Client(), at_once(Counts())
+    answering.stamp(b"now", is_open=True)
+    answering.take(sent(), client)
+
+    answering.stamp(b"later", is_open=False)
+
+    assert b"date: now" in client.replies[0]

@@ -5,9 +5,9 @@ denominator that all shards of a ring share.  Fractions would be ten times slowe
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from math import lcm
-from typing import NamedTuple
+
+import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -15,7 +15,7 @@ from sharder.core.placement.counts import Counts
 from sharder.core.placement.strategy import Layout
 
 
-class ActiveLoads(NamedTuple):
+class ActiveLoads(msgspec.Struct, frozen=True, gc=False):
     """The active loads of a ring's shards at one moment: 100 · objects / capacity."""
 
     percent: int
@@ -61,8 +61,8 @@ class Capacities:
 
     def loads(self, counts: Counts) -> ActiveLoads:
         """Return the loads by these counts; without limits the fullest shard counts as full."""
-        objects = counts.on_each
-        largest = max(map(objects.get, self._of, repeat(0)), default=0) or 1
+        objects, holding, known = counts.on_each, counts.holding, self._of.keys()
+        largest = max((n for n, on in holding.items() if not known.isdisjoint(on)), default=1)
         percent = self._common * largest
         return ActiveLoads(
             percent=percent,

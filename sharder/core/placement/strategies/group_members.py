@@ -1,7 +1,9 @@
 """On which shards the other members of an object's group are."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -10,7 +12,7 @@ from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.strategy import Layout
 
 
-class GroupMembers(NamedTuple):
+class GroupMembers(msgspec.Struct, frozen=True, gc=False):
     """The members of a group except the object itself, on all shards of the ring."""
 
     on: Mapping[ShardName, int]

@@ -6,7 +6,9 @@ keep some (docs/placement.md, "LeastLoaded").
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import lcm
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
 
 from sharder.core.api.ring import AntiAffinity
 from sharder.core.leases.shard import Shard
@@ -23,7 +25,7 @@ Shards: TypeAlias = tuple[Shard, ...]
 Zones: TypeAlias = Mapping[str, Sequence[Shard]]
 
 
-class FilterResult(NamedTuple):
+class FilterResult(msgspec.Struct, frozen=True, gc=False):
     """The result of one filter."""
 
     name: str
@@ -41,7 +43,7 @@ Filters: TypeAlias = tuple[tuple[bool, Filter], ...]
 class FilterChain:
     """The filters for one object at one moment."""
 
-    __slots__ = ("_capacities", "_counts", "_layout", "_loads", "_members", "_zones")
+    __slots__ = ("_capacities", "_counts", "_layout", "_loads", "_members")
 
     def __init__(
         self, layout: Layout, counts: Counts, members: GroupMembers, capacities: Capacities
@@ -51,8 +53,6 @@ class FilterChain:
         self._members = members
         self._capacities = capacities
         self._loads: ActiveLoads | None = None
-        self._zones: tuple[Shards, Zones] = ((), {})
-        """What the last filter by zones has kept, and the same by zone."""
 
     def results(self, candidates: Sequence[Shard]) -> list[FilterResult]:
         """Return the results for at least one candidate, up to the first that keeps none.
@@ -89,7 +89,8 @@ class FilterChain:
 
     def _results(self, candidates: Sequence[Shard]) -> Iterator[FilterResult]:
         kept = tuple(candidates)
-        for _, run in self._all():
+        zones = (FilterChain._zones_with_fewest_members, FilterChain._zones_with_lowest_load)
+        for _, run in self._all(*zones):
             result = run(self, kept)
             yield result
             kept = result.kept
@@ -98,27 +99,28 @@ class FilterChain:
 
     @classmethod
     def effective(cls, layout: Layout) -> Filters:
-        """Return the filters that can drop a shard of the layout; usually that is a few."""
+        """Return the filters that can drop a shard of the layout, both filters by zones in one."""
         spec, available = layout.spec, layout.available
         idle: dict[Filter, bool] = {
             cls._apart_from_members: spec.anti_affinity is not AntiAffinity.REQUIRED,
             cls._in_region_of_members: not any(shard.region for shard in layout.shards),
             cls._with_enough_zones: spec.min_zones <= 1,
             cls._zoned: len({bool(shard.zone) for shard in available}) < 2,
+            cls._best_zones: not any(shard.zone for shard in available),
             cls._pooled: len({bool(shard.pool) for shard in available}) < 2,
             cls._pools_with_room: spec.pool_capacity is None,
         }
-        return tuple(each for each in cls._all() if not idle.get(each[1], False))
+        each = cls._all(cls._best_zones)
+        return tuple((is_hard, run) for is_hard, run in each if not idle.get(run, False))
 
     @classmethod
-    def _all(cls) -> Filters:
+    def _all(cls, *by_zone: Filter) -> Filters:
         return (
             (True, cls._apart_from_members),
             (True, cls._in_region_of_members),
             (True, cls._with_enough_zones),
             (False, cls._zoned),
-            (False, cls._zones_with_fewest_members),
-            (False, cls._zones_with_lowest_load),
+            *((False, run) for run in by_zone),
             (False, cls._pooled),
             (False, cls._fewest_members),
             (False, cls._lower_loads),
@@ -179,43 +181,33 @@ class FilterChain:
         return FilterResult("zoned", kept, "it has no zone, others have")
 
     def _zones_with_fewest_members(self, shards: Shards) -> FilterResult:
-        name, objection = "members in zone", "another zone has fewer of the group"
-        near = self._members.in_zone
-        if not near:
-            return FilterResult(name, shards, objection)
-        kept = self._in_least_zones(shards, lambda place, _: near.get(place, 0))
-        return FilterResult(name, kept, objection)
+        left = self._with_fewest_members(self._layout.by_place(shards))
+        kept = _within(left, shards)
+        return FilterResult("members in zone", kept, "another zone has fewer of the group")
 
     def _zones_with_lowest_load(self, shards: Shards) -> FilterResult:
-        name, objection = "load of zone", "the mean load of another zone is lower"
+        left = self._with_lowest_load(self._layout.by_place(shards))
+        kept = _within(left, shards)
+        return FilterResult("load of zone", kept, "the mean load of another zone is lower")
+
+    def _best_zones(self, shards: Shards) -> FilterResult:
+        """Do the same as both of them, without the shards in between."""
+        if not self._members.on:
+            return FilterResult("", shards, "")
+        left = self._with_fewest_members(self._layout.by_place(shards))
+        return FilterResult("", _within(self._with_lowest_load(left), shards), "")
+
+    def _with_fewest_members(self, zones: Zones) -> Zones:
+        near = self._members.in_zone
+        return _least(zones, {place: near.get(place, 0) for place in zones}) if near else zones
+
+    def _with_lowest_load(self, zones: Zones) -> Zones:
         # As upstream: the first member of a group can go to any zone.
-        if not self._members.on or not shards[0].zone:
-            return FilterResult(name, shards, objection)
-        scale = lcm(*map(len, self._zones_of(shards).values()))
-        kept = self._in_least_zones(
-            shards, lambda _, here: self.loads.total(here) * (scale // len(here))
-        )
-        return FilterResult(name, kept, objection)
-
-    def _zones_of(self, shards: Shards) -> Zones:
-        known, zones = self._zones
-        return zones if known is shards else self._layout.by_place(shards)
-
-    def _in_least_zones(
-        self, shards: Shards, amount: Callable[[str, Sequence[Shard]], int]
-    ) -> Shards:
-        """Return the shards in the zones with the least amount; remember by zones what is kept."""
-        zones = self._zones_of(shards)
-        amounts = {place: amount(place, here) for place, here in zones.items()}
-        least = min(amounts.values())
-        left = {place: here for place, here in zones.items() if amounts[place] == least}
-        kept = shards
-        if len(left) == 1:
-            kept = tuple(*left.values())
-        elif len(left) < len(zones):
-            kept = tuple([shard for shard in shards if shard.place in left])
-        self._zones = kept, left
-        return kept
+        if len(zones) == 1 or not self._members.on:
+            return zones
+        total, scale = self.loads.total, lcm(*map(len, zones.values()))
+        means = {place: total(here) * (scale // len(here)) for place, here in zones.items()}
+        return _least(zones, means)
 
     def _pooled(self, shards: Shards) -> FilterResult:
         kept = tuple([s for s in shards if s.pool]) or shards
@@ -262,3 +254,18 @@ class FilterChain:
         roomiest = {s.name for s in sorted(shards, key=lambda shard: room[shard.pool])[-take:]}
         kept = tuple([shard for shard in shards if shard.name in roomiest])
         return FilterResult(name, kept, "other pools have more room")
+
+
+def _least(zones: Zones, amounts: Mapping[str, int]) -> Zones:
+    """Return the zones with the least amount."""
+    least = min(amounts.values())
+    return {place: here for place, here in zones.items() if amounts[place] == least}
+
+
+def _within(zones: Zones, shards: Shards) -> Shards:
+    """Return those of the shards that are in these zones, which have no others."""
+    if len(zones) == 1:
+        return tuple(*zones.values())
+    if sum(map(len, zones.values())) == len(shards):
+        return shards
+    return tuple([shard for shard in shards if shard.place in zones])

@@ -7,7 +7,10 @@ upstream's one too low.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from itertools import chain
+from typing import ClassVar, Final
+
+import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -40,27 +43,32 @@ class Spread:
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score, of equals the one its key is drawn to."""
-        members = group_members_of(demand, self._layout, counts)
-        equals = candidates
-        if members.on:
-            equals = self._highest(candidates, members)
-        return Choice(self._layout.ranking.best(demand.key, equals).name)
+        members, drawn = group_members_of(demand, self._layout, counts), self._layout.most_drawn
+        if not members.on:
+            return Choice(drawn(demand.key, candidates).name)
+        equals = self._nearby(candidates, members)
+        if equals:
+            first = drawn(demand.key, equals)
+            if first.name not in members.on:
+                return Choice(first.name)
+            equals = [shard for shard in equals if shard.name not in members.on]
+        return Choice(drawn(demand.key, equals or _highest(candidates, members)).name)
 
-    def _highest(self, candidates: Sequence[Shard], members: GroupMembers) -> list[Shard]:
-        """Return the candidates with the highest score, most often without scoring them."""
-        on, scale = members.on, _Scale.of(members, FULL_SCORE)
-        if len(on) < len(candidates):
-            zones = self._layout.by_place(candidates)
-            most = {place: scale.score(0, members.near(place)) for place in zones}
-            best = max(most.values())
-            places = [place for place, score in most.items() if score == best]
-            empty = [s for place in places for s in zones[place] if s.name not in on]
-            # Rounded down, a shard with a member can score as much as one without.
-            if empty and best > max(scale.score(1, members.near(place)) for place in places):
-                return empty
-        scores = spread_scores(candidates, members, FULL_SCORE)
-        highest = max(scores)
-        return [s for s, score in zip(candidates, scores, strict=True) if score == highest]
+    def _nearby(self, candidates: Sequence[Shard], members: GroupMembers) -> Sequence[Shard]:
+        """Return the candidates in the best zones if those without a member score highest.
+
+        That is most often so, and found without scoring each of them.
+        """
+        if len(members.on) >= len(candidates):
+            return ()
+        zones, scale = self._layout.by_place(candidates), _Scale.of(members, FULL_SCORE)
+        most = {place: scale.score(0, members.near(place)) for place in zones}
+        best = max(most.values())
+        places = [place for place, score in most.items() if score == best]
+        # Rounded down, a shard with a member can score as much as one without.
+        if best <= max(scale.score(1, members.near(place)) for place in places):
+            return ()
+        return list(chain.from_iterable(zones[place] for place in places))
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline no candidate: members of a group are allowed to share a shard."""
@@ -99,7 +107,14 @@ def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> 
     return [scale.score(members.here(s), members.near(s.place)) for s in shards]
 
 
-class _Scale(NamedTuple):
+def _highest(candidates: Sequence[Shard], members: GroupMembers) -> list[Shard]:
+    """Return the candidates with the highest score."""
+    scores = spread_scores(candidates, members, FULL_SCORE)
+    highest = max(scores)
+    return [s for s, score in zip(candidates, scores, strict=True) if score == highest]
+
+
+class _Scale(msgspec.Struct, frozen=True, gc=False):
     """The scale of the scores."""
 
     shard_most: int
@@ -114,7 +129,7 @@ class _Scale(NamedTuple):
 
     def score(self, here: int, near: int | None) -> int:
         """Return the score of a shard; `near` is the number in its zone, None without a zone."""
-        shard_most, zone_most, full = self
+        shard_most, zone_most, full = self.shard_most, self.zone_most, self.full
         shard_room = shard_most - here
         if near is None:
             return full * shard_room // shard_most

@@ -1,10 +1,12 @@
 """Facts about `sharder.core.placement.ceilings`: how many objects are too many."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from typing_extensions import override
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
@@ -153,7 +155,7 @@ def test_an_object_takes_no_room_from_itself() -> None:
 def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
     east = [shard(name, pool="east") for name in (A, B)]
     counts = tally({A: 2, B: 2})
-    lost = demand()._replace(identity=2)
+    lost = structs.replace(demand(), identity=2)
 
     chosen = placer(east[0], away=(east[1],), spec=bounded(per_pool=4)).place(lost, counts)
 
@@ -412,6 +414,46 @@ def test_a_shard_that_is_evacuated_has_nothing_too_many() -> None:
 
     assert found.excess() == {}
     assert found.excess_on(leaving) == 0
+
+
+several = st.lists(
+    st.builds(
+        shard,
+        st.sampled_from("abcdef"),
+        room=st.sampled_from((None, 0, 2, 5)),
+        weight=st.sampled_from((1.0, 2.0)),
+        pool=st.sampled_from(("", "p")),
+    ),
+    min_size=1,
+    unique_by=lambda one: one.name,
+)
+ceilings_of_rings = st.sampled_from((bounded(), bounded(per_shard=2), bounded(per_pool=4)))
+
+
+@given(several, ceilings_of_rings, st.lists(st.sampled_from("abcdef")), st.data())
+def test_the_shards_with_room_are_those_without_an_objection(
+    shards: list[Shard], spec: PlacementSpec, held: list[str], data: st.DataObject
+) -> None:
+    of, names = placer(*shards, spec=spec), [one.name for one in shards]
+    counts = tally({ShardName(name): many for name, many in Counter(held).items()})
+    if data.draw(st.booleans()):
+        going = Entry(ShardName("f"), draining=True, heading=data.draw(st.sampled_from(names)))
+        counts.see("objects", 999, going)
+    asked = demand(
+        on=data.draw(st.none() | st.sampled_from(names)),
+        pin=data.draw(st.none() | st.sampled_from(names)),
+    )
+    found = Ceilings(of.layout, of.strategy, counts, newcomers=1)
+    available = of.layout.available
+
+    with_room = found.with_room(available, asked)
+
+    assert list(with_room) == [
+        one
+        for one in available
+        if one.name == asked.current or not found.objection(one, pinned=one.name == asked.pin)
+    ]
+    assert (with_room is available) == (len(with_room) == len(available))
 
 
 @pytest.mark.parametrize(("held", "room"), [(0, 3), (3, 0), (5, -2)])

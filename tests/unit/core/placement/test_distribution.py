@@ -1,6 +1,7 @@
 """Facts about `sharder.core.placement.distribution`: a whole ring, placed at one moment."""
 
 import pytest
+from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.names import ShardName
@@ -207,7 +208,7 @@ def test_groups_are_counted_while_the_ring_is_distributed() -> None:
         spec=PlacementSpec(strategy=StrategyName.SPREAD),
     )
 
-    objects = [Placed(demand(key, group=web)._replace(groups=(web,))) for key in "uvwxyz"]
+    objects = [Placed(structs.replace(demand(key, group=web), groups=(web,))) for key in "uvwxyz"]
     found = distribute(objects, of)
 
     assert sorted(owners(found, *"uvwxyz"), key=str) == [A, A, B, B, C, C]
@@ -218,7 +219,9 @@ def test_the_objects_of_a_lost_shard_stay_in_their_full_pool() -> None:
     of = placer(east[0], shard(C), away=(east[1],), spec=bounded(per_shard=10, per_pool=4))
     objects = placed({"w": A, "x": A, "y": B, "z": B})
 
-    found = distribute([o._replace(demand=o.demand._replace(pool="east")) for o in objects], of)
+    found = distribute(
+        [o._replace(demand=structs.replace(o.demand, pool="east")) for o in objects], of
+    )
 
     assert owners(found, *"wxyz") == [A, A, A, A]
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
@@ -138,7 +139,7 @@ def test_a_new_object_counts_for_the_automatic_ceiling() -> None:
 
 def test_an_object_that_is_counted_already_does_not_count_twice() -> None:
     of = placer(shard(A), shard(B))
-    counted = demand()._replace(identity=2)
+    counted = structs.replace(demand(), identity=2)
     counts = tally({A: 1, None: 2})
 
     assert of.explain(counted, counts).rejected == {}
@@ -388,7 +389,7 @@ def test_a_shard_may_be_sent_one_of_a_group_that_needs_more_zones_than_its_own()
     counts.see("group", 2, Entry(A, (7,)))
 
     of = placer(*zones, spec=spec)
-    asking = demand(group=7)._replace(identity=1, moves=True)
+    asking = structs.replace(demand(group=7), identity=1, moves=True)
 
     assert of.objection(asking, zones[0], counts) is None
     assert of.objection(asking, zones[1], counts) is None

@@ -74,5 +74,17 @@ def test_the_best_shard_is_the_one_with_the_highest_score(weights: list[float], 
     assert RANKING.best(key, shards) is max(shards, key=lambda found: RANKING.score(key, found))
 
 
+@given(st.integers(1, 30), st.sampled_from((0.5, 1.0, 7.25)), st.text(max_size=9))
+def test_of_shards_of_one_weight_the_best_one_is_the_same(
+    many: int, weight: float, key: str
+) -> None:
+    shards = [shard(f"shard-{n}", weight=weight) for n in range(many)]
+
+    assert RANKING.best_of_equals(key, shards) is RANKING.best(key, shards)
+
+
 def test_of_shards_that_are_liked_equally_the_first_one_is_best() -> None:
-    assert Constant().best("key", [shard(B), shard(A)]) == shard(B)
+    shards = [shard(B), shard(A)]
+
+    assert Constant().best("key", shards) == shard(B)
+    assert Constant().best_of_equals("key", shards) == shard(B)

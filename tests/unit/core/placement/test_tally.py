@@ -1,6 +1,10 @@
 """Facts about `sharder.core.placement.tally`: what is counted, and what is assumed."""
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sharder.core.placement.assumption import BRIEF_LIVES, LIVES, MAX_BRIEF
 from sharder.core.placement.entries import Entries, Entry
@@ -535,3 +539,34 @@ def test_what_is_assumed_while_a_part_is_dropped_stands_if_nothing_was_known_bef
         tally.assume(Reservation(STEP + 1, Entry(B)))
 
     assert tally.by_shard() == {B: 1}
+
+
+entries = st.builds(
+    Entry, st.sampled_from((A, B, C, None)), draining=st.booleans(), deleting=st.booleans()
+)
+events = st.tuples(
+    st.sampled_from(("see", "miss", "assume", "forget", "age")), st.integers(0, 9), entries
+)
+
+
+@given(st.lists(events, max_size=40))
+def test_shards_are_found_by_how_many_objects_they_have(
+    story: list[tuple[str, int, Entry]],
+) -> None:
+    tally = Tally()
+    for event, identity, entry in story:
+        if event in {"see", "miss"}:
+            tally.see(WIDGETS, identity, entry if event == "see" else None)
+        elif event == "assume":
+            tally.assume(Reservation(identity, entry), brief=True)
+        elif event == "forget":
+            tally.forget(identity)
+        else:
+            tally.age()
+
+    known = [entry for entry in map(tally.entry, range(10)) if entry is not None]
+    on = Counter(entry.shard for entry in known if entry.shard is not None)
+    assert tally.by_shard() == on
+    assert tally.holding == {
+        many: {shard for shard in on if on[shard] == many} for many in on.values()
+    }

@@ -14,12 +14,13 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.entries import Entry
-from sharder.core.placement.hashing import WeightedRendezvous, weights
+from sharder.core.placement.hashing import WeightedRendezvous, place_at, weights
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
 from sharder.core.placement.tally import Reservation, Tally
-from tests.support.values_placement import cuts_of, layout
+from tests.support.values_placement import cuts_of, layout, tally
 
 WEB = 7
 """A group."""
@@ -644,3 +645,37 @@ def test_each_cut_keeps_some_of_what_the_one_before_kept(
             assert set(cut.kept) <= kept
             assert len(cut.kept) == len(set(cut.kept))
             kept = set(cut.kept)
+
+
+@given(scenes(), st.sampled_from([WEB, NO_GROUP]), st.text())
+def test_the_draw_is_among_the_shards_that_the_last_cut_keeps(
+    scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]], group: int, key: str
+) -> None:
+    layout, available, tally = built(*scene)
+    asked, strategy = demand(key, group=group), LeastLoaded(layout)
+
+    if available:
+        choice = strategy.choose(asked, available, tally)
+        last = cuts_of(layout, asked, available, tally)[-1]
+        many = len(last.kept)
+        if many:
+            place = place_at(strategy.draw(asked, sum(weights(many))), many)
+            assert choice == Choice(last.kept[place].name)
+        else:
+            assert choice == Choice(None, last.objection)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 9)),
+    st.sets(st.sampled_from("abc"), min_size=1),
+)
+def test_without_capacities_the_fullest_shard_of_the_ring_is_full(
+    held: dict[str, int], names: set[str]
+) -> None:
+    of = layout(*(Shard(name=ShardName(name)) for name in names))
+    counts = tally({ShardName(name): many for name, many in held.items()} | {None: 20})
+
+    loads = Capacities(of).loads(counts)
+
+    fullest = max(held.get(name, 0) for name in names)
+    assert max(loads.of(of.shards)) == (100 * loads.percent if fullest else 0)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -16,10 +16,11 @@ from sharder.core.placement.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand, Reader, identity_of
 from sharder.core.placement.entries import Entry
 from sharder.core.placement.hashing import WeightedRendezvous
-from sharder.core.placement.strategies.spread import Spread
+from sharder.core.placement.strategies.group_members import group_members_of
+from sharder.core.placement.strategies.spread import FULL_SCORE, Spread, spread_scores
 from sharder.core.placement.strategy import Layout
 from sharder.core.placement.tally import Reservation, Tally
-from tests.support.values_placement import Place, spread_of
+from tests.support.values_placement import Members, Place, spread_of
 
 APP = PlacementSpec(strategy=StrategyName.SPREAD, group_by=GroupBy(labels=("app",)))
 READER = Reader(RingName("demo"), APP)
@@ -34,6 +35,9 @@ def shard(name: str, zone: str = "", region: str = "r") -> Shard:
 
 SIX = tuple(shard(f"{zone}-{number}", zone) for zone in ("z1", "z2", "z3") for number in (1, 2))
 A1, A2, B1, B2, C1, C2 = SIX
+
+
+LAYOUT = Layout(spec=APP, shards=SIX, available=SIX)
 
 
 def strategy(shards: Sequence[Shard] = SIX) -> Spread:
@@ -169,6 +173,26 @@ def test_ties_are_broken_by_the_key_alone(key: str, some: set[Shard]) -> None:
     chosen = strategy().choose(web(key=key), candidates, tally({}))
 
     assert chosen.shard == WeightedRendezvous().best(key, candidates).name
+
+
+@given(
+    st.dictionaries(st.sampled_from(SIX), st.sampled_from((1, 2, 5, 200))),
+    st.sets(st.sampled_from(SIX), min_size=1),
+    st.text(),
+)
+@example(members={A1: 200, B1: 1}, some={A1, B1, B2}, key="rounded down, b1 and b2 are equal")
+def test_the_key_decides_among_the_shards_with_the_highest_score(
+    members: dict[Shard, int], some: set[Shard], key: str
+) -> None:
+    candidates = sorted(some, key=lambda s: s.name)
+    counts = Members({where.name: many for where, many in members.items()})
+    group = group_members_of(web(), LAYOUT, counts)
+
+    chosen = strategy().choose(web(key=key), candidates, counts)
+
+    scores = spread_scores(candidates, group, FULL_SCORE)
+    equals = [s for s, score in zip(candidates, scores, strict=True) if score == max(scores)]
+    assert chosen.shard == WeightedRendezvous().best(key, equals).name
 
 
 @given(st.text())
