@@ -3,6 +3,7 @@
 # ruff: noqa: D102 - the ports document their methods
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from datetime import datetime
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -43,6 +44,9 @@ class Empty(Source[PartialObject]):
 
     def __init__(self) -> None:
         super().__init__([])
+
+    def server_time(self) -> datetime | None:
+        return None
 
     async def find(self, _resource: GroupResource) -> Resource:
         return SECRETS

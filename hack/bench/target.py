@@ -12,6 +12,7 @@ from asyncio.subprocess import PIPE, Process
 from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -68,6 +69,10 @@ class Null(FastAPI):
 
 class NoObjects:
     """A cluster that serves no resources: rings are not validated here."""
+
+    def server_time(self) -> datetime | None:
+        """Return None: it is never asked."""
+        return None
 
     async def find(self, resource: GroupResource) -> Resource:
         """Raise `NotFound`."""
