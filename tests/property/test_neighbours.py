@@ -152,7 +152,7 @@ class Shared:
         meta = found.metadata
         match step:
             case Drain():
-                self._acknowledge(written(found, patches.drain(self.ring, meta, step.to)))
+                self._acknowledge(written(found, patches.drain(self.ring, found, step.to)))
             case Withdraw():
                 self._store(written(found, patches.withdraw(self.ring, meta)))
             case Assign():

@@ -79,11 +79,11 @@ def carried_out(of: PartialObject, step: Step, by: RingSnapshot) -> PartialObjec
         case Assign(shard) | Relabel(shard):
             return written(of, patches.assign(by, of.metadata, shard))
         case Drain():
-            return written(of, patches.drain(by, of.metadata))
+            return written(of, patches.drain(by, of))
         case Withdraw():
             return written(of, patches.withdraw(by, of.metadata))
         case Recall():
-            return written(of, patches.recall(by, of.metadata))
+            return written(of, patches.recall(by, of))
         case Claim(shard):
             return written(of, patches.claim(by, of.metadata, shard))
         case Release():

@@ -100,7 +100,7 @@ class Rollout:
             self._ring.tally.assume(reservation)
         if isinstance(step, Drain):
             self._store(
-                self._acknowledge(written(found, patches.drain(*self._at(found), step.to)))
+                self._acknowledge(written(found, patches.drain(self._ring, found, step.to)))
             )
             self.moves[found.metadata.name] += 1
         elif isinstance(step, Withdraw):

@@ -55,7 +55,7 @@ from tests.support.fakes import (
     fake_leases,
     fake_rings,
 )
-from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, WIDGETS, ring
+from tests.support.values import CONFIGMAPS, DEMO, DRAIN, NEXT, OWNER, SECRETS, WIDGETS, ring
 
 NAMESPACES = GroupResource("", "namespaces")
 
@@ -472,11 +472,12 @@ class Cluster:
         *,
         owner: str | None = None,
         draining: bool = False,
+        to: ShardName | None = None,
         controlled_by: PartialObject | None = None,
         namespace: str = "default",
         **labels: str,
     ) -> PartialObject:
-        """Create an object as it stands after admission, with these labels."""
+        """Create an object as it stands after admission, with these labels, drained `to`."""
         labels |= {OWNER: owner} if owner else {}
         references: list[Json] = []
         if controlled_by is not None:
@@ -493,6 +494,7 @@ class Cluster:
             "metadata": {
                 "name": name,
                 "labels": labels | ({DRAIN: "true"} if draining else {}),
+                "annotations": {NEXT: to} if to else {},
                 "ownerReferences": references,
                 "creationTimestamp": self.server_time().isoformat(),
             }

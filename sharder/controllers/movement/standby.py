@@ -1,9 +1,9 @@
 """Hand over released objects of leading resources while another replica leads.
 
 An unassigned object has no shard that works on it, and every write is guarded, so any replica can
-assign it: if the leader fails during a rebalance, released objects do not wait for the next one.
-The leader comes first, and nothing is taken or drained here (docs/protocol.md, "What moves
-first").
+assign it to the shard in its `next`: if the leader fails during a rebalance, released objects do
+not wait for the next one.  The leader comes first, and only it takes, drains and redirects objects
+(docs/protocol.md, "What moves first").
 """
 
 from sharder.controllers.cache import ClusterCache

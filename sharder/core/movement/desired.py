@@ -54,6 +54,16 @@ def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
     return None if shard == snapshot.owner_of(obj) or why else shard
 
 
+def is_directed(snapshot: RingSnapshot, obj: PartialObject) -> bool:
+    """Return whether an unassigned object goes where its `next` says: each replica sees that."""
+    return snapshot.owner_of(obj) is None and directed_of(snapshot, obj) is not None
+
+
+def is_misdirected(snapshot: RingSnapshot, obj: PartialObject) -> bool:
+    """Return whether an unassigned object has to go elsewhere than its `next` says."""
+    return snapshot.direction_of(obj) is not None and directed_of(snapshot, obj) is None
+
+
 def objection(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> str | None:
     """Return why an object that moves cannot go to an available shard, None if it can."""
     demand = snapshot.demand_of(obj, None, moves=True)

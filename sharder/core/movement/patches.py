@@ -41,11 +41,11 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
         case Assign(shard) | Relabel(shard):
             return assign(snapshot, obj.metadata, shard)
         case Drain(_, to):
-            return drain(snapshot, obj.metadata, to)
+            return drain(snapshot, obj, to)
         case Withdraw():
             return withdraw(snapshot, obj.metadata)
         case Recall(_, to):
-            return recall(snapshot, obj.metadata, to)
+            return recall(snapshot, obj, to)
         case Claim(shard):
             return claim(snapshot, obj.metadata, shard)
         case Release():
@@ -69,14 +69,15 @@ def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
     )
 
 
-def drain(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
+def drain(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
     """Return the merge patch that drains the object, and directs it to `to`.
 
     An existing `next` is old or another client's, and would send the object elsewhere.  With a
-    strategy that follows the object needs no `next`, unless it is pinned: once released, it would
-    count as new and wait for a shard that is cordoned.
+    strategy that follows an object needs no `next`, with two exceptions: a pinned one would count
+    as new once it is released, and wait for a shard that is cordoned; and all replicas have to
+    agree where an object goes that leads others.
     """
-    return _drained(snapshot, meta, to, value="true")
+    return _drained(snapshot, obj, to, value="true")
 
 
 def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
@@ -88,9 +89,9 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
     )
 
 
-def recall(snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None = None) -> Json:
+def recall(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
     """Return the merge patch that makes the object's shard release it before it works on it."""
-    return _drained(snapshot, meta, to, value=RECALLED)
+    return _drained(snapshot, obj, to, value=RECALLED)
 
 
 def claim(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
@@ -166,11 +167,12 @@ def _pointer(path: str, key: str) -> str:
 
 
 def _drained(
-    snapshot: RingSnapshot, meta: ObjectMeta, to: ShardName | None, *, value: str
+    snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None, *, value: str
 ) -> Json:
-    is_directed = snapshot.placer.sticks or meta.has_label(snapshot.pin_label)
+    is_pinned = obj.metadata.has_label(snapshot.pin_label)
+    is_directed = snapshot.placer.sticks or is_pinned or snapshot.leads(obj)
     return _guarded(
-        meta,
+        obj.metadata,
         labels={snapshot.drain_label: value},
         annotations={snapshot.next_annotation: to if is_directed else None},
     )

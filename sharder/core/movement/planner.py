@@ -167,9 +167,11 @@ class Reservations:
         """
         owner = self._snapshot.owner_of(obj)
         step = self.keep(obj)
-        is_safe = owner is None or self._snapshot.is_recalled(obj)
-        if owner is None or is_safe or not isinstance(step, Assign):
+        if owner is None or not isinstance(step, Assign):
             return Keep("no shard could return to it and work on it")
+        is_directed = self._snapshot.direction_of(obj) in {None, step.shard}
+        if self._snapshot.is_recalled(obj) and is_directed:
+            return Keep("it was recalled before")
         return Recall(owner, step.shard)
 
     def give_back(self) -> None:

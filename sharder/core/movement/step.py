@@ -72,10 +72,9 @@ class Recall:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Record where an unassigned object goes, before its dependents move there.
+    """Direct an unassigned object elsewhere, before its dependents move there.
 
-    Two replicas can hand over the same object, and choose different shards.  The later claim makes
-    the other replica's assignment a conflict.
+    Another replica that hands it over follows its `next`.
     """
 
     shard: ShardName

@@ -141,10 +141,12 @@ def _tally_of(ring: ControllerRing, placer: Placer, previous: RingSnapshot | Non
 def _kinds_of(
     resources: Iterable[RingResource], main: Iterable[Resource]
 ) -> dict[tuple[str, str], MainKind]:
-    hash_keys = {resource.id: resource.hash_key for resource in resources}
+    entries = {resource.id: resource for resource in resources}
     return {
         (resource.id.group, resource.kind): MainKind(
-            hash_key=hash_keys[resource.id], namespaced=resource.namespaced
+            hash_key=entries[resource.id].hash_key,
+            namespaced=resource.namespaced,
+            leads=bool(entries[resource.id].controlled_resources),
         )
         for resource in main
     }

@@ -38,6 +38,7 @@ class MainKind:
 
     hash_key: HashKey
     namespaced: bool
+    leads: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +167,11 @@ class RingSnapshot:
         """Return the shard in the object's `next` annotation, None if it names none."""
         shard = obj.metadata.annotation(self.next_annotation)
         return ShardName(shard) if is_label_value(shard) else None
+
+    def leads(self, obj: PartialObject) -> bool:
+        """Return whether an object is of a leading resource."""
+        kind = self.kinds.get((obj.group, obj.kind))
+        return kind is not None and kind.leads
 
     def is_draining(self, obj: PartialObject) -> bool:
         """Return whether the object has the drain label."""

@@ -53,14 +53,14 @@ MUTANTS: Final = {
     "children-first": Mutant(
         name="hands an object over before its children",
         module="sharder/controllers/movement/handover/owner_transfer.py",
-        old="self._dependents.of(main.id, own, self._left(own, shards)):",
+        old="self._dependents.of(main.id, led, self._left(led, shards)):",
         new="self._dependents.of(main.id, {}, set()):",
     ),
     "two-handovers": Mutant(
-        name="hands an object over that another replica hands over to another shard",
-        module="sharder/controllers/movement/handover/owner_transfer.py",
-        old="return is_free and not is_same and (direction is not None or not self._mover.takes)",
-        new="return False",
+        name="stands in for the leader where it sees another shard than the leader",
+        module="sharder/controllers/movement/handover/handover.py",
+        old="found = [obj for obj in found if is_directed(snapshot, obj)]",
+        new="found = [obj for obj in found if snapshot.owner_of(obj) is None]",
     ),
     "early-deletion": Mutant(
         name="deletes a released Lease by the clock of its shard",

@@ -20,6 +20,7 @@ from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, ResourceKey, ownerless_labels
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.movement.desired import is_directed
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
@@ -123,7 +124,7 @@ class Handover:
         )
         found = await reader.run(shards)
         if not mover.takes:
-            found = [obj for obj in found if snapshot.owner_of(obj) is None]
+            found = [obj for obj in found if is_directed(snapshot, obj)]
         if snapshot.roles[resource_key.resource] is Role.CONTROLLED:
             follower = DependentsFollower(snapshot, objects=objects, mover=mover)
             await follower.run(resource, found)

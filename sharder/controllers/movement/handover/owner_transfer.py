@@ -1,8 +1,9 @@
 """Move single objects of main resources one step, each after its dependents.
 
 One transfer moves many objects of one resource at once, so that their dependents are listed once
-(docs/protocol.md, "Moving objects").  Two replicas can hand over the same objects to different
-shards: the one that does not lead claims them first, and each leaves alone what the other moves.
+(docs/protocol.md, "Moving objects").  Two replicas can hand over the same objects at once, but to
+the same shards: those in `next`.  Only the leader goes elsewhere, seconds after the others saw the
+reason, and says so in `next` first.
 """
 
 from collections import defaultdict
@@ -41,8 +42,6 @@ class OwnerTransfer:
         self._reservations = Reservations(snapshot)
         self._goals = dict[str, ShardName]()
         """Where objects go that are placed, by uid."""
-        self._directions = dict[str, ShardName | None]()
-        """The `next` of those that are unassigned, as this replica has seen or written it."""
         self._stuck = dict[str, float]()
         self._lost = dict[str, PartialObject]()
         """Objects that another client has assigned meanwhile, by uid."""
@@ -71,13 +70,10 @@ class OwnerTransfer:
     ) -> dict[ObjectRef, float]:
         placed = {obj.metadata.uid: obj for obj in found if isinstance(self._plan(obj), Assign)}
         if self._snapshot.roles[main.id] is Role.LEADING:
-            await self._recall(main, placed)
+            await self._announce(main, placed)
             led = {uid: obj for uid, obj in placed.items() if uid not in self._stuck}
-            shared = {uid: obj for uid, obj in led.items() if self._is_shared(obj)}
-            own = {uid: obj for uid, obj in led.items() if uid not in shared}
-            await self._move_shared(main, shared)
             async with batch(self._mover.limit) as writes:
-                async for each in self._dependents.of(main.id, own, self._left(own, shards)):
+                async for each in self._dependents.of(main.id, led, self._left(led, shards)):
                     await writes.add(self._move_dependent(each))
         await self._move_main(main, found)
         if self._lost:
@@ -86,48 +82,30 @@ class OwnerTransfer:
             o.metadata.ref: self._stuck[uid] for uid, o in placed.items() if uid in self._stuck
         }
 
-    async def _recall(self, main: Resource, placed: Mapping[str, PartialObject]) -> None:
-        """Let lost shards release their objects if they return, before dependents move away."""
+    async def _announce(self, main: Resource, placed: Mapping[str, PartialObject]) -> None:
+        """Record where objects go before their dependents move, where others act on that.
+
+        Lost shards release their objects if they return, and other replicas follow a claim.
+        """
         recall = self._mover.recalling(self._snapshot, main, self._reservations)
         async with batch(self._mover.limit) as writes:
             for uid, obj in placed.items():
-                if not isinstance(recall(obj), Keep):
+                if isinstance(self._claim(obj), Claim):
+                    await writes.add(self._redirect(main, obj))
+                elif not isinstance(recall(obj), Keep):
                     await writes.add(self._move(main, obj, recall, uid))
 
-    def _is_shared(self, obj: PartialObject) -> bool:
-        """Return whether another replica can be handing over an object, to another shard."""
-        direction = self._snapshot.direction_of(obj)
-        is_free = self._snapshot.owner_of(obj) is None
-        is_same = direction == self._goals[obj.metadata.uid]
-        return is_free and not is_same and (direction is not None or not self._mover.takes)
+    def _claim(self, obj: PartialObject) -> Step:
+        goal, direction = self._goals[obj.metadata.uid], self._snapshot.direction_of(obj)
+        if self._snapshot.owner_of(obj) is not None or direction in {None, goal}:
+            return Keep("it has a shard, or goes where its `next` says")
+        return Claim(goal)
 
-    async def _move_shared(self, main: Resource, shared: Mapping[str, PartialObject]) -> None:
-        """Claim objects, and then move their dependents as they were before the claim.
-
-        Each write expects that nothing has changed since.  So of two replicas that claim an object
-        only the later one finds all as it expects it, and assigns the object.
-        """
-        dependents = [each async for each in self._dependents.of(main.id, shared, {UNKNOWN})]
-        async with batch(self._mover.limit) as writes:
-            for obj in shared.values():
-                await writes.add(self._claim(main, obj))
-        async with batch(self._mover.limit) as writes:
-            for each in dependents:
-                if each.controller not in self._stuck:
-                    await writes.add(self._move_dependent(each))
-
-    async def _claim(self, main: Resource, obj: PartialObject) -> None:
-        uid, version = obj.metadata.uid, obj.metadata.resource_version
-
-        def claim(now: PartialObject) -> Step:
-            if now.metadata.resource_version != version:
-                return Keep("another replica was faster")
-            return Claim(self._goals[uid])
-
-        step = await self._move(main, obj, claim, uid)
-        if isinstance(step, Claim):
-            self._directions[uid] = step.shard
-        elif step is not None:
+    async def _redirect(self, main: Resource, obj: PartialObject) -> None:
+        """Claim an object; leave it alone if another client was faster."""
+        uid = obj.metadata.uid
+        step = await self._move(main, obj, self._claim, uid)
+        if step is not None and not isinstance(step, Claim):
             self._leave(uid)
 
     def _leave(self, uid: str) -> None:
@@ -168,19 +146,15 @@ class OwnerTransfer:
         step = self._reservations.plan(obj)
         if isinstance(step, Assign):
             self._goals[obj.metadata.uid] = step.shard
-            if self._snapshot.owner_of(obj) is None:
-                self._directions[obj.metadata.uid] = self._snapshot.direction_of(obj)
         if isinstance(step, Keep) and step.fault:
             self.fault = self.fault or step.why
         return step
 
     def _assign(self, uid: str, obj: PartialObject) -> Step:
         """Return the step for an object whose dependents have moved."""
-        if uid in self._directions and self._snapshot.owner_of(obj) is not None:
-            return Keep("another client was faster")
-        step, direction = self._reservations.keep(obj), self._snapshot.direction_of(obj)
-        is_claimed = direction != self._directions.get(uid, direction)
-        if isinstance(step, Assign) and (is_claimed or step.shard != self._goals[uid]):
+        step, goal = self._reservations.keep(obj), self._goals[uid]
+        is_claimed = self._snapshot.leads(obj) and isinstance(self._claim(obj), Claim)
+        if isinstance(step, Assign) and (is_claimed or step.shard != goal):
             self._leave(uid)
             return Keep("another replica hands it over, to another shard")
         return step
@@ -203,7 +177,7 @@ class OwnerTransfer:
         return left
 
     async def _move_dependent(self, each: Dependent) -> None:
-        decide = partial(self._follow, each.controller, self._snapshot.owner_of(each.obj))
+        decide = partial(self._follow, each.controller)
         await self._move(each.resource, each.obj, decide, each.controller)
 
     async def _move(
@@ -221,13 +195,10 @@ class OwnerTransfer:
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
             return None
 
-    def _follow(self, uid: str, listed_on: ShardName | None, obj: PartialObject) -> Step:
-        """Return the step for a dependent that was listed on a shard."""
+    def _follow(self, uid: str, obj: PartialObject) -> Step:
+        """Return the step for a dependent of an object that is placed."""
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:
             return Keep("its controller has changed")
         position = position_of(self._snapshot, obj, self._goals[uid])
-        if position.current not in {listed_on, position.desired}:
-            self._leave(uid)
-            return Keep("another replica moves it, to another shard")
         return next_step(position, self._snapshot.members, Role.CONTROLLED)

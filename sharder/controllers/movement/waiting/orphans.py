@@ -45,9 +45,12 @@ class Orphans:
         """Forget the backlog of a resource."""
         self._known.pop(resource_key, None)
 
-    def wait(self, resource_key: ResourceKey, obj: PartialObject) -> float:
-        """Return for how many seconds an unassigned main object has to wait."""
-        if is_new(obj, self._server_time()):
+    def wait(self, resource_key: ResourceKey, obj: PartialObject, *, had_shard: bool) -> float:
+        """Return for how many seconds an unassigned main object has to wait.
+
+        `had_shard` is whether the object certainly had a shard before.
+        """
+        if not had_shard and is_new(obj, self._server_time()):
             return 0.0
         known = self._known.get(resource_key)
         return UNSEEN_SECONDS if known is None else known.wait(obj)

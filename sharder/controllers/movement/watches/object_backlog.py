@@ -12,7 +12,7 @@ from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import changes_nothing_else
-from sharder.core.movement.desired import choose
+from sharder.core.movement.desired import choose, is_misdirected
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Changed, Listed, Removed
@@ -168,15 +168,23 @@ class ObjectBacklog:
         """Return for how many seconds an unassigned object has to wait.
 
         No shard works on an object that was acknowledged.  For others the time counts from when we
-        first saw them so; what cannot be remembered waits for the next pass.
+        first saw them so; what cannot be remembered waits for the next pass.  An object that leads
+        others waits too if it cannot go where its `next` says: another replica, which does not
+        know that yet, may be moving what it controls there.
         """
         ref, now = obj.metadata.ref, self._clock.monotonic()
-        if self._was_released(obj, now):
+        if self._was_released(obj, now) and not self._is_contested(obj):
             return 0.0
         since = self.unassigned.since(ref)
         if since is None:
             since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
         return max(0.0, since + UNSEEN_SECONDS - now)
+
+    def _is_contested(self, obj: PartialObject) -> bool:
+        snapshot = self._snapshot()
+        if snapshot is None or self.role is not Role.LEADING:
+            return False
+        return is_misdirected(snapshot, obj)
 
     def _was_released(self, obj: PartialObject, now: float) -> bool:
         """Return whether an unassigned object was draining when we last saw it with an owner.

@@ -250,7 +250,8 @@ class Mover:
         """
         if snapshot.owner_of(obj) is not None:
             return 0.0
-        return self._orphans.wait(ResourceKey(snapshot.name, resource.id), obj)
+        key = ResourceKey(snapshot.name, resource.id)
+        return self._orphans.wait(key, obj, had_shard=snapshot.direction_of(obj) is not None)
 
     def recalling(
         self, snapshot: RingSnapshot, resource: Resource, reservations: Reservations

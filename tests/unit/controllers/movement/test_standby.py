@@ -11,6 +11,7 @@ from sharder.controllers.movement.standby import LEADER_SECONDS, StandBy
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, Rejected
+from sharder.core.names import ShardName
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.movement import SOON, moving, patched
@@ -56,7 +57,7 @@ async def test_what_was_released_is_handed_over_though_no_replica_leads() -> Non
 
     async with cluster.watched(A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
         await cluster.acknowledge(secret, SECRETS)
@@ -67,8 +68,7 @@ async def test_what_was_released_is_handed_over_though_no_replica_leads() -> Non
     assert before == {name: ""}
     assert await cluster.owners(SECRETS) == {name: B}
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
-    # The leader can be at it too: first it is claimed, then what it controls moves.
-    assert patched(cluster) == [(SECRETS, name), (CONFIGMAPS, "c"), (SECRETS, name)]
+    assert patched(cluster) == [(CONFIGMAPS, "c"), (SECRETS, name)]
 
 
 async def test_what_the_leader_has_moved_before_it_failed_is_found_on_another_shard() -> None:
@@ -76,7 +76,7 @@ async def test_what_the_leader_has_moved_before_it_failed_is_found_on_another_sh
 
     async with cluster.watched(A, B), standing_by(cluster):
         name = named(SECRETS, A, cluster.snapshot)
-        secret = await cluster.add(SECRETS, name, owner=A, draining=True)
+        secret = await cluster.add(SECRETS, name, owner=A, draining=True, to=A)
         # The shard to which the leader has moved this one is gone since.
         await cluster.add(CONFIGMAPS, "moved", owner=C, controlled_by=secret)
         await cluster.add(CONFIGMAPS, "left", owner=A, controlled_by=secret)
@@ -93,7 +93,7 @@ async def test_a_standby_leaves_it_to_the_leader() -> None:
 
     async with moving(cluster, A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.acknowledge(secret, SECRETS)
         await cluster.clock.advance(LATE)
@@ -102,6 +102,21 @@ async def test_a_standby_leaves_it_to_the_leader() -> None:
 
     assert patched(cluster) == [(SECRETS, secret.metadata.name)]
     assert len(cluster.objects.calls) == calls
+
+
+@pytest.mark.parametrize("to", [None, C])
+async def test_a_standby_leaves_to_the_leader_what_has_no_next_shard_or_one_that_is_gone(
+    to: ShardName | None,
+) -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        name = named(SECRETS, B, cluster.snapshot)
+        secret = await cluster.add(SECRETS, name, owner=A, draining=True, to=to)
+        await cluster.acknowledge(secret, SECRETS)
+        await cluster.clock.advance(60)
+
+    assert patched(cluster) == []
 
 
 async def test_a_standby_takes_no_object_and_drains_none() -> None:
@@ -123,7 +138,7 @@ async def test_a_failed_object_that_got_an_owner_is_left_to_the_leader() -> None
     cluster = Cluster()
 
     async with cluster.watched(A, B), standing_by(cluster):
-        secret = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot))
+        secret = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), to=B)
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
         cluster.objects.before.append(on("patch", SECRETS, raising(Rejected("no"))))
         await cluster.clock.advance(LATE)
@@ -146,7 +161,7 @@ async def test_what_it_controls_follows_though_another_client_was_faster(
 
     async with cluster.watched(A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
         cluster.objects.before.append(on("patch", SECRETS, once(meddle)))
@@ -170,7 +185,7 @@ async def test_a_replica_stands_by_until_it_leads() -> None:
 
     async with cluster.watched(A, B), service.running():
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.acknowledge(secret, SECRETS)
         await cluster.clock.advance(LATE)
@@ -189,7 +204,8 @@ async def test_a_standby_waits_too_after_an_object_has_lost_its_label() -> None:
     cluster = Cluster()
 
     async with cluster.watched(A, B), standing_by(cluster):
-        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        name = named(SECRETS, B, cluster.snapshot)
+        secret = await cluster.add(SECRETS, name, owner=A, to=B)
         await cluster.clock.advance(60)
         await cluster.label(secret, SECRETS, owner=None)
         await cluster.clock.advance(UNSEEN_SECONDS - SOON)
@@ -213,7 +229,7 @@ async def test_without_the_right_to_watch_a_standby_lists_often_while_drains_are
         await cluster.renew(A)
         await cluster.settle()
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
         await cluster.clock.advance(5)
@@ -235,7 +251,7 @@ async def test_an_acknowledgement_is_known_before_the_next_list_of_drains() -> N
 
     async with cluster.watched(A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.clock.advance(2 * HURRY_SECONDS)
         cluster.objects.before.append(on("list", SECRETS, be_late))
@@ -255,7 +271,7 @@ async def test_what_was_drained_in_an_old_list_may_have_stayed_and_waits() -> No
 
     async with cluster.watched(A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.clock.advance(2 * HURRY_SECONDS)
         cluster.objects.before.append(on("list", SECRETS, be_late))
@@ -280,7 +296,7 @@ async def test_what_stayed_as_far_as_a_late_list_can_show_waits_when_it_loses_it
 
     async with cluster.watched(A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.clock.advance(2 * HURRY_SECONDS)
         cluster.objects.before.append(late := on("list", SECRETS, be_late))
@@ -302,7 +318,8 @@ async def test_what_is_drained_between_two_lists_is_found_too() -> None:
     cluster.objects.before.append(on("watch", SECRETS, raising(Forbidden("no watch"))))
 
     async with cluster.watched(A, B), standing_by(cluster):
-        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A)
+        name = named(SECRETS, B, cluster.snapshot)
+        secret = await cluster.add(SECRETS, name, owner=A, to=B)
         await cluster.clock.advance(2 * UNSEEN_SECONDS)
         await cluster.acknowledge(secret, SECRETS)
         await cluster.clock.advance(UNSEEN_SECONDS - SOON)
@@ -318,7 +335,7 @@ async def test_what_lost_its_label_alone_as_it_was_drained_waits() -> None:
 
     async with cluster.watched(A, B), standing_by(cluster):
         secret = await cluster.add(
-            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True
+            SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=A, draining=True, to=B
         )
         await cluster.clock.advance(2 * UNSEEN_SECONDS)
         await cluster.label(secret, SECRETS, owner=None)

@@ -10,7 +10,7 @@ from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Rele
 from sharder.core.names import ShardName, pin_label
 from sharder.sdk.testing.rules import apply_merge_patch
 from tests.support.json_patch import PatchError, apply_json_patch, written
-from tests.support.values import DEMO, DRAIN, NEXT, OWNER, A, B, C, obj, snapshot
+from tests.support.values import DEMO, DRAIN, NEXT, OWNER, SECRETS, A, B, C, obj, snapshot
 from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
 from tests.support.values_steering import steered
 
@@ -67,7 +67,7 @@ def test_every_write_of_the_drain_label_removes_where_an_earlier_drain_was_direc
     writes = [
         patches.assign(RING, directed.metadata, A),
         patches.withdraw(RING, directed.metadata),
-        patches.drain(RING, directed.metadata),
+        patches.drain(RING, directed),
     ]
 
     left = [written(directed, patch).metadata.annotations for patch in writes]
@@ -76,7 +76,7 @@ def test_every_write_of_the_drain_label_removes_where_an_earlier_drain_was_direc
 
 
 def test_asking_for_an_object_adds_the_drain_label_under_guard() -> None:
-    assert patches.drain(RING, BARE) == {
+    assert patches.drain(RING, obj()) == {
         "metadata": {"resourceVersion": "7", "labels": {DRAIN: "true"}}
     }
 
@@ -89,19 +89,28 @@ def test_asking_for_an_object_says_where_it_goes_where_objects_are_counted(
     follows, counts = steered(shard(A), spec=RENDEZVOUS), steered(shard(A), spec=BOUNDED)
 
     left = [
-        written(found, patches.drain(ring, found.metadata, B)).metadata.annotation(NEXT)
+        written(found, patches.drain(ring, found, B)).metadata.annotation(NEXT)
         for ring in (follows, counts)
     ]
 
     assert left == ["", B]
-    assert patches.drain(counts, BARE) == patches.drain(follows, BARE, B)
+    assert patches.drain(counts, obj()) == patches.drain(follows, obj(), B)
 
 
 def test_asking_for_a_pinned_object_says_where_it_goes_wherever_it_is() -> None:
     pinned = obj(owner=A, labels={pin_label(DEMO): C})
     follows = steered(shard(A), spec=RENDEZVOUS)
 
-    left = written(pinned, patches.drain(follows, pinned.metadata, B))
+    left = written(pinned, patches.drain(follows, pinned, B))
+
+    assert left.metadata.annotation(NEXT) == B
+
+
+def test_asking_for_an_object_that_leads_others_says_where_it_goes_wherever_it_is() -> None:
+    leading = obj(SECRETS, owner=A)
+    follows = steered(shard(A), spec=RENDEZVOUS)
+
+    left = written(leading, patches.drain(follows, leading, B))
 
     assert left.metadata.annotation(NEXT) == B
 

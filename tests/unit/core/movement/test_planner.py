@@ -23,6 +23,7 @@ from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 
 A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")
+GONE = ShardName("shard-d")
 RING = ControllerRing(
     metadata=ObjectMeta(name="demo"),
     spec=RingSpec(
@@ -78,10 +79,12 @@ def belonging_to(shard: ShardName, snapshot: RingSnapshot) -> str:
     return next(n for n in names if snapshot.wanted(main_key(secret(n, None))) == shard)
 
 
-def recalled(of: PartialObject) -> PartialObject:
+def recalled(of: PartialObject, to: ShardName | None = None) -> PartialObject:
     """The object after the leader has recalled it."""
     labels = {**(of.metadata.labels or {}), DRAIN_LABEL: RECALLED}
-    return structs.replace(of, metadata=structs.replace(of.metadata, labels=labels))
+    annotations = {BOTH.next_annotation: to} if to else {}
+    meta = structs.replace(of.metadata, labels=labels, annotations=annotations)
+    return structs.replace(of, metadata=meta)
 
 
 def plan_pair(
@@ -108,6 +111,13 @@ def test_the_object_of_a_lost_shard_is_recalled_once_before_it_is_assigned() -> 
     assert plans.recall(stranded) == Recall(C)
     assert isinstance(plans.recall(recalled(stranded)), Keep)
     assert isinstance(plan_main(BOTH, recalled(stranded)), Assign)
+
+
+def test_what_was_recalled_is_recalled_again_before_it_goes_elsewhere() -> None:
+    stranded = secret(belonging_to(B, BOTH), C)
+
+    assert isinstance(Reservations(BOTH).recall(recalled(stranded, to=B)), Keep)
+    assert Reservations(BOTH).recall(recalled(stranded, to=GONE)) == Recall(C)
 
 
 @pytest.mark.parametrize("owner", [None, A])

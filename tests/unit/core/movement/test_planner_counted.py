@@ -76,6 +76,17 @@ def test_a_reservation_is_kept_when_it_no_longer_counts_and_others_took_the_room
     assert first == reservations.keep(obj()) == Assign(A)
 
 
+def test_what_was_never_reserved_gives_nothing_back() -> None:
+    ring, tally = counted(5)
+    reservations = Reservations(ring)
+    reserved = reservations.plan(obj(WIDGETS, "x"))
+    assert isinstance(reserved, Assign)
+
+    reservations.give_back_for(obj(WIDGETS, "y"))
+
+    assert tally.by_shard() == {reserved.shard: 1}
+
+
 def test_a_reservation_on_a_shard_that_left_is_not_kept() -> None:
     ring, tally = counted(5)
     reservations = Reservations(ring)

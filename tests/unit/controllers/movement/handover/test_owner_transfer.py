@@ -3,15 +3,18 @@
 import pytest
 
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.waiting.pending import UNKNOWN
+from sharder.controllers.movement.waiting.pending import BACKOFF, UNKNOWN
 from sharder.controllers.movement.writes.mover import Superseded
 from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.meta import Json
 from sharder.core.errors import InvalidObject, Rejected
 from sharder.core.movement.desired import choose
-from tests.support.cluster import Cluster, on, raising
+from sharder.core.names import ObjectRef, ShardName
+from tests.support.cluster import Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.movement import SOON
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named
+from tests.support.resync import writes
+from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, named
 
 
 def transfer_of(cluster: Cluster) -> OwnerTransfer:
@@ -114,6 +117,56 @@ async def test_what_another_client_has_assigned_before_counts_where_it_is() -> N
         await transfer_of(cluster).run(resource, [seen], {seen.metadata.ref: UNKNOWN})
 
         assert tally_of(cluster).by_shard() == {other: 1}
+
+
+async def direct(cluster: Cluster, name: str, to: ShardName) -> None:
+    body: Json = {"metadata": {"annotations": {NEXT: to}}}
+    await cluster.store(SECRETS).patch(ObjectRef("default", name), body)
+
+
+async def test_an_object_that_cannot_go_where_its_next_says_is_claimed_before_its_dependents() -> (
+    None
+):
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), to=C)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [secret], {secret.metadata.ref: UNKNOWN})
+
+    assert writes(cluster) == [(SECRETS, name), (CONFIGMAPS, "c"), (SECRETS, name)]
+    assert await cluster.owners(SECRETS) == {name: B}
+
+
+async def test_an_object_that_another_client_assigns_before_it_is_claimed_is_left() -> None:
+    cluster = Cluster()
+
+    async def assign() -> None:
+        await cluster.label(secret, SECRETS, owner=A)
+
+    async with cluster.watched(A, B):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), to=C)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        cluster.objects.before.append(on("patch", SECRETS, once(assign)))
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [secret], {secret.metadata.ref: UNKNOWN})
+
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
+async def test_an_object_that_the_leader_redirects_meanwhile_is_left_to_it() -> None:
+    cluster = Cluster(bounded(5))
+
+    async with counted(cluster, A, B):
+        secret = await cluster.add(SECRETS, "s", to=A)
+        cluster.objects.before.append(on("patch", SECRETS, once(lambda: direct(cluster, "s", B))))
+        resource = await cluster.objects.find(SECRETS)
+        left = await transfer_of(cluster).run(resource, [secret], {secret.metadata.ref: A})
+
+    assert await cluster.owners(SECRETS) == {"s": ""}
+    assert left == {secret.metadata.ref: BACKOFF.base}
 
 
 async def test_what_was_deleted_before_it_could_be_assigned_takes_no_room() -> None:

@@ -123,6 +123,26 @@ async def test_what_was_released_does_not_wait_like_what_lost_its_label() -> Non
     assert await cluster.owners(WIDGETS) == {name: B}
 
 
+@pytest.mark.parametrize("resource", [WIDGETS, SECRETS])
+async def test_what_was_released_waits_if_it_leads_others_and_its_next_shard_is_gone(
+    resource: GroupResource,
+) -> None:
+    # Another replica, which has not seen that, can be moving there what it leads.
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        name = named(resource, B, cluster.snapshot)
+        released = await cluster.add(resource, name, owner=A, draining=True, to=C)
+        await cluster.clock.advance(60)
+        await cluster.acknowledge(released, resource)
+        await cluster.clock.advance(UNSEEN_SECONDS - SOON)
+        before = await cluster.owners(resource)
+        await cluster.clock.advance(SECOND)
+
+    assert before == {name: "" if resource == SECRETS else B}
+    assert await cluster.owners(resource) == {name: B}
+
+
 @pytest.mark.parametrize("seconds", [0.0, SECOND])
 @pytest.mark.parametrize("resource", [WIDGETS, SECRETS])
 async def test_what_loses_its_label_after_a_drain_was_withdrawn_waits_too(
