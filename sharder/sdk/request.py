@@ -173,7 +173,7 @@ class Request:
             LeaseLost, NotOwned: this shard must not write the object.
         """
         if not self._meta.has_finalizer(name):
-            await self.patch({"metadata": {"finalizers": [*(self._meta.finalizers or ()), name]}})
+            await self.patch({"metadata": {"finalizers": [*self._meta.finalizers, name]}})
 
     async def remove_finalizer(self, name: str) -> None:
         """Remove a finalizer from the object; without finalizers, a deleted object is gone.
@@ -183,7 +183,7 @@ class Request:
             LeaseLost, NotOwned: this shard must not write the object.
         """
         if self._meta.has_finalizer(name):
-            kept = [each for each in self._meta.finalizers or () if each != name]
+            kept = [each for each in self._meta.finalizers if each != name]
             await self.patch({"metadata": {"finalizers": kept}})
 
     async def delete(self, child: Body | None = None) -> bool:

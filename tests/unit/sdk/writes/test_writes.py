@@ -104,6 +104,12 @@ async def test_the_object_is_deleted_in_the_state_that_was_seen() -> None:
     assert await request.delete() is True
 
 
+async def test_an_object_without_finalizers_has_an_empty_tuple_of_them() -> None:
+    bench = await Bench.make()
+
+    assert bench.request().metadata.finalizers == ()
+
+
 async def test_a_finalizer_is_added_to_those_of_others() -> None:
     bench = await bench_with({"finalizers": [THEIRS]})
     request = bench.request()
