@@ -41,6 +41,7 @@ from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
 from sharder.sdk.startup.settings import Settings, local_settings
+from sharder.sdk.writes.children import NameTaken
 
 __all__ = [
     "ApiError",
@@ -54,6 +55,7 @@ __all__ = [
     "Leadership",
     "LeaseLost",
     "LeaseTiming",
+    "NameTaken",
     "NotFound",
     "NotOwned",
     "OnDelete",

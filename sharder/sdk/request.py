@@ -191,14 +191,14 @@ class Request:
 
         Returns False after the deletion was sent, and if the object is already being deleted and
         waits for its finalizers.  The deletion is guarded by the uid and resourceVersion that were
-        read.
+        read.  An object of the child's name that this object does not control is left alone, and
+        counts as a child that does not exist.
 
         Args:
             child: Has `kind` and `metadata.name`, as for `ensure`.
 
         Raises:
-            NotOwned: this shard does not own the object or the child, or another object controls
-                the child.
+            NotOwned: this shard does not own the object or the child.
             Conflict: another client has changed the object or the child since it was read.
             ConfigError: the child's resource is not in `owns`.
         """
@@ -221,9 +221,9 @@ class Request:
             replace: Fields, such as `data`, whose keys are removed if `body` does not name them.
 
         Raises:
-            NotOwned: this shard does not own the object or the child of that name, or another
-                object controls the child.  A child that this call has created can also have
-                another owner, if the webhook does not know this shard yet.
+            NameTaken: an object of that name exists, and this object does not control it.
+            NotOwned: this shard does not own the object or the child.  A child that this call has
+                created can also have another owner, if the webhook does not know this shard yet.
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """
