@@ -30,6 +30,7 @@ from sharder.sdk.handlers import OnDelete, Reconcile
 from sharder.sdk.leader import Leadership, LeaderTask
 from sharder.sdk.predicates import (
     Predicate,
+    Selector,
     annotations_changed,
     any_of,
     generation_changed,
@@ -66,6 +67,7 @@ __all__ = [
     "Rejected",
     "Request",
     "Requeue",
+    "Selector",
     "Settings",
     "Shard",
     "SharderError",

@@ -169,6 +169,10 @@ class Measures:
             case Ownership.ELSEWHERE:
                 self._forget(ref)
 
+    def skipped(self, ref: ObjectRef) -> None:
+        """Note that the object needs no reconcile: its first one, if any, is no takeover."""
+        self._arrived.pop(ref, None)
+
     def acknowledged(self, ref: ObjectRef) -> None:
         """Note that the drain of the object was acknowledged."""
         if (seen := self._draining.get(ref)) is not None:
