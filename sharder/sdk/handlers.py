@@ -59,6 +59,10 @@ class Handlers:
         """Return whether the object gets the finalizer: it is selected, and not being deleted."""
         return meta.deletion_timestamp is None and bool(self.selects(meta))
 
+    def kept_finalizer(self, meta: OwnMeta) -> str | None:
+        """Return the finalizer that is added to the object if it is missing, None if none is."""
+        return self.finalizer if self.finalizer and self.keep(meta) else None
+
     def check(self) -> None:
         """Raise `ConfigError` unless the handlers are complete and valid."""
         if bool(self.finalizer) is (self.on_delete is None):

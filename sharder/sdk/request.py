@@ -7,7 +7,7 @@ import msgspec
 from typing_extensions import deprecated
 
 from sharder.core.api.meta import PartialObject
-from sharder.core.errors import LeaseLost
+from sharder.core.errors import ConfigError, LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.reads.collection import Documents, parse_resource
 from sharder.sdk.reads.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
@@ -179,9 +179,15 @@ class Request:
         """Remove a finalizer from the object; without finalizers, a deleted object is gone.
 
         Raises:
+            ConfigError: it is the reconciler's own finalizer, and would be added again.
             Conflict: another client has changed the object since this request last saw it.
             LeaseLost, NotOwned: this shard must not write the object.
         """
+        if name == self._workplace.kept_finalizer(self._meta):
+            raise ConfigError(
+                f"the finalizer {name} would be added to {self._ref} again: leave the object out "
+                "by `selects`, or retire the finalizer by a reconciler without on_delete"
+            )
         if self._meta.has_finalizer(name):
             kept = [each for each in self._meta.finalizers if each != name]
             await self.patch({"metadata": {"finalizers": kept}})

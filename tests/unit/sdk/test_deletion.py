@@ -271,6 +271,31 @@ async def test_a_selector_that_fails_neither_sets_up_nor_cleans_up(
         assert set(mirror.calls) == {"drop"}
 
 
+async def test_the_finalizer_of_a_kept_object_cannot_be_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs = 0
+
+    async def reconcile(request: Request) -> None:
+        nonlocal runs
+        runs += 1
+        await request.remove_finalizer(THEIRS)
+        await request.remove_finalizer(FINALIZER)
+
+    async def drop(request: Request) -> None:
+        await request.remove_finalizer(FINALIZER)
+
+    shard = Shard(ring="mirror", settings=SETTINGS)
+    shard.reconciler("secrets", reconcile, on_delete=drop, finalizer=FINALIZER)
+    async with ShardTest(shard) as test:
+        await test.create(SECRET)
+        assert runs < 5
+        assert f"the finalizer {FINALIZER} would be added to default/demo again" in caplog.text
+
+        await test.cluster.delete("secrets", "demo")
+        assert await test.cluster.list("secrets") == []
+
+
 async def test_a_finalizer_is_retired_by_a_reconciler_without_on_delete() -> None:
     mirror = Mirror()
     async with mirror.test() as test:
