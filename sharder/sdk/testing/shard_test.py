@@ -13,7 +13,7 @@ from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_l
 from sharder.sdk.reads.objects import Document
 from sharder.sdk.shard import Shard
 from sharder.sdk.startup.settings import Settings
-from sharder.sdk.testing.clock import FixedRng, settle
+from sharder.sdk.testing.clock import FixedRng
 from sharder.sdk.testing.cluster import FakeCluster
 from sharder.sdk.testing.rules import as_tree, meta_of
 
@@ -48,9 +48,16 @@ class ShardTest:
 
     async def __aenter__(self) -> Self:
         self.cluster.rings.setdefault(self.shard.ring, self._ring())
-        running = self.shard.serve_on(self.cluster, clock=self.cluster.clock, rng=FixedRng())
+        cluster = self.cluster
+        running = self.shard.serve_on(
+            cluster, clock=cluster.clock, rng=FixedRng(), metrics=cluster.reconciles
+        )
         self._task = asyncio.create_task(running, name="shard")  # noqa: TID251 - ends with the block
-        await settle()
+        try:
+            await cluster.advance(0)
+        except BaseException:
+            await self._cancel()
+            raise
         return self
 
     async def __aexit__(
@@ -62,8 +69,7 @@ class ShardTest:
         """Stop the shard at once; raise its error if it failed before and the block did not."""
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        await self._cancel()
         if type_ is None and not self._task.cancelled() and self._task.exception() is not None:
             self._task.result()
 
@@ -119,7 +125,12 @@ class ShardTest:
     async def stop(self) -> None:
         """Request a clean stop, as SIGTERM does."""
         self.shard.stop()
-        await settle()
+        await self.cluster.advance(0)
+
+    async def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def _label(self, resource: str, name: str, labels: Mapping[str, str | None]) -> None:
         await self.cluster.patch(resource, name, {"metadata": {"labels": labels}})

@@ -199,6 +199,47 @@ async def test_time_passes_when_the_test_says_so() -> None:
     assert times == [0, 30, 60]
 
 
+async def writes_each_time(request: Request) -> None:
+    now = (await request.get())["metadata"]
+    assert isinstance(now, dict)
+    await request.patch({"metadata": {"annotations": {"seen": now["resourceVersion"]}}})
+
+
+async def returns_at_once(_: Request) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize("reconcile", [writes_each_time, returns_at_once])
+async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
+    reconcile: Reconcile,
+) -> None:
+    message = r"still busy after [\d,]+ reconciles of default/demo; does the reconcile write"
+    cluster = FakeCluster()
+
+    async with ShardTest(shard_of(reconcile), cluster) as test:
+        with pytest.raises(AssertionError, match=message):
+            await test.create(SECRET)
+    with pytest.raises(AssertionError, match=message):
+        await ShardTest(shard_of(reconcile), cluster).__aenter__()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_shard_with_many_objects_is_waited_for() -> None:
+    cluster, seen = FakeCluster(), set[str]()
+    for number in range(2000):
+        owned = {"shard.alpha.sharding.timebertt.dev/checksum": "shard-a"}
+        metadata: Json = {"name": f"s-{number}", "labels": owned}
+        await cluster.store("secrets").create("default", {"metadata": metadata})
+
+    async def reconcile(request: Request) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        seen.add(request.ref.name)
+
+    async with ShardTest(shard_of(reconcile), cluster):
+        assert len(seen) == 2000
+
+
 async def test_what_ended_a_shard_fails_the_test() -> None:
     unknown = Shard(ring="r", settings=SETTINGS)
     unknown.reconciler("gadgets.example.com", checksum)
