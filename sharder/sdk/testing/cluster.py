@@ -19,7 +19,8 @@ from sharder.sdk.testing.documents import FakeDocuments, WholeStore
 from sharder.sdk.testing.reconciles import ReconcileCounts
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
-from sharder.sdk.testing.store import FakeStore, Versions
+from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.store_state import Versions
 from sharder.sdk.work import OwnObjects
 
 T = TypeVar("T")

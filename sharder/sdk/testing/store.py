@@ -4,10 +4,7 @@ The contract tests define how far: tests/contract and tests/integration/contract
 facts on this store and on a real API server.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
@@ -17,66 +14,10 @@ from sharder.core.errors import ApiError, Conflict, Expired, NotFound
 from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 from sharder.sdk.testing.rules import Rules, Tree, finalizers, matches, merged, meta_of
+from sharder.sdk.testing.store_state import Change, State, Versions
 
 T = TypeVar("T")
 D = TypeVar("D")
-
-
-class Versions:
-    """The counter of resource versions, shared by all stores of one cluster."""
-
-    def __init__(self) -> None:
-        self.now = 100
-
-    def next(self) -> int:
-        """Return a new version."""
-        self.now += 1
-        return self.now
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    version: int
-    before: Tree | None
-    after: Tree | None
-
-
-def _pass() -> None:
-    """Let a request or an answer through."""
-
-
-@dataclass(slots=True)
-class _State:
-    """The state that all views of one collection share."""
-
-    versions: Versions
-    objects: dict[ObjectRef, Tree] = field(default_factory=dict)
-    history: list[_Change] = field(default_factory=list)
-    oldest: int = 0
-    hang_ups: int = 0
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    faults: deque[ApiError] = field(default_factory=deque)
-    losses: deque[ApiError] = field(default_factory=deque)
-    request: Callable[[], None] = _pass
-    answer: Callable[[], None] = _pass
-
-    def commit(self, ref: ObjectRef, after: Tree | None) -> Tree:
-        """Store the object, or remove it if `after` is None, and notify the watches."""
-        before = self.objects.pop(ref, None)
-        version = self.versions.next()
-        stamped = merged(after or before, {"metadata": {"resourceVersion": str(version)}})
-        if after is not None:
-            self.objects[ref] = stamped
-        self.history.append(_Change(version, before, stamped if after is not None else None))
-        self.notify()
-        self.answer()
-        if self.losses:
-            raise self.losses.popleft()
-        return stamped
-
-    def notify(self) -> None:
-        news, self.news = self.news, asyncio.Event()
-        news.set()
 
 
 class FakeStore(Generic[T]):
@@ -101,7 +42,7 @@ class FakeStore(Generic[T]):
         self._fields = fields
         self._rules = rules or Rules()
         self._status_only = False
-        self._state = _State(versions or Versions())
+        self._state = State(versions or Versions())
 
     def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":
         """Return a view of the objects that match."""
@@ -270,7 +211,7 @@ class FakeStore(Generic[T]):
         trees = [tree for _, tree in sorted(self._state.objects.items())]
         return [self._decode(tree) for tree in trees if self._selects(tree, labels)]
 
-    def _event(self, change: _Change) -> WatchEvent[T] | None:
+    def _event(self, change: Change) -> WatchEvent[T] | None:
         before, after = self._selected(change.before), self._selected(change.after)
         if after is not None:
             return Changed(self._decode(after))
