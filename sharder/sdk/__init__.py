@@ -11,6 +11,7 @@ shard.reconciler("secrets", reconcile)
 shard.run()
 """
 
+from sharder.core.api.meta import Json
 from sharder.core.errors import (
     ApiError,
     ConfigError,
@@ -52,6 +53,7 @@ __all__ = [
     "Document",
     "Forbidden",
     "InvalidObject",
+    "Json",
     "LeaderTask",
     "Leadership",
     "LeaseLost",

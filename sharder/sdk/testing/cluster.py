@@ -12,7 +12,7 @@ from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.stores import LEASES
 from sharder.sdk.reads.collection import parse_resource
-from sharder.sdk.reads.objects import Document, OwnObject, decode
+from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.clock import FakeClock, StillBusy
 from sharder.sdk.testing.documents import FakeDocuments, WholeStore
@@ -122,6 +122,10 @@ class FakeCluster:
         """Return the object, decoded as by `Request.get`; `NotFound` if there is none."""
         tree = await self.store(resource).get(self.ref(resource, name))
         return tree if shape is None else decode(msgspec.Raw(msgspec.json.encode(tree)), shape)
+
+    async def metadata(self, resource: str, name: str) -> OwnMeta:
+        """Return the object's metadata, as `Request.metadata` does; `NotFound` if it is gone."""
+        return (await self.get(resource, name, OwnObject)).metadata
 
     async def list(self, resource: str, labels: str = "") -> Sequence[Document]:
         """Return the objects that match the label selector, sorted by namespace and name."""

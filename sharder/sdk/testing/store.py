@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.errors import ApiError, Conflict, Expired, NotFound
+from sharder.core.errors import ApiError, Conflict, Expired, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 from sharder.sdk.testing.rules import Rules, Tree, finalizers, matches, merged, meta_of
@@ -70,12 +70,23 @@ class FakeStore(Generic[T]):
         return view
 
     def fail(self, *errors: ApiError) -> None:
-        """Let the next calls fail without any effect, each with one of the errors."""
-        self._state.faults.extend(errors)
+        """Let the next calls fail without any effect, each with one of the errors.
+
+        Raises:
+            TypeError: an argument is no `ApiError`.
+        """
+        self._state.faults.extend(_checked(errors))
 
     def lose(self, *errors: ApiError) -> None:
-        """Let the next writes succeed, but raise an error instead of the answer of each."""
-        self._state.losses.extend(errors)
+        """Let the next writes succeed, but raise an error instead of the answer of each.
+
+        Without an argument the answer to the next write is lost, which is `Unavailable`.
+
+        Raises:
+            TypeError: an argument is no `ApiError`.
+        """
+        lost = _checked(errors) or [Unavailable("the API server does not answer")]
+        self._state.losses.extend(lost)
 
     def guard(self, *, request: Callable[[], None], answer: Callable[[], None]) -> None:
         """Call `request` before each request, and `answer` after each write; both can raise."""
@@ -234,3 +245,11 @@ class FakeStore(Generic[T]):
 
     def _decode(self, tree: Tree) -> T:
         return msgspec.convert(tree, self._of)
+
+
+def _checked(errors: Sequence[object]) -> Sequence[ApiError]:
+    """Return the errors; `TypeError` if one is no `ApiError`."""
+    known = [error for error in errors if isinstance(error, ApiError)]
+    if len(known) < len(errors):
+        raise TypeError(f"requests fail with an ApiError, such as Unavailable, not with {errors}")
+    return known

@@ -9,9 +9,16 @@ import msgspec
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError, Conflict, InvalidObject, LeaseLost, NotFound
+from sharder.core.errors import (
+    ConfigError,
+    Conflict,
+    InvalidObject,
+    LeaseLost,
+    NotFound,
+    Unavailable,
+)
 from sharder.core.names import ObjectRef
-from sharder.sdk import Reconcile, Request, Settings, Shard
+from sharder.sdk import OwnMeta, Reconcile, Request, Settings, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
 
 SECRET = {
@@ -124,6 +131,41 @@ async def test_an_object_is_read_in_a_shape() -> None:
         assert child.data == {"k": hashlib.sha256(b"dg==").hexdigest()}
         with pytest.raises(InvalidObject, match="data"):
             await test.cluster.get("configmaps", "demo-sums", Counts)
+
+
+async def test_the_metadata_of_an_object_is_what_a_request_shows() -> None:
+    seen = list[OwnMeta]()
+
+    async def see(request: Request) -> None:
+        seen.append(request.metadata)
+
+    async with ShardTest(shard_of(see)) as test:
+        await test.create({**SECRET, "metadata": {"name": "demo", "finalizers": ["a/b"]}})
+
+        metadata = await test.cluster.metadata("secrets", "demo")
+
+    assert [metadata] == seen
+    assert metadata.finalizers == ("a/b",)
+
+
+async def test_a_lost_answer_is_as_if_the_server_were_away() -> None:
+    cluster = FakeCluster()
+    cluster.store("configmaps").lose()
+
+    with pytest.raises(Unavailable):
+        await cluster.create({"kind": "ConfigMap", "metadata": {"name": "a"}})
+
+    assert (await cluster.metadata("configmaps", "a")).name == "a"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), NotFound], ids=["no API error", "a class"])
+def test_a_request_cannot_fail_with_what_is_no_error_of_the_api_server(error: object) -> None:
+    store = FakeCluster().store("configmaps")
+
+    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
+        store.fail(error)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
+        store.lose(error)  # type: ignore[arg-type]  # what is tested
 
 
 async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:
