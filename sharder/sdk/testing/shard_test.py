@@ -1,15 +1,18 @@
 """A shard on a cluster in memory, and a test that plays the sharder."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
+from sharder.core.leases.state import is_held
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
+from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.objects import Document
 from sharder.sdk.shard import Shard
 from sharder.sdk.startup.settings import Settings
@@ -102,6 +105,29 @@ class ShardTest:
         """Ask the owner to release the object; `owner` is empty when it has acknowledged."""
         await self._label(resource, name, {self._drain: "true"})
 
+    async def hand_over(self, resource: str, name: str, to: str) -> None:
+        """Move the object to the shard `to` as the sharder does: children first, then the object.
+
+        An owner that holds its Lease must release the object before.
+
+        Raises:
+            AssertionError: the owner has not released the object yet; its drain stays open.
+        """
+        owner = await self.owner(resource, name)
+        if any(lease.metadata.name == owner and is_held(lease) for lease in self._leases()):
+            await self.drain(resource, name)
+            if await self.owner(resource, name):
+                raise AssertionError(
+                    f"shard {owner} has not released {resource} {name}: let its reconcile end, "
+                    "or advance the clock by drain_grace"
+                )
+        uid = (await self.cluster.metadata(resource, name)).uid
+        for child in self.shard.handled.get(parse_resource(resource), ()):
+            for meta in map(meta_of, await self.cluster.list(str(child))):
+                if meta.controller is not None and meta.controller.uid == uid:
+                    await self.assign(str(child), str(meta.ref), to)
+        await self.assign(resource, name, to)
+
     async def lose_lease(self) -> None:
         """Take over the Lease, as the sharder does with a dead shard, and let the shard notice."""
         body: Json = {"spec": {"holderIdentity": SHARDER_IDENTITY}}
@@ -134,6 +160,9 @@ class ShardTest:
 
     async def _label(self, resource: str, name: str, labels: Mapping[str, str | None]) -> None:
         await self.cluster.patch(resource, name, {"metadata": {"labels": labels}})
+
+    def _leases(self) -> Sequence[Lease]:
+        return self.cluster.lease_store.now()
 
     def _ring(self) -> ControllerRing:
         resources = tuple(
