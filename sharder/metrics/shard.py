@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import Counts, Readings, Times
 
@@ -134,7 +134,7 @@ class PrometheusShardMetrics(ClientGoMetrics):
         self._limit.hide(name)
         self._active.hide(name)
 
-    def began(self, resource: GroupResource) -> None:
+    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
         """Count a reconcile as running."""
         name = str(resource)
         self._running[name] = self._running.get(name, 0) + 1

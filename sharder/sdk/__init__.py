@@ -11,6 +11,7 @@ shard.reconciler("secrets", reconcile)
 shard.run()
 """
 
+from sharder.core.api.meta import Json
 from sharder.core.errors import (
     ApiError,
     ConfigError,
@@ -30,6 +31,7 @@ from sharder.sdk.handlers import OnDelete, Reconcile
 from sharder.sdk.leader import Leadership, LeaderTask
 from sharder.sdk.predicates import (
     Predicate,
+    Selector,
     annotations_changed,
     any_of,
     generation_changed,
@@ -41,6 +43,7 @@ from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
 from sharder.sdk.startup.settings import Settings, local_settings
+from sharder.sdk.writes.children import NameTaken
 
 __all__ = [
     "ApiError",
@@ -50,10 +53,12 @@ __all__ = [
     "Document",
     "Forbidden",
     "InvalidObject",
+    "Json",
     "LeaderTask",
     "Leadership",
     "LeaseLost",
     "LeaseTiming",
+    "NameTaken",
     "NotFound",
     "NotOwned",
     "OnDelete",
@@ -64,6 +69,7 @@ __all__ = [
     "Rejected",
     "Request",
     "Requeue",
+    "Selector",
     "Settings",
     "Shard",
     "SharderError",

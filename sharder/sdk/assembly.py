@@ -60,6 +60,7 @@ class Assembly:
             holds_lease=self.holds_lease,
             clock=self.clock,
             events=EventRecorder(self.cluster.documents(EVENTS), self.identity, clock=self.clock),
+            kept_finalizer=reconciler.handlers.kept_finalizer,
         )
         return Work(
             workplace,

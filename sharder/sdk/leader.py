@@ -128,6 +128,14 @@ class LeaderTasks:
         """Return the leader's Lease, None if there are no tasks."""
         return ObjectRef(namespace, f"{self._ring}-leader") if self._tasks else None
 
+    def check(self, settings: Settings) -> None:
+        """Raise `ConfigError` if the shard has the name of the leader's Lease."""
+        leader = self.lease(settings.namespace)
+        if leader and leader.name == settings.name:
+            raise ConfigError(
+                f"shard name {leader.name!r} is taken by the leader's Lease: choose another"
+            )
+
     def campaign(
         self, leases: Leases, settings: Settings, *, clock: Clock, rng: Rng
     ) -> Campaign | None:

@@ -1,4 +1,4 @@
-"""Predicates: whether a change of an object needs a reconcile, by its metadata before and after.
+"""Predicates and selectors: which changes need a reconcile, and which objects are reconciled.
 
 An object that is new to the shard, or is being deleted, is always reconciled.  A predicate only
 skips reconciles after other changes, so each reconcile must still look at the whole object.
@@ -12,6 +12,9 @@ from sharder.sdk.reads.objects import OwnMeta
 
 Predicate: TypeAlias = Callable[[OwnMeta, OwnMeta], bool]
 """Returns whether a change, from the first state to the second, needs a reconcile."""
+
+Selector: TypeAlias = Callable[[OwnMeta], bool]
+"""Returns whether the object with this metadata is to be reconciled."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +42,16 @@ def any_of(*predicates: Predicate) -> Predicate:
 def any_change(_old: OwnMeta, _new: OwnMeta) -> bool:
     """Reconcile after every change: the default."""
     return True
+
+
+def every_object(_: OwnMeta) -> bool:
+    """Reconcile every object: the default."""
+    return True
+
+
+def selection_changed(selects: Selector) -> Predicate:
+    """Return a predicate that is True if an object becomes selected, or ceases to be."""
+    return lambda old, new: bool(selects(old)) is not bool(selects(new))
 
 
 def safe(predicate: Predicate) -> Predicate:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource
 from sharder.sdk.handlers import Handlers
-from sharder.sdk.predicates import Predicate, any_change
+from sharder.sdk.predicates import Predicate, any_change, any_of, safe, selection_changed
+from sharder.sdk.reads.collection import parse_resource
 
 Handled: TypeAlias = Mapping[GroupResource, Sequence[GroupResource]]
 """The main resources that a shard reconciles, and the resources of the children of each."""
@@ -24,6 +25,25 @@ class Reconciler:
     """Which changes of an object need a reconcile."""
     cache: frozenset[GroupResource] = frozenset()
     """Resources whose objects are kept in memory."""
+
+    @classmethod
+    def parse(
+        cls,
+        resource: str,
+        handlers: Handlers,
+        *,
+        owns: Sequence[str],
+        cache: Sequence[str],
+        when: Predicate,
+    ) -> Self:
+        """Return the reconciler of the named resources; `when` can raise."""
+        return cls(
+            resource=parse_resource(resource),
+            owns=tuple(map(parse_resource, owns)),
+            handlers=handlers,
+            when=safe(any_of(selection_changed(handlers.selects), when)),
+            cache=frozenset(map(parse_resource, cache)),
+        )
 
     def check(self) -> None:
         """Raise `ConfigError` unless the reconciler is valid."""

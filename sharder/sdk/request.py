@@ -7,7 +7,7 @@ import msgspec
 from typing_extensions import deprecated
 
 from sharder.core.api.meta import PartialObject
-from sharder.core.errors import LeaseLost
+from sharder.core.errors import ConfigError, LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.reads.collection import Documents, parse_resource
 from sharder.sdk.reads.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
@@ -173,17 +173,23 @@ class Request:
             LeaseLost, NotOwned: this shard must not write the object.
         """
         if not self._meta.has_finalizer(name):
-            await self.patch({"metadata": {"finalizers": [*(self._meta.finalizers or ()), name]}})
+            await self.patch({"metadata": {"finalizers": [*self._meta.finalizers, name]}})
 
     async def remove_finalizer(self, name: str) -> None:
         """Remove a finalizer from the object; without finalizers, a deleted object is gone.
 
         Raises:
+            ConfigError: it is the reconciler's own finalizer, and would be added again.
             Conflict: another client has changed the object since this request last saw it.
             LeaseLost, NotOwned: this shard must not write the object.
         """
+        if name == self._workplace.kept_finalizer(self._meta):
+            raise ConfigError(
+                f"the finalizer {name} would be added to {self._ref} again: leave the object out "
+                "by `selects`, or retire the finalizer by a reconciler without on_delete"
+            )
         if self._meta.has_finalizer(name):
-            kept = [each for each in self._meta.finalizers or () if each != name]
+            kept = [each for each in self._meta.finalizers if each != name]
             await self.patch({"metadata": {"finalizers": kept}})
 
     async def delete(self, child: Body | None = None) -> bool:
@@ -191,14 +197,14 @@ class Request:
 
         Returns False after the deletion was sent, and if the object is already being deleted and
         waits for its finalizers.  The deletion is guarded by the uid and resourceVersion that were
-        read.
+        read.  An object of the child's name that this object does not control is left alone, and
+        counts as a child that does not exist.
 
         Args:
             child: Has `kind` and `metadata.name`, as for `ensure`.
 
         Raises:
-            NotOwned: this shard does not own the object or the child, or another object controls
-                the child.
+            NotOwned: this shard does not own the object or the child.
             Conflict: another client has changed the object or the child since it was read.
             ConfigError: the child's resource is not in `owns`.
         """
@@ -221,9 +227,9 @@ class Request:
             replace: Fields, such as `data`, whose keys are removed if `body` does not name them.
 
         Raises:
-            NotOwned: this shard does not own the object or the child of that name, or another
-                object controls the child.  A child that this call has created can also have
-                another owner, if the webhook does not know this shard yet.
+            NameTaken: an object of that name exists, and this object does not control it.
+            NotOwned: this shard does not own the object or the child.  A child that this call has
+                created can also have another owner, if the webhook does not know this shard yet.
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """

@@ -43,8 +43,8 @@ class Runner:
         clock: Clock,
         rng: Rng,
     ) -> None:
+        self._handlers = handlers
         self._handling = Handling(handlers)
-        self._backoff = handlers.backoff
         self._workplace = workplace
         self._measures = measures
         self._clock = clock
@@ -71,6 +71,10 @@ class Runner:
             return None
         request = Request(ref, meta, self._workplace)
         try:
+            if not self._handlers.apply_to(meta):
+                self._reset(ref)
+                self._measures.skipped(ref)
+                return None
             with self._recorded(request) as ending:
                 after = await stepwise(
                     self._call(request),
@@ -153,7 +157,7 @@ class Runner:
     def _back_off(self, ref: ObjectRef) -> float:
         self._given_up.pop(ref, None)
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
-        return self._backoff.delay(failures, self._rng)
+        return self._handlers.backoff.delay(failures, self._rng)
 
 
 @coroutine

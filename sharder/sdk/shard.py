@@ -20,7 +20,7 @@ from sharder.sdk.observability.exposition import NoShardMetrics, process_metrics
 from sharder.sdk.observability.measures import ShardMetrics
 from sharder.sdk.observability.probes import Readiness, probes
 from sharder.sdk.observability.watchdog import Activity, watched
-from sharder.sdk.predicates import Predicate, any_change, safe
+from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.owned import Identity
 from sharder.sdk.reconciler import Handled, Reconciler, require_apart, resources_of
@@ -68,6 +68,7 @@ class Shard:
         reconcile: Reconcile,
         *,
         owns: Sequence[str] = (),
+        selects: Selector = every_object,
         on_delete: OnDelete | None = None,
         finalizer: str = "",
         backoff: Backoff = BACKOFF,
@@ -82,8 +83,9 @@ class Shard:
                 loop, and must not leave anything running when it returns.
             owns: The resources of children: a change of a child requeues its parent.  The ring
                 lists them as controlledResources.
-            on_delete: Cleans up after an object that is being deleted; it runs instead of
-                `reconcile`, and the object is gone when it has returned.
+            selects: Which objects to reconcile, by their metadata; the others get no finalizer.
+            on_delete: Cleans up after an object that is being deleted, or is no longer selected;
+                it runs instead of `reconcile`, and a deleted object is gone when it has returned.
             finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
                 Never change it: objects keep the old one until it is removed by hand.
             backoff: The delay after a failure of an object.
@@ -96,15 +98,14 @@ class Shard:
                 `cache` has another resource; `resource` has a reconciler already; or a main
                 resource is in the `owns` of a reconciler, which no ring allows.
         """
-        new = Reconciler(
-            resource=parse_resource(resource),
-            owns=tuple(parse_resource(child) for child in owns),
-            handlers=Handlers(
-                reconcile=reconcile, on_delete=on_delete, finalizer=finalizer, backoff=backoff
-            ),
-            when=safe(when),
-            cache=frozenset(parse_resource(each) for each in cache),
+        handlers = Handlers(
+            reconcile=reconcile,
+            selects=selects,
+            on_delete=on_delete,
+            finalizer=finalizer,
+            backoff=backoff,
         )
+        new = Reconciler.parse(resource, handlers, owns=owns, cache=cache, when=when)
         new.check()
         require_apart([*self._reconcilers, new])
         self._reconcilers.append(new)
@@ -150,11 +151,7 @@ class Shard:
         if self._settings is None:
             self._settings = local_settings()
         self._settings.check(self._ring)
-        leader = self._leader.lease(self._settings.namespace)
-        if leader and leader.name == self._settings.name:
-            raise ConfigError(
-                f"shard name {leader.name!r} is taken by the leader's Lease: choose another"
-            )
+        self._leader.check(self._settings)
         return self._settings
 
     @property

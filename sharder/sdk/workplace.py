@@ -10,7 +10,7 @@ from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.runtime.clock import Clock
 from sharder.sdk.reads.collection import Collected, Documents
-from sharder.sdk.reads.objects import Body
+from sharder.sdk.reads.objects import Body, OwnMeta
 from sharder.sdk.reads.owned import Identity, OwnedObjects
 from sharder.sdk.writes.events import EventRecorder
 
@@ -29,6 +29,8 @@ class Workplace:
     """Whether this shard certainly holds its Lease now."""
     clock: Clock
     events: EventRecorder
+    kept_finalizer: Callable[[OwnMeta], str | None] = lambda _: None
+    """Returns the finalizer that the SDK adds to an object, None if it adds none."""
 
     def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
         """Return the fields of a log record about a main object, and `more`."""

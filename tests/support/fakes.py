@@ -22,7 +22,8 @@ from sharder.core.status.transition_messages import Transition
 from sharder.kube.stores import LEASES, RINGS
 from sharder.ports import Backlog
 from sharder.sdk.testing.rules import Rules, Tree
-from sharder.sdk.testing.store import FakeStore, Versions
+from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.store_state import Versions
 
 WEBHOOKS = Resource(
     id=GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),

@@ -21,6 +21,7 @@ from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.sdk import OwnMeta
 from sharder.sdk.startup.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
@@ -385,6 +386,14 @@ def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
     text = section(SDK, "Settings")
 
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))
+
+
+def test_the_members_of_the_metadata_are_those_in_the_code() -> None:
+    _, _, text = read(SDK).partition("\n### Metadata\n")
+    (rows, *_) = tables(text)
+
+    named = {name.partition("(")[0] for row in rows for name in code(row[0])}
+    assert named == {name for name in dir(OwnMeta) if not name.startswith("_")}
 
 
 def test_the_metrics_of_a_shard_are_those_in_the_code() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.runtime.workqueue import Unmeasured
 from sharder.sdk.observability.measures import ShardMetrics
 
@@ -30,7 +30,7 @@ class NoShardMetrics(Unmeasured):
     def hide_controller(self, ring: RingName, resource: GroupResource) -> None:
         """Do nothing."""
 
-    def began(self, resource: GroupResource) -> None:
+    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
         """Do nothing."""
 
     def ended(self, resource: GroupResource, result: str, seconds: float) -> None:

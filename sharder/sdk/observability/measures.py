@@ -64,8 +64,8 @@ class ShardMetrics(QueueMetrics, Protocol):
         """Stop showing the controller; no error if it is not shown."""
         ...
 
-    def began(self, resource: GroupResource) -> None:
-        """A reconcile began."""
+    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
+        """A reconcile of the object began; no metric has the object's name."""
         ...
 
     def ended(self, resource: GroupResource, result: str, seconds: float) -> None:
@@ -137,7 +137,7 @@ class Measures:
         began = self._clock.monotonic()
         if (arrived := self._arrived.pop(ref, None)) is not None:
             self.metrics.taken_over(self._ring, self._resource, began - arrived)
-        self.metrics.began(self._resource)
+        self.metrics.began(self._resource, ref)
         try:
             yield
         except Requeue:
@@ -168,6 +168,10 @@ class Measures:
                 self._draining.setdefault(ref, self._clock.monotonic())
             case Ownership.ELSEWHERE:
                 self._forget(ref)
+
+    def skipped(self, ref: ObjectRef) -> None:
+        """Note that the object needs no reconcile: its first one, if any, is no takeover."""
+        self._arrived.pop(ref, None)
 
     def acknowledged(self, ref: ObjectRef) -> None:
         """Note that the drain of the object was acknowledged."""

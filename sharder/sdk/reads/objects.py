@@ -20,11 +20,11 @@ T = TypeVar("T")
 class OwnMeta(ObjectMeta, frozen=True, kw_only=True, rename="camel"):
     """The metadata of an object that a `Request` shows; absent fields are empty."""
 
-    finalizers: list[str] | None = None
+    finalizers: tuple[str, ...] = ()
 
     def has_finalizer(self, name: str) -> bool:
         """Return whether the object has the finalizer."""
-        return name in (self.finalizers or ())
+        return name in self.finalizers
 
 
 class OwnObject(PartialObject, frozen=True, kw_only=True, rename="camel"):

@@ -9,12 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from weakref import WeakKeyDictionary
 
-_SETTLE_ROUNDS = 1000
-"""Limit on the turns of the event loop, for tasks that never wait."""
-
+MAX_TURNS: Final = 10_000
+"""How many turns of the event loop tasks can take; a short reconcile takes some three."""
 
 _settling: Final = WeakKeyDictionary[AbstractEventLoop, list[object]]()
 """The calls of `settle` that have not ended, the latest last."""
+
+
+class StillBusy(AssertionError):  # noqa: N818 - reads as a fact
+    """Tasks never wait, so a test would never go on."""
 
 
 async def settle() -> None:
@@ -23,6 +26,9 @@ async def settle() -> None:
     Calls can overlap: a reconcile that writes to the cluster of its test calls `settle` too, while
     the test waits for that reconcile.  So an earlier call continues until all later calls have
     ended.
+
+    Raises:
+        StillBusy: tasks have not begun to wait within `MAX_TURNS` turns of the event loop.
     """
     loop = asyncio.get_running_loop()
     # asyncio has no public name for its queue of ready callbacks.
@@ -30,11 +36,12 @@ async def settle() -> None:
     calls, mine = _settling.setdefault(loop, []), object()
     calls.append(mine)
     try:
-        for _ in range(_SETTLE_ROUNDS):
+        for _ in range(MAX_TURNS):
             await asyncio.sleep(0)
             # The earlier calls are always in this queue; nothing else is in it now.
             if calls[-1] is mine and len(ready) < len(calls):
                 return
+        raise StillBusy(f"tasks are still busy after {MAX_TURNS:,} turns of the event loop")
     finally:
         calls.remove(mine)
 

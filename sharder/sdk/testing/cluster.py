@@ -12,13 +12,15 @@ from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.stores import LEASES
 from sharder.sdk.reads.collection import parse_resource
-from sharder.sdk.reads.objects import Document, OwnObject, decode
+from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.clock import FakeClock, StillBusy
 from sharder.sdk.testing.documents import FakeDocuments, WholeStore
+from sharder.sdk.testing.reconciles import ReconcileCounts
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
-from sharder.sdk.testing.store import FakeStore, Versions
+from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.store_state import Versions
 from sharder.sdk.work import OwnObjects
 
 T = TypeVar("T")
@@ -37,6 +39,8 @@ class FakeCluster:
     def __init__(self, *resources: Resource, clock: FakeClock | None = None) -> None:
         """Start empty; `resources` are custom resources, made by `custom`."""
         self.clock = clock or FakeClock()
+        self.reconciles = ReconcileCounts(self.clock)
+        """How often the shards reconcile."""
         self.lease_store = FakeStore(Lease, LEASES, rules=Rules(now=self._now))
         self.rings: dict[RingName, ControllerRing] = {}
         """The rings that the shards can read."""
@@ -105,7 +109,7 @@ class FakeCluster:
         resource = self._of_kind(partial)
         namespace = (partial.metadata.namespace or "default") if resource.namespaced else ""
         created = await self._store(resource).create(namespace, tree)
-        await settle()
+        await self.advance(0)
         return created
 
     @overload
@@ -119,6 +123,10 @@ class FakeCluster:
         tree = await self.store(resource).get(self.ref(resource, name))
         return tree if shape is None else decode(msgspec.Raw(msgspec.json.encode(tree)), shape)
 
+    async def metadata(self, resource: str, name: str) -> OwnMeta:
+        """Return the object's metadata, as `Request.metadata` does; `NotFound` if it is gone."""
+        return (await self.get(resource, name, OwnObject)).metadata
+
     async def list(self, resource: str, labels: str = "") -> Sequence[Document]:
         """Return the objects that match the label selector, sorted by namespace and name."""
         return (await self.store(resource).selecting(labels).list()).items
@@ -126,7 +134,7 @@ class FakeCluster:
     async def patch(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
         """Merge `body` into the object, and return it."""
         patched = await self.store(resource).patch(self.ref(resource, name), as_tree(body))
-        await settle()
+        await self.advance(0)
         return patched
 
     async def patch_status(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
@@ -134,7 +142,7 @@ class FakeCluster:
         patched = (
             await self.store(resource).status().patch(self.ref(resource, name), as_tree(body))
         )
-        await settle()
+        await self.advance(0)
         return patched
 
     async def delete(self, resource: str, name: str) -> None:
@@ -142,7 +150,7 @@ class FakeCluster:
         store, ref = self.store(resource), self.ref(resource, name)
         meta = meta_of(await store.get(ref))
         await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
-        await settle()
+        await self.advance(0)
 
     async def collect_garbage(self) -> None:
         """Delete the objects whose ownerReferences only name deleted objects, like Kubernetes."""
@@ -150,7 +158,7 @@ class FakeCluster:
             for store, ref in orphans:
                 meta = meta_of(await store.get(ref))
                 await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
-        await settle()
+        await self.advance(0)
 
     def disconnect(self) -> None:
         """Fail the requests of all clients until `connect`; open watches show nothing."""
@@ -159,11 +167,24 @@ class FakeCluster:
     async def connect(self) -> None:
         """Answer requests again."""
         self._is_away = False
-        await settle()
+        await self.advance(0)
 
     async def advance(self, seconds: float) -> None:
-        """Advance the clock by `seconds`, and let the shards work meanwhile."""
-        await self.clock.advance(seconds)
+        """Advance the clock by `seconds`, and let the shards work meanwhile.
+
+        Raises:
+            AssertionError: the shards are never done; the message names the object.
+        """
+        try:
+            await self.clock.advance(seconds)
+        except StillBusy as busy:
+            if (most := self.reconciles.most()) is None:
+                raise
+            ref, count = most
+            raise StillBusy(
+                f"still busy after {count:,} reconciles of {ref}; does the reconcile write the "
+                "object each time, or return a delay of 0?"
+            ) from busy
 
     def ref(self, resource: str, name: str) -> ObjectRef:
         """Parse `namespace/name`; the namespace defaults to `default`, if the resource has any."""

@@ -1,19 +1,22 @@
 """A shard on a cluster in memory, and a test that plays the sharder."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
+from sharder.core.leases.state import is_held
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
+from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.objects import Document
 from sharder.sdk.shard import Shard
 from sharder.sdk.startup.settings import Settings
-from sharder.sdk.testing.clock import FixedRng, settle
+from sharder.sdk.testing.clock import FixedRng
 from sharder.sdk.testing.cluster import FakeCluster
 from sharder.sdk.testing.rules import as_tree, meta_of
 
@@ -48,9 +51,16 @@ class ShardTest:
 
     async def __aenter__(self) -> Self:
         self.cluster.rings.setdefault(self.shard.ring, self._ring())
-        running = self.shard.serve_on(self.cluster, clock=self.cluster.clock, rng=FixedRng())
+        cluster = self.cluster
+        running = self.shard.serve_on(
+            cluster, clock=cluster.clock, rng=FixedRng(), metrics=cluster.reconciles
+        )
         self._task = asyncio.create_task(running, name="shard")  # noqa: TID251 - ends with the block
-        await settle()
+        try:
+            await cluster.advance(0)
+        except BaseException:
+            await self._cancel()
+            raise
         return self
 
     async def __aexit__(
@@ -62,8 +72,7 @@ class ShardTest:
         """Stop the shard at once; raise its error if it failed before and the block did not."""
         if self._task is None:
             return
-        self._task.cancel()
-        await asyncio.wait({self._task})
+        await self._cancel()
         if type_ is None and not self._task.cancelled() and self._task.exception() is not None:
             self._task.result()
 
@@ -96,6 +105,29 @@ class ShardTest:
         """Ask the owner to release the object; `owner` is empty when it has acknowledged."""
         await self._label(resource, name, {self._drain: "true"})
 
+    async def hand_over(self, resource: str, name: str, to: str) -> None:
+        """Move the object to the shard `to` as the sharder does: children first, then the object.
+
+        An owner that holds its Lease must release the object before.
+
+        Raises:
+            AssertionError: the owner has not released the object yet; its drain stays open.
+        """
+        owner = await self.owner(resource, name)
+        if any(lease.metadata.name == owner and is_held(lease) for lease in self._leases()):
+            await self.drain(resource, name)
+            if await self.owner(resource, name):
+                raise AssertionError(
+                    f"shard {owner} has not released {resource} {name}: let its reconcile end, "
+                    "or advance the clock by drain_grace"
+                )
+        uid = (await self.cluster.metadata(resource, name)).uid
+        for child in self.shard.handled.get(parse_resource(resource), ()):
+            for meta in map(meta_of, await self.cluster.list(str(child))):
+                if meta.controller is not None and meta.controller.uid == uid:
+                    await self.assign(str(child), str(meta.ref), to)
+        await self.assign(resource, name, to)
+
     async def lose_lease(self) -> None:
         """Take over the Lease, as the sharder does with a dead shard, and let the shard notice."""
         body: Json = {"spec": {"holderIdentity": SHARDER_IDENTITY}}
@@ -119,10 +151,18 @@ class ShardTest:
     async def stop(self) -> None:
         """Request a clean stop, as SIGTERM does."""
         self.shard.stop()
-        await settle()
+        await self.cluster.advance(0)
+
+    async def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
 
     async def _label(self, resource: str, name: str, labels: Mapping[str, str | None]) -> None:
         await self.cluster.patch(resource, name, {"metadata": {"labels": labels}})
+
+    def _leases(self) -> Sequence[Lease]:
+        return self.cluster.lease_store.now()
 
     def _ring(self) -> ControllerRing:
         resources = tuple(

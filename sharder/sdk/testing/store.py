@@ -4,79 +4,20 @@ The contract tests define how far: tests/contract and tests/integration/contract
 facts on this store and on a real API server.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
 
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.errors import ApiError, Conflict, Expired, NotFound
+from sharder.core.errors import ApiError, Conflict, Expired, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 from sharder.sdk.testing.rules import Rules, Tree, finalizers, matches, merged, meta_of
+from sharder.sdk.testing.store_state import Change, State, Versions
 
 T = TypeVar("T")
 D = TypeVar("D")
-
-
-class Versions:
-    """The counter of resource versions, shared by all stores of one cluster."""
-
-    def __init__(self) -> None:
-        self.now = 100
-
-    def next(self) -> int:
-        """Return a new version."""
-        self.now += 1
-        return self.now
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    version: int
-    before: Tree | None
-    after: Tree | None
-
-
-def _pass() -> None:
-    """Let a request or an answer through."""
-
-
-@dataclass(slots=True)
-class _State:
-    """The state that all views of one collection share."""
-
-    versions: Versions
-    objects: dict[ObjectRef, Tree] = field(default_factory=dict)
-    history: list[_Change] = field(default_factory=list)
-    oldest: int = 0
-    hang_ups: int = 0
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    faults: deque[ApiError] = field(default_factory=deque)
-    losses: deque[ApiError] = field(default_factory=deque)
-    request: Callable[[], None] = _pass
-    answer: Callable[[], None] = _pass
-
-    def commit(self, ref: ObjectRef, after: Tree | None) -> Tree:
-        """Store the object, or remove it if `after` is None, and notify the watches."""
-        before = self.objects.pop(ref, None)
-        version = self.versions.next()
-        stamped = merged(after or before, {"metadata": {"resourceVersion": str(version)}})
-        if after is not None:
-            self.objects[ref] = stamped
-        self.history.append(_Change(version, before, stamped if after is not None else None))
-        self.notify()
-        self.answer()
-        if self.losses:
-            raise self.losses.popleft()
-        return stamped
-
-    def notify(self) -> None:
-        news, self.news = self.news, asyncio.Event()
-        news.set()
 
 
 class FakeStore(Generic[T]):
@@ -101,7 +42,7 @@ class FakeStore(Generic[T]):
         self._fields = fields
         self._rules = rules or Rules()
         self._status_only = False
-        self._state = _State(versions or Versions())
+        self._state = State(versions or Versions())
 
     def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":
         """Return a view of the objects that match."""
@@ -129,12 +70,23 @@ class FakeStore(Generic[T]):
         return view
 
     def fail(self, *errors: ApiError) -> None:
-        """Let the next calls fail without any effect, each with one of the errors."""
-        self._state.faults.extend(errors)
+        """Let the next calls fail without any effect, each with one of the errors.
+
+        Raises:
+            TypeError: an argument is no `ApiError`.
+        """
+        self._state.faults.extend(_checked(errors))
 
     def lose(self, *errors: ApiError) -> None:
-        """Let the next writes succeed, but raise an error instead of the answer of each."""
-        self._state.losses.extend(errors)
+        """Let the next writes succeed, but raise an error instead of the answer of each.
+
+        Without an argument the answer to the next write is lost, which is `Unavailable`.
+
+        Raises:
+            TypeError: an argument is no `ApiError`.
+        """
+        lost = _checked(errors) or [Unavailable("the API server does not answer")]
+        self._state.losses.extend(lost)
 
     def guard(self, *, request: Callable[[], None], answer: Callable[[], None]) -> None:
         """Call `request` before each request, and `answer` after each write; both can raise."""
@@ -270,7 +222,7 @@ class FakeStore(Generic[T]):
         trees = [tree for _, tree in sorted(self._state.objects.items())]
         return [self._decode(tree) for tree in trees if self._selects(tree, labels)]
 
-    def _event(self, change: _Change) -> WatchEvent[T] | None:
+    def _event(self, change: Change) -> WatchEvent[T] | None:
         before, after = self._selected(change.before), self._selected(change.after)
         if after is not None:
             return Changed(self._decode(after))
@@ -293,3 +245,11 @@ class FakeStore(Generic[T]):
 
     def _decode(self, tree: Tree) -> T:
         return msgspec.convert(tree, self._of)
+
+
+def _checked(errors: Sequence[object]) -> Sequence[ApiError]:
+    """Return the errors; `TypeError` if one is no `ApiError`."""
+    known = [error for error in errors if isinstance(error, ApiError)]
+    if len(known) < len(errors):
+        raise TypeError(f"requests fail with an ApiError, such as Unavailable, not with {errors}")
+    return known

@@ -29,10 +29,10 @@ class ChildWriter:
             stamped = parent.stamp(body, ref, collected.resource)
             raw = await collected.documents.create(ref.namespace, stamped)
             # A webhook can change the owner label of the new child.
-            parent.admit(decode(raw, PartialObject).metadata)
+            parent.admit(decode(raw, PartialObject).metadata, collected.resource)
             return document(raw)
         child, current = decode(raw, PartialObject).metadata, document(raw)
-        parent.admit(child)
+        parent.admit(child, collected.resource)
         changes = difference(current, body, replace=replace)
         if not changes:
             return current
@@ -48,7 +48,9 @@ class ChildWriter:
             child = decode(await collected.read(ref), PartialObject).metadata
         except NotFound:
             return True
-        parent.admit(child)
+        if not parent.controls(child):
+            return True
+        parent.admit(child, collected.resource)
         self._check()
         return await delete_seen(collected.documents, child)
 

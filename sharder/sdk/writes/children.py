@@ -4,10 +4,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from sharder.core.api.meta import Json, ObjectMeta, Resource
-from sharder.core.errors import InvalidObject
+from sharder.core.errors import Conflict, InvalidObject
 from sharder.core.names import ObjectRef
 from sharder.sdk.reads.objects import Body
 from sharder.sdk.reads.owned import Identity, NotOwned, Ownership
+
+
+class NameTaken(Conflict):
+    """An object that the parent does not control has the name of the child."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,20 +66,28 @@ class Parent:
             },
         }
 
-    def admit(self, child: ObjectMeta) -> None:
-        """Raise unless this shard can write the existing child.
+    def controls(self, obj: ObjectMeta) -> bool:
+        """Return whether the parent is the object's controller."""
+        controller = obj.controller
+        return controller is not None and controller.uid == self.meta.uid
+
+    def admit(self, child: ObjectMeta, resource: Resource) -> None:
+        """Raise unless this shard can write the existing object of the child's name.
 
         Raises:
-            NotOwned: the child drains, has another owner, or has another controller.
+            NameTaken: the parent does not control the object.
+            NotOwned: the child drains, or has another owner.
         """
+        if not self.controls(child):
+            raise NameTaken(
+                f"{resource.kind} {child.ref} exists and is not controlled by "
+                f"{self.resource.kind} {self.meta.ref}: delete or rename it"
+            )
         if self.identity.ownership_of(child) is not Ownership.OURS:
             raise NotOwned(
                 f"{child.ref} is not owned by shard {self.identity.shard}: its owner label is "
                 f"{child.label(self.identity.owner_label) or ''!r}"
             )
-        controller = child.controller
-        if controller is None or controller.uid != self.meta.uid:
-            raise NotOwned(f"{child.ref} exists and is not controlled by {self.meta.ref}")
 
     def _reference(self) -> Json:
         return {

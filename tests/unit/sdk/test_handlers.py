@@ -10,10 +10,12 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
 from sharder.core.names import ObjectRef
-from sharder.sdk import Backoff, PermanentError, Request, Requeue
+from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue, Selector
 from sharder.sdk.handlers import Handlers
 from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.observability.measures import Measures
+from sharder.sdk.predicates import every_object
+from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.runner import Runner
 from sharder.sdk.testing.rules import Tree
 from tests.unit.sdk.bench import CHILD, Bench
@@ -62,11 +64,12 @@ class Stage:
         cls,
         *,
         cleans_up: bool = False,
+        selects: Selector = every_object,
         backoff: Backoff | None = None,
         outcome: Exception | None = None,
     ) -> "Stage":
         author = Author(outcome=outcome)
-        handlers = Handlers(reconcile=author.reconcile)
+        handlers = Handlers(reconcile=author.reconcile, selects=selects)
         if cleans_up:
             handlers = replace(handlers, on_delete=author.clean_up, finalizer=NAME)
         if backoff:
@@ -255,6 +258,62 @@ async def test_a_clean_up_is_not_repeated_because_others_write_at_the_same_time(
     assert stage.author.calls == ["reconcile", "clean up"]
     with pytest.raises(NotFound):
         await stage.tree()
+
+
+def is_on(meta: OwnMeta) -> bool:
+    return meta.label("on") == "yes"
+
+
+async def test_an_object_that_is_deselected_before_the_watch_shows_it_waits_for_the_watch() -> (
+    None
+):
+    stage = await Stage.make(cleans_up=True, selects=is_on)
+    await stage.change({"labels": {"on": "yes"}})
+    await stage.bench.refresh()
+    await stage.change({"labels": {"on": None}})
+
+    assert await stage.run() == 1.0
+
+    assert stage.author.calls == []
+    assert "finalizers" not in await stage.metadata()
+
+
+async def test_an_object_that_is_deleted_before_the_watch_shows_it_waits_for_the_watch() -> None:
+    stage = await Stage.make(cleans_up=True)
+    await stage.change({"finalizers": [THEIRS]})
+    seen = stage.bench.owned.get(stage.bench.ref)
+    await stage.delete()
+    assert seen is not None
+    stage.bench.owned.update(OwnObject(metadata=seen))
+
+    assert await stage.run() == 1.0
+
+    assert stage.author.calls == []
+
+
+async def test_an_object_that_is_selected_again_during_its_clean_up_keeps_the_finalizer() -> None:
+    stage = await Stage.make(cleans_up=True, selects=is_on)
+    await stage.change({"finalizers": [NAME]})
+    await stage.bench.refresh()
+    await stage.change({"labels": {"on": "yes"}})
+
+    assert await stage.run() == 1.0
+    await stage.bench.refresh()
+    await stage.run()
+
+    assert stage.author.calls == ["clean up", "reconcile"]
+    assert (await stage.metadata())["finalizers"] == [NAME]
+
+
+async def test_the_back_off_of_an_object_begins_anew_when_it_is_selected_again() -> None:
+    stage = await Stage.make(selects=is_on, outcome=Unavailable("no"))
+    delays = list[float | None]()
+    for value in ("yes", "yes", None, "yes"):
+        await stage.change({"labels": {"on": value}})
+        await stage.bench.refresh()
+        delays.append(await stage.run())
+
+    assert delays == pytest.approx([0.075, 0.15, None, 0.075])
 
 
 async def test_failures_back_off_as_the_author_says() -> None:

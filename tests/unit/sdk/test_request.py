@@ -16,7 +16,7 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.sdk import NotOwned
+from sharder.sdk import NameTaken, NotOwned
 from tests.unit.sdk.bench import CHILD, CHILD_REF, Bench
 from tests.unit.sdk.scene import (
     DRAIN,
@@ -256,7 +256,11 @@ async def test_an_object_that_a_user_made_by_hand_is_left_alone() -> None:
     )
     before = await bench.child()
 
-    with pytest.raises(NotOwned, match="not controlled"):
+    message = (
+        "ConfigMap default/child exists and is not controlled by Secret default/one: "
+        "delete or rename it"
+    )
+    with pytest.raises(NameTaken, match=message):
         await bench.request().ensure(CHILD)
 
     assert await bench.child() == before

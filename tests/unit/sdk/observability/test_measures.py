@@ -1,14 +1,26 @@
 """What a shard measures, as a scrape shows it."""
 
+import asyncio
+
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from sharder.core.errors import Unavailable
 from sharder.metrics.shard import PrometheusShardMetrics
-from sharder.sdk import PermanentError, Requeue
+from sharder.sdk import OwnMeta, PermanentError, Requeue, Shard
 from sharder.sdk.testing.clock import settle
 from tests.support.samples import total
-from tests.unit.sdk.scene import DRAIN, OTHER, OWNER, Controller, Scene, at_work
+from tests.unit.sdk.scene import (
+    DRAIN,
+    OTHER,
+    OWNER,
+    RING,
+    SETTINGS,
+    Controller,
+    HalfWay,
+    Scene,
+    at_work,
+)
 
 
 class Measured(PrometheusShardMetrics):
@@ -152,6 +164,26 @@ async def test_an_object_is_taken_over_when_its_first_reconcile_begins() -> None
 
         assert measured.own("takeover_seconds_count") == 2
         assert measured.own("takeover_seconds_sum") == 2
+
+
+async def test_an_object_that_is_selected_late_is_not_taken_over_late() -> None:
+    scene, measured = Scene(), Measured()
+    ref = await scene.create_secret("one")
+
+    def is_on(meta: OwnMeta) -> bool:
+        return meta.has_label("on")
+
+    shard = Shard(ring=RING, settings=SETTINGS)
+    shard.reconciler("secrets", Controller(), selects=is_on)
+    running = shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay(), metrics=measured)
+    task = asyncio.create_task(running)
+    await scene.clock.advance(1000)
+    await scene.label(ref, {"on": "yes"})
+
+    assert measured.results() == {"success": 1}
+    assert measured.own("owned_objects") == 1
+    assert measured.own("takeover_seconds_count") == 0
+    task.cancel()
 
 
 async def test_attempts_to_renew_the_lease_are_counted_by_result() -> None:

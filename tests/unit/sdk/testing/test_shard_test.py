@@ -9,9 +9,16 @@ import msgspec
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError, Conflict, InvalidObject, LeaseLost, NotFound
+from sharder.core.errors import (
+    ConfigError,
+    Conflict,
+    InvalidObject,
+    LeaseLost,
+    NotFound,
+    Unavailable,
+)
 from sharder.core.names import ObjectRef
-from sharder.sdk import Reconcile, Request, Settings, Shard
+from sharder.sdk import OwnMeta, Reconcile, Request, Settings, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
 
 SECRET = {
@@ -126,6 +133,41 @@ async def test_an_object_is_read_in_a_shape() -> None:
             await test.cluster.get("configmaps", "demo-sums", Counts)
 
 
+async def test_the_metadata_of_an_object_is_what_a_request_shows() -> None:
+    seen = list[OwnMeta]()
+
+    async def see(request: Request) -> None:
+        seen.append(request.metadata)
+
+    async with ShardTest(shard_of(see)) as test:
+        await test.create({**SECRET, "metadata": {"name": "demo", "finalizers": ["a/b"]}})
+
+        metadata = await test.cluster.metadata("secrets", "demo")
+
+    assert [metadata] == seen
+    assert metadata.finalizers == ("a/b",)
+
+
+async def test_a_lost_answer_is_as_if_the_server_were_away() -> None:
+    cluster = FakeCluster()
+    cluster.store("configmaps").lose()
+
+    with pytest.raises(Unavailable):
+        await cluster.create({"kind": "ConfigMap", "metadata": {"name": "a"}})
+
+    assert (await cluster.metadata("configmaps", "a")).name == "a"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), NotFound], ids=["no API error", "a class"])
+def test_a_request_cannot_fail_with_what_is_no_error_of_the_api_server(error: object) -> None:
+    store = FakeCluster().store("configmaps")
+
+    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
+        store.fail(error)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
+        store.lose(error)  # type: ignore[arg-type]  # what is tested
+
+
 async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:
     cluster, taken = FakeCluster(), list[str]()
 
@@ -142,6 +184,58 @@ async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:
         await test.assign("secrets", "demo", "shard-b")
 
     assert taken == ["shard-a", "shard-b"]
+
+
+SHARD_B = Settings(name="shard-b", namespace="default")
+
+
+async def test_an_object_is_handed_over_after_its_children() -> None:
+    cluster = FakeCluster()
+    async with (
+        ShardTest(shard_of(), cluster) as test,
+        ShardTest(shard_of(settings=SHARD_B), cluster),
+    ):
+        await test.create(SECRET)
+        await cluster.create({"kind": "ConfigMap", "metadata": {"name": "foreign"}})
+        before = await cluster.metadata("configmaps", "demo-sums")
+        await test.hand_over("secrets", "demo", to="shard-b")
+
+        parent = await cluster.metadata("secrets", "demo")
+        child = await cluster.metadata("configmaps", "demo-sums")
+        assert child.uid == before.uid
+        assert await test.owner("configmaps", "demo-sums") == "shard-b"
+        assert await test.owner("secrets", "demo") == "shard-b"
+        assert await test.owner("configmaps", "foreign") == ""
+        assert int(child.resource_version) < int(parent.resource_version)
+
+
+async def test_an_object_of_a_shard_that_is_gone_is_handed_over_without_a_drain() -> None:
+    cluster = FakeCluster()
+    async with ShardTest(shard_of(), cluster) as test:
+        await test.create(SECRET)
+    async with ShardTest(shard_of(settings=SHARD_B), cluster) as other:
+        await other.hand_over("secrets", "demo", to="shard-b")
+        await cluster.delete("configmaps", "demo-sums")
+
+        assert await other.owner("configmaps", "demo-sums") == "shard-b"
+
+
+async def test_an_object_is_not_handed_over_while_its_shard_works_on_it() -> None:
+    gate = asyncio.Event()
+
+    async def wait(_: Request) -> None:
+        await gate.wait()
+
+    async with ShardTest(shard_of(wait)) as test:
+        await test.create(SECRET)
+        with pytest.raises(AssertionError, match="shard-a has not released secrets demo"):
+            await test.hand_over("secrets", "demo", to="shard-b")
+        assert await test.owner("secrets", "demo") == "shard-a"
+
+        gate.set()
+        await test.cluster.advance(0)
+        await test.hand_over("secrets", "demo", to="shard-b")
+        assert await test.owner("secrets", "demo") == "shard-b"
 
 
 async def test_a_shard_that_loses_its_lease_cancels_its_reconciles() -> None:
@@ -197,6 +291,47 @@ async def test_time_passes_when_the_test_says_so() -> None:
         await cluster.advance(60)
 
     assert times == [0, 30, 60]
+
+
+async def writes_each_time(request: Request) -> None:
+    now = (await request.get())["metadata"]
+    assert isinstance(now, dict)
+    await request.patch({"metadata": {"annotations": {"seen": now["resourceVersion"]}}})
+
+
+async def returns_at_once(_: Request) -> float:
+    return 0.0
+
+
+@pytest.mark.parametrize("reconcile", [writes_each_time, returns_at_once])
+async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
+    reconcile: Reconcile,
+) -> None:
+    message = r"still busy after [\d,]+ reconciles of default/demo; does the reconcile write"
+    cluster = FakeCluster()
+
+    async with ShardTest(shard_of(reconcile), cluster) as test:
+        with pytest.raises(AssertionError, match=message):
+            await test.create(SECRET)
+    with pytest.raises(AssertionError, match=message):
+        await ShardTest(shard_of(reconcile), cluster).__aenter__()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_shard_with_many_objects_is_waited_for() -> None:
+    cluster, seen = FakeCluster(), set[str]()
+    for number in range(2000):
+        owned = {"shard.alpha.sharding.timebertt.dev/checksum": "shard-a"}
+        metadata: Json = {"name": f"s-{number}", "labels": owned}
+        await cluster.store("secrets").create("default", {"metadata": metadata})
+
+    async def reconcile(request: Request) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        seen.add(request.ref.name)
+
+    async with ShardTest(shard_of(reconcile), cluster):
+        assert len(seen) == 2000
 
 
 async def test_what_ended_a_shard_fails_the_test() -> None:

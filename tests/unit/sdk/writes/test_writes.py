@@ -57,18 +57,37 @@ async def test_a_child_that_waits_for_its_finalizers_is_not_deleted_again() -> N
     assert metadata_of(before)["deletionTimestamp"]
 
 
-@pytest.mark.parametrize(
-    "metadata", [{"labels": {OWNER: OTHER}}, {"ownerReferences": None}], ids=["shard", "parent"]
-)
-async def test_a_child_of_others_is_not_deleted(metadata: Mapping[str, Json]) -> None:
+async def test_a_child_of_another_shard_is_not_deleted() -> None:
     bench = await Bench.make()
     await bench.request().ensure(CHILD)
-    await bench.scene.configmaps.patch(CHILD_REF, {"metadata": metadata})
+    await bench.scene.configmaps.patch(CHILD_REF, {"metadata": {"labels": {OWNER: OTHER}}})
 
     with pytest.raises(NotOwned):
         await bench.request().delete(CHILD)
 
     assert await bench.child()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"ownerReferences": None},
+        {"ownerReferences": None, "labels": {OWNER: None}},
+        {"ownerReferences": [{"kind": "Secret", "name": "one", "uid": "old", "controller": True}]},
+    ],
+    ids=["same shard", "no shard", "former parent"],
+)
+async def test_an_object_of_the_childs_name_is_no_child_to_delete(
+    metadata: Mapping[str, Json],
+) -> None:
+    bench = await Bench.make()
+    await bench.request().ensure(CHILD)
+    await bench.scene.configmaps.patch(CHILD_REF, {"metadata": metadata})
+    before = await bench.child()
+
+    assert await bench.request().delete(CHILD) is True
+
+    assert await bench.child() == before
 
 
 async def test_a_child_is_not_deleted_when_the_lease_is_lost_while_it_is_read() -> None:
@@ -102,6 +121,12 @@ async def test_the_object_is_deleted_in_the_state_that_was_seen() -> None:
     with pytest.raises(NotFound):
         await bench.scene.secrets.get(bench.ref)
     assert await request.delete() is True
+
+
+async def test_an_object_without_finalizers_has_an_empty_tuple_of_them() -> None:
+    bench = await Bench.make()
+
+    assert bench.request().metadata.finalizers == ()
 
 
 async def test_a_finalizer_is_added_to_those_of_others() -> None:

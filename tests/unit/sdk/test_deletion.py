@@ -1,0 +1,331 @@
+"""Which objects get the finalizer, when `on_delete` runs, and what it leaves behind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from sharder.core.api.meta import Json
+from sharder.sdk import (
+    OwnMeta,
+    Predicate,
+    Request,
+    Requeue,
+    Shard,
+    Unavailable,
+    generation_changed,
+)
+from sharder.sdk.predicates import any_change
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
+
+ENABLED, FINALIZER, THEIRS = "example.com/enabled", "example.com/mirror", "example.org/theirs"
+SECRET = {"kind": "Secret", "metadata": {"name": "demo", "labels": {ENABLED: "true"}}}
+UNSELECTED = {"kind": "Secret", "metadata": {"name": "demo"}}
+
+
+def is_enabled(meta: OwnMeta) -> bool:
+    return meta.label(ENABLED) == "true"
+
+
+def child_of(request: Request) -> Mapping[str, Json]:
+    return {"kind": "ConfigMap", "metadata": {"name": f"{request.ref.name}-mirror"}}
+
+
+@dataclass
+class Mirror:
+    """A controller that keeps a child and an entry in a registry for each enabled Secret."""
+
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    registry: set[str] = field(default_factory=set)
+    calls: list[str] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+    """Raised by `on_delete` one by one, instead of cleaning up."""
+
+    async def reconcile(self, request: Request) -> None:
+        self.calls.append("reconcile")
+        self.registry.add(request.metadata.uid)
+        await request.ensure(child_of(request))
+
+    async def drop(self, request: Request) -> None:
+        self.calls.append("drop")
+        if self.errors:
+            raise self.errors.pop(0)
+        self.registry.discard(request.metadata.uid)
+        if not await request.delete(child_of(request)):
+            raise Requeue(after=1)
+
+    def test(self, name: str = SETTINGS.name, *, when: Predicate = any_change) -> ShardTest:
+        shard = Shard(ring="mirror", settings=replace(SETTINGS, name=name))
+        shard.reconciler(
+            "secrets",
+            self.reconcile,
+            owns=["configmaps"],
+            selects=is_enabled,
+            on_delete=self.drop,
+            finalizer=FINALIZER,
+            when=when,
+        )
+        return ShardTest(shard, self.cluster)
+
+    async def enable(self, value: str | None = "true") -> None:
+        await self.cluster.patch("secrets", "demo", {"metadata": {"labels": {ENABLED: value}}})
+
+    async def disable(self) -> None:
+        await self.enable(None)
+
+    async def finalizers(self) -> tuple[str, ...]:
+        return (await self.cluster.get("secrets", "demo", OwnObject)).metadata.finalizers
+
+    async def is_clean(self) -> bool:
+        """Whether nothing is left of the Secret but the Secret."""
+        return not (
+            self.registry or await self.cluster.list("configmaps") or await self.finalizers()
+        )
+
+
+async def test_an_object_that_is_not_selected_is_left_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    mirror = Mirror()
+    async with mirror.test() as test:
+        before = await test.create(UNSELECTED)
+
+        assert await mirror.cluster.get("secrets", "demo") == before
+    assert mirror.calls == []
+    assert "reconcile started" not in caplog.text
+
+
+@pytest.mark.parametrize("when", [any_change, lambda _old, _new: False], ids=["any", "never"])
+async def test_an_object_is_set_up_and_cleaned_up_as_its_label_comes_and_goes(
+    when: Predicate,
+) -> None:
+    mirror = Mirror()
+    async with mirror.test(when=when) as test:
+        await test.create(UNSELECTED)
+        for _ in range(2):
+            mirror.calls.clear()
+            await mirror.enable()
+            assert await mirror.finalizers() == (FINALIZER,)
+            assert len(mirror.registry) == len(await mirror.cluster.list("configmaps")) == 1
+            assert set(mirror.calls) == {"reconcile"}
+
+            mirror.calls.clear()
+            await mirror.disable()
+            await mirror.cluster.advance(1)
+            assert await mirror.is_clean()
+            assert set(mirror.calls) == {"drop"}
+
+
+async def test_an_object_that_was_deselected_while_no_shard_ran_is_cleaned_up_at_the_start() -> (
+    None
+):
+    mirror = Mirror()
+    async with mirror.test() as test:
+        await test.create(SECRET)
+    await mirror.disable()
+
+    async with mirror.test():
+        await mirror.cluster.advance(30)
+
+        assert await mirror.is_clean()
+
+
+async def test_an_object_that_was_deselected_between_two_owners_is_cleaned_up_by_the_second() -> (
+    None
+):
+    mirror = Mirror()
+    async with mirror.test() as first, mirror.test("shard-b") as second:
+        await first.create(SECRET)
+        await first.drain("secrets", "demo")
+        await mirror.disable()
+        assert not await mirror.is_clean()
+
+        await second.assign("configmaps", "demo-mirror")
+        await second.assign("secrets", "demo")
+        await mirror.cluster.advance(1)
+
+        assert await mirror.is_clean()
+
+
+async def test_a_drain_of_an_object_that_is_not_selected_is_acknowledged() -> None:
+    mirror = Mirror()
+    async with mirror.test() as test:
+        await test.create(UNSELECTED)
+        await test.drain("secrets", "demo")
+
+        assert await test.owner("secrets", "demo") == ""
+
+
+async def test_a_drain_comes_before_an_unfinished_clean_up() -> None:
+    mirror = Mirror(errors=[Unavailable("not now")])
+    async with mirror.test() as test:
+        await test.create(SECRET)
+        await mirror.disable()
+        await test.drain("secrets", "demo")
+
+        assert await test.owner("secrets", "demo") == ""
+        assert await mirror.finalizers() == (FINALIZER,)
+
+
+async def test_a_clean_up_that_fails_is_repeated() -> None:
+    mirror = Mirror(errors=[Unavailable("not now")] * 2)
+    async with mirror.test() as test:
+        await test.create(SECRET)
+        await mirror.disable()
+        await mirror.cluster.advance(5)
+
+        assert await mirror.is_clean()
+        assert "reconcile" not in mirror.calls[-3:]
+
+
+async def test_an_object_that_is_selected_again_before_its_clean_up_is_set_up_again() -> None:
+    mirror = Mirror(errors=[Requeue(after=10)])
+    async with mirror.test() as test:
+        await test.create(SECRET)
+        await mirror.disable()
+        await mirror.enable()
+        await mirror.cluster.advance(60)
+
+        assert mirror.calls.count("drop") == 1
+        assert mirror.calls[-1] == "reconcile"
+        assert await mirror.finalizers() == (FINALIZER,)
+        assert len(mirror.registry) == 1
+
+
+async def test_an_object_that_is_not_selected_is_cleaned_up_at_its_deletion_too() -> None:
+    mirror = Mirror()
+    async with mirror.test() as test:
+        await test.create(SECRET)
+    await mirror.disable()
+    await mirror.cluster.delete("secrets", "demo")
+
+    async with mirror.test():
+        await mirror.cluster.advance(30)
+
+        assert await mirror.cluster.list("secrets") == []
+        assert mirror.registry == set()
+
+
+async def test_a_cleaned_up_object_that_is_deleted_later_is_gone_at_once() -> None:
+    mirror = Mirror()
+    async with mirror.test() as test:
+        await test.create(SECRET)
+        await mirror.disable()
+        await mirror.cluster.advance(1)
+        mirror.calls.clear()
+        await mirror.cluster.delete("secrets", "demo")
+
+        assert await mirror.cluster.list("secrets") == []
+        assert mirror.calls == []
+
+
+async def test_without_on_delete_an_object_is_only_reconciled_while_it_is_selected() -> None:
+    seen = list[str]()
+
+    async def reconcile(request: Request) -> None:
+        seen.append(request.ref.name)
+
+    shard = Shard(ring="mirror", settings=SETTINGS)
+    shard.reconciler("secrets", reconcile, selects=is_enabled, when=generation_changed)
+    async with ShardTest(shard) as test:
+        await test.create(UNSELECTED)
+        await test.create(
+            {"kind": "Secret", "metadata": {"name": "b", "labels": {ENABLED: "true"}}}
+        )
+        await test.cluster.patch("secrets", "b", {"metadata": {"labels": {ENABLED: None}}})
+
+        assert seen == ["b"]
+
+
+async def test_a_selector_that_fails_neither_sets_up_nor_cleans_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mirror, broken = Mirror(), False
+
+    def selects(meta: OwnMeta) -> bool:
+        if broken:
+            raise KeyError("tier")
+        return is_enabled(meta)
+
+    shard = Shard(ring="mirror", settings=SETTINGS)
+    shard.reconciler(
+        "secrets",
+        mirror.reconcile,
+        owns=["configmaps"],
+        selects=selects,
+        on_delete=mirror.drop,
+        finalizer=FINALIZER,
+    )
+    async with ShardTest(shard, mirror.cluster) as test:
+        await test.create(SECRET)
+        mirror.calls.clear()
+        broken = True
+        await mirror.disable()
+        assert mirror.calls == []
+        assert "reconcile failed: default/demo: KeyError('tier')" in caplog.text
+
+        broken = False
+        await mirror.cluster.advance(5)
+        assert set(mirror.calls) == {"drop"}
+
+
+async def test_the_finalizer_of_a_kept_object_cannot_be_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs = 0
+
+    async def reconcile(request: Request) -> None:
+        nonlocal runs
+        runs += 1
+        await request.remove_finalizer(THEIRS)
+        await request.remove_finalizer(FINALIZER)
+
+    async def drop(request: Request) -> None:
+        await request.remove_finalizer(FINALIZER)
+
+    shard = Shard(ring="mirror", settings=SETTINGS)
+    shard.reconciler("secrets", reconcile, on_delete=drop, finalizer=FINALIZER)
+    async with ShardTest(shard) as test:
+        await test.create(SECRET)
+        assert runs < 5
+        assert f"the finalizer {FINALIZER} would be added to default/demo again" in caplog.text
+
+        await test.cluster.delete("secrets", "demo")
+        assert await test.cluster.list("secrets") == []
+
+
+async def test_a_finalizer_is_retired_by_a_reconciler_without_on_delete() -> None:
+    mirror = Mirror()
+    async with mirror.test() as test:
+        await test.create(SECRET)
+
+    async def retire(request: Request) -> None:
+        await request.remove_finalizer(FINALIZER)
+
+    shard = Shard(ring="mirror", settings=SETTINGS)
+    shard.reconciler("secrets", retire)
+    async with ShardTest(shard, mirror.cluster):
+        await mirror.cluster.advance(30)
+
+        assert await mirror.finalizers() == ()
+
+
+async def test_a_foreign_object_with_the_name_of_the_child_keeps_no_parent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mirror = Mirror()
+    async with mirror.test() as test:
+        foreign = {"kind": "ConfigMap", "metadata": {"name": "demo-mirror"}, "data": {"a": "1"}}
+        before = await test.cluster.create(foreign)
+        await test.create(SECRET)
+
+        await test.cluster.delete("secrets", "demo")
+
+        assert await test.cluster.list("secrets") == []
+        assert await test.cluster.list("configmaps") == [before]
+    assert {record.getMessage() for record in caplog.records if record.levelname == "WARNING"} == {
+        "reconcile failed: default/demo: ConfigMap default/demo-mirror exists and is not "
+        "controlled by Secret default/demo: delete or rename it"
+    }
