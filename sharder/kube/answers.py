@@ -1,8 +1,26 @@
 """Read answers of the API server: whole bodies up to a limit, and streams line by line."""
 
+import ssl
 from collections.abc import AsyncIterator
+from typing import Final
 
 import aiohttp
+from typing_extensions import Buffer, override
+
+RECORD_BYTES: Final = 16 * 1024
+"""The most that one record of TLS carries (RFC 8446, section 5.1), and one read of it returns."""
+
+
+class Records(ssl.SSLObject):
+    """A TLS connection that is read in pieces of a record.
+
+    The event loop asks for 256 KiB each time: so large a buffer is mapped, touched and unmapped
+    again for every event of a watch.
+    """
+
+    @override
+    def read(self, len: int = RECORD_BYTES, buffer: Buffer | None = None) -> bytes:
+        return super().read(min(len, RECORD_BYTES), buffer)
 
 
 class TooLong(Exception):  # noqa: N818 - reads as a fact

@@ -6,6 +6,7 @@ through an aiohttp session, because the typed calls cost three times the CPU.
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -65,9 +66,11 @@ class Client:
         self._configuration = configuration
         self._observe: Callable[[str, str], None] = _ignore
         self._host = configuration.host.rstrip("/")
+        trust: ssl.SSLContext = RESTClientObject(configuration).ssl_context
+        trust.sslobject_class = answers.Records
         # Without limit: each caller bounds its own concurrency, and a lease renewal or a watch
         # must never queue behind writes.
-        connector = aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(configuration).ssl_context)
+        connector = aiohttp.TCPConnector(limit=0, ssl=trust)
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
