@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from msgspec import structs
-
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, is_label_value
+from sharder.core.names import SHARDER_IDENTITY, is_label_value
 
 DEFAULT_DURATION = timedelta(seconds=15)
 """client-go's default, used if a Lease has no duration."""
@@ -115,23 +113,6 @@ class ObservedLease:
         if lease.spec == self.lease.spec:
             return replace(self, lease=lease)
         return ObservedLease(lease, at, renewed=True)
-
-    def is_merely_renewed(self, lease: Lease, at: float) -> bool:
-        """Return whether `lease`, seen at `at`, shows the same but for a renewal in time.
-
-        Its state was, is shown as, and stays READY, so nothing that follows from it changes.
-        """
-        meta, spec = self.lease.metadata, self.lease.spec
-        return (
-            self.renewed
-            and at < self._expired_at()
-            and is_held(lease)
-            and problem_of(lease) is None
-            and lease.metadata.label(STATE_LABEL) == ShardState.READY
-            and lease.spec == structs.replace(spec, renew_time=lease.spec.renew_time)
-            and lease.metadata
-            == structs.replace(meta, resource_version=lease.metadata.resource_version)
-        )
 
     def anew(self, at: float) -> "ObservedLease":
         """Return the observation without any silence before `at`."""
