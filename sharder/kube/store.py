@@ -85,7 +85,6 @@ class KubeStore(Generic[T]):
         self._client = client
         self._of = of
         self._resource = resource
-        self._namespace = namespace
         self._labels = labels
         self._fields = fields
         self._suffix = f"/{subresource}" if subresource else ""
@@ -97,6 +96,7 @@ class KubeStore(Generic[T]):
         group, version = resource.id.group, resource.version
         self._api_version = f"{group}/{version}" if group else version
         self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        self._all = self._collection(namespace)
 
     def status(self) -> "KubeStore[T]":
         """Return a store that reads and patches the status of the same objects."""
@@ -126,7 +126,7 @@ class KubeStore(Generic[T]):
             "resourceVersion": resource_version,
             "timeoutSeconds": str(secrets.choice(_WATCH_SECONDS)),
         } | self._selecting(self._labels)
-        path = self._collection(self._namespace)
+        path = self._all
         async with self._client.lines(path, query=query, accept=self._accept) as lines:
             yield Bookmark(resource_version)
             async for line in lines:
@@ -180,7 +180,7 @@ class KubeStore(Generic[T]):
     async def _pages(self, labels: str) -> AsyncGenerator[_Page, None]:
         # With a resourceVersion the server may ignore the limit and send all at once.
         query = self._selecting(labels)
-        path = self._collection(self._namespace)
+        path = self._all
         limit = PAGE_LIMIT
         while True:
             try:
@@ -214,7 +214,7 @@ class KubeStore(Generic[T]):
                 yield obj
 
     def _event(self, line: bytes) -> WatchEvent[T] | None:
-        path = self._collection(self._namespace)
+        path = self._all
         try:
             event = understand(line, _Event, path)
         except RecursionError:
