@@ -58,7 +58,7 @@ def hang_up(response: aiohttp.ClientResponse) -> None:
 async def split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Yield lines of any length; aiohttp's own `readline` refuses long ones.
 
-    Silence ends the stream without an error, as if the server had closed it.
+    Its timeout ends the stream without an error, as if the server had closed it.
     """
     rest = bytearray()
     try:
@@ -69,5 +69,5 @@ async def split(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                 yield bytes(rest)
                 rest.clear()
             rest += tail
-    except aiohttp.SocketTimeoutError:
+    except TimeoutError:
         return

@@ -37,9 +37,9 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 REQUEST_SECONDS: Final = 10.0
 """For one request, body included; the renew deadline of Leases is as long."""
 _CONNECT_SECONDS: Final = 10.0
-"""For the connection of a stream, which has no time limit as a whole."""
-SILENCE_SECONDS: Final = 60.0
-"""A stream that is silent for so long is considered dead: watches end earlier by themselves."""
+"""For the connection of a stream."""
+STREAM_SECONDS: Final = 60.0
+"""A stream that lasts so long is considered dead: the server ends watches earlier."""
 _REFRESH_SECONDS: Final = 60.0
 """Between two reads of a kubeconfig: tokens that it names are valid for minutes at least."""
 NO_ANSWER: Final = "<error>"
@@ -167,15 +167,14 @@ class Client:
         query: Mapping[str, str],
         accept: str = JSON,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a stream and yield its lines, until the server ends it or is silent too long.
+        """Open a stream and yield its lines, until the server ends it or it lasts too long.
 
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
         what, opened = f"GET {path}", False
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENCE_SECONDS
-        )
+        # Not by silence, `sock_read`: it would set a new timer for each event of a watch.
+        timeout = aiohttp.ClientTimeout(total=STREAM_SECONDS, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._session.get(
                 self._url(path, query),

@@ -29,9 +29,9 @@ MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 _PAGE_SECONDS: Final = 30.0
 """For one page, which takes longer than other requests."""
 _WATCH_SECONDS: Final = range(45, 56)
-"""The server sends a bookmark two seconds before it ends a watch, hence before we take the
-stream for dead (`client.SILENCE_SECONDS`), however quiet the collection is
-(apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
+"""After so long the server ends a watch, hence before we take the stream for dead
+(`client.STREAM_SECONDS`), two seconds after a bookmark (apiserver v0.36.3,
+cacher/cache_watcher.go, nextBookmarkTime)."""
 
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"

@@ -177,19 +177,23 @@ async def test_lines_come_whole_however_long_and_however_cut(
     assert await read_all(client) == [b"a", b"bc", long]
 
 
-async def test_a_stream_that_falls_silent_ends(
-    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_silent", [True, False])
+async def test_a_stream_that_the_server_does_not_end_ends(
+    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
 ) -> None:
-    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
+    monkeypatch.setattr(module, "STREAM_SECONDS", 0.3)
 
     async def stream(response: web.StreamResponse) -> None:
         await response.write(b"a\n")
+        while not is_silent:
+            await asyncio.sleep(0.05)
+            await response.write(b"a\n")
         await never_answer(response)
 
     script.then(stream)
 
     async with client.lines("/x", query={}) as lines:
-        assert [line async for line in lines] == [b"a"]
+        assert {line async for line in lines} == {b"a"}
 
 
 async def test_a_stream_that_is_refused_is_raised_as_our_error(
