@@ -166,8 +166,11 @@ class Client:
         *,
         query: Mapping[str, str],
         accept: str = JSON,
+        pause: float = 0.0,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Open a stream and yield its lines, until the server ends it or it lasts too long.
+
+        `pause` is in seconds, between two reads.
 
         Raises:
             ApiError: the stream could not be opened, or broke.
@@ -188,7 +191,7 @@ class Client:
                 if response.status >= 300:
                     raise refusal(response.status, await response.read(), what)
                 try:
-                    yield answers.split(response.content)
+                    yield answers.split(response, pause=pause)
                 finally:
                     answers.hang_up(response)
         except (aiohttp.ClientError, OSError) as error:

@@ -78,10 +78,15 @@ class KubeStore(Generic[T]):
         fields: str = "",
         metadata_only: bool = False,
         subresource: str = "",
+        pause: float = 0.0,
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
         unreadable: Callable[[PartialObject, str], T] | None = None,
     ) -> None:
-        """`decode` decodes one object if a decoder for `of` would keep too much of it."""
+        """Prepare it; nothing is read yet.
+
+        `decode` decodes one object if a decoder for `of` would keep too much of it; `pause` is in
+        seconds, between two reads of a watch.
+        """
         self._client = client
         self._of = of
         self._resource = resource
@@ -89,6 +94,7 @@ class KubeStore(Generic[T]):
         self._fields = fields
         self._suffix = f"/{subresource}" if subresource else ""
         self._metadata_only = metadata_only
+        self._pause = pause
         self._unreadable = unreadable
         self._decode_one = decode or msgspec.json.Decoder(of).decode
         self._accept = _METADATA if metadata_only else JSON
@@ -127,7 +133,8 @@ class KubeStore(Generic[T]):
             "timeoutSeconds": str(secrets.choice(_WATCH_SECONDS)),
         } | self._selecting(self._labels)
         path = self._all
-        async with self._client.lines(path, query=query, accept=self._accept) as lines:
+        stream = self._client.lines(path, query=query, accept=self._accept, pause=self._pause)
+        async with stream as lines:
             yield Bookmark(resource_version)
             async for line in lines:
                 event = self._event(line)
