@@ -8,7 +8,7 @@ until the next list: an unknown name might then be that of a working shard.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -130,6 +130,11 @@ class RingLeases:
     def __iter__(self) -> Iterator[Known]:
         """Yield the kept Leases in any order."""
         return iter(self._known.values())
+
+    @property
+    def by_ref(self) -> Mapping[ObjectRef, Known]:
+        """The kept Leases."""
+        return self._known
 
     def get(self, ref: ObjectRef) -> Known | None:
         """Return a kept Lease, None if it is not kept."""
