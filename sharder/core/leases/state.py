@@ -128,13 +128,14 @@ class ObservedLease:
         Once a held Lease was seen to be renewed, only its silence counts; until then the times in
         it count too.
         """
-        by_times = state_of(self.lease, now)
         if not is_held(self.lease):
-            return by_times
+            return state_of(self.lease, now)
         if self.is_silent(monotonic):
             return ShardState.UNCERTAIN
         seen = ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
-        return seen if self.renewed else max(seen, by_times, key=HEALTHIEST_FIRST.index)
+        if self.renewed:
+            return seen
+        return max(seen, state_of(self.lease, now), key=HEALTHIEST_FIRST.index)
 
     def is_silent(self, monotonic: float) -> bool:
         """Return whether the shard was watched for two durations without a renewal: it is dead."""
