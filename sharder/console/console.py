@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from sharder.console.memory import Memory, Pair
 from sharder.console.models import Beat, Replica, RingDetail, Rings
-from sharder.console.rings import SLICE_SECONDS, RingViews
+from sharder.console.rings import RingViews
 from sharder.console.shards import counts_of
 from sharder.console.stream import Client, Clients
 from sharder.controllers.cache import ClusterCache
@@ -110,7 +110,7 @@ class Console:
         names = self._views.names()
         self.memory.keep(names)
         self._seen = {name: seen for name, seen in self._seen.items() if name in names}
-        async for name in in_slices(names, seconds=SLICE_SECONDS, clock=self._clock):
+        async for name in in_slices(names, self._clock):
             snapshot, seen = self._cache.snapshot(name), self._seen.get(name)
             if snapshot is None or (seen is not None and seen[0] is snapshot):
                 continue

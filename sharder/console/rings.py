@@ -36,9 +36,6 @@ MAX_FLOWS: Final = 50
 
 MAX_CONDITIONS: Final = 20
 
-SLICE_SECONDS: Final = 0.01
-"""The longest work without a pause for other tasks."""
-
 _WORST_FIRST = tuple(Health)
 
 
@@ -66,7 +63,7 @@ class RingViews:
     async def rings(self) -> Rings:
         """Return the summaries of all rings; other tasks run in between."""
         summaries = list[Ring]()
-        async for name in in_slices(self.names(), seconds=SLICE_SECONDS, clock=self._clock):
+        async for name in in_slices(self.names(), self._clock):
             detail = self.ring(name)
             if detail is not None:
                 summaries.append(_summary(detail))

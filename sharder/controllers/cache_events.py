@@ -23,14 +23,12 @@ from dataclasses import dataclass, replace
 from sharder.core.api.lease import Lease
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import SLICE_SECONDS
 
 REST = 4
 """The loop rests so many times as long as the work took: others get four fifths of the time."""
 
-SLICE_SECONDS = 0.01
-"""The longest slice of work without a pause."""
-
-PIECE = 64
+PIECE = 16
 """Leases in one batch of notifications."""
 
 BURST = 8

@@ -72,10 +72,12 @@ class NamespaceSelection:
 
     def replace(self, namespaces: Mapping[str, Labels]) -> set[RingName]:
         """Replace all namespaces; return the rings whose selection changes."""
-        gone = self._labels.keys() - namespaces.keys()
-        found = [self.change(name, None) for name in gone]
-        found += [self.change(name, labels) for name, labels in namespaces.items()]
-        return set[RingName]().union(*found)
+        affected = set[RingName]()
+        for name in self._labels.keys() - namespaces.keys():
+            affected.update(self.change(name, None))
+        for name, labels in namespaces.items():
+            affected.update(self.change(name, labels))
+        return affected
 
     def change(self, name: str, labels: Labels | None) -> Collection[RingName]:
         """Store a namespace, or with None remove it; return the rings whose selection changes."""
@@ -88,7 +90,7 @@ class NamespaceSelection:
             self._labels[name] = labels
         if before is None or labels is None:
             self._known = None
-        affected = set[RingName]()
+        affected: set[RingName] = set()
         for selection in self._selections.values():
             selected = labels is not None and self._selects(selection.selector, name, labels)
             if selection.note(name, selected=selected, is_new=before is None):

@@ -11,6 +11,7 @@ from sharder.core.leases.register import Membership
 from sharder.core.names import RingName
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
 
 DISCOVERY_SECONDS = 30.0
 """Between two discovery requests for resources that were not served."""
@@ -71,7 +72,7 @@ class RingFeed:
                     known = self.rings.keys() | self.unreadable.keys()
                     for name in known - {ring.name for ring in items}:
                         self._forget(name)
-                    for ring in items:
+                    async for ring in in_slices(items, self._clock):
                         self._see(ring)
                     self.listed.set()
                     self._on_synced()

@@ -6,7 +6,7 @@ and deletes Leases all the time gets no more of them than `Allowance` permits.
 """
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NoReturn, Protocol
@@ -33,9 +33,6 @@ from sharder.runtime.event_loop import in_slices
 
 TICK_SECONDS: Final = 1.0
 """Between two reports."""
-
-SLICE_SECONDS: Final = 0.005
-"""The longest slice of work without a pause for admission."""
 
 SETTLE_SECONDS: Final = 1.0
 """How long objects must lack capacity before that is reported: one may be on its way."""
@@ -141,16 +138,13 @@ class RingTransitions:
     async def run(self) -> NoReturn:
         """Report until cancelled."""
         while True:
-            async for ring in self._in_slices(list(self._unknown)):
+            async for ring in in_slices(list(self._unknown), self._clock):
                 self._meet(ring)
-            async for ring in self._in_slices(list(self._rings)):
+            async for ring in in_slices(list(self._rings), self._clock):
                 self._note_counts(ring)
             self._note_rescues()
             await self._reports.send()
             await self._clock.sleep(TICK_SECONDS)
-
-    def _in_slices(self, rings: list[RingName]) -> AsyncIterator[RingName]:
-        return in_slices(rings, seconds=SLICE_SECONDS, clock=self._clock)
 
     def _meet(self, ring: RingName) -> None:
         """Begin with a ring where the last leader's status ends."""

@@ -20,9 +20,6 @@ from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
-SLICE_SECONDS: Final = 0.01
-"""The longest work on all rings without a pause for other tasks."""
-
 SHOW_SECONDS: Final = 5.0
 """Between two updates of the metrics; scrapes are seldom more frequent."""
 
@@ -66,7 +63,7 @@ class Load:
 
     async def _show(self) -> None:
         shown, rings = set[RingName](), self._cache.rings()
-        async for ring in in_slices(rings, seconds=SLICE_SECONDS, clock=self._clock):
+        async for ring in in_slices(rings, self._clock):
             snapshot, stats = self._cache.snapshot(ring), self._stats(ring)
             if snapshot is not None and stats is not None:
                 shown.add(ring)

@@ -6,6 +6,7 @@ aiohttp session, because the typed calls of the client need three times the CPU.
 
 import asyncio
 import os
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -37,9 +38,9 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 REQUEST_SECONDS: Final = 10.0
 """Limit of one request, including its body; the renew deadline of Leases is as long."""
 _CONNECT_SECONDS: Final = 10.0
-"""Limit of the connection of a stream; the stream itself has no limit."""
-SILENCE_SECONDS: Final = 60.0
-"""A stream that is silent for this time is considered dead; the server ends watches earlier."""
+"""Limit of the connection of a stream."""
+STREAM_SECONDS: Final = 60.0
+"""A stream that lasts so long is considered dead; the server ends watches earlier."""
 _REFRESH_SECONDS: Final = 60.0
 """Between two reads of a kubeconfig: its tokens are valid for at least some minutes."""
 NO_ANSWER: Final = "<error>"
@@ -69,9 +70,11 @@ class Client:
         self._dated = "", 0.0
         """The date of the last answer, and when it came by our monotonic clock."""
         self._host = configuration.host.rstrip("/")
+        trust: ssl.SSLContext = RESTClientObject(configuration).ssl_context
+        trust.sslobject_class = answers.Records
         # No limit on connections: each caller limits its own concurrency, and the renewal of a
         # Lease, or a watch, must never wait for writes.
-        connector = aiohttp.TCPConnector(limit=0, ssl=RESTClientObject(configuration).ssl_context)
+        connector = aiohttp.TCPConnector(limit=0, ssl=trust)
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -155,16 +158,18 @@ class Client:
         *,
         query: Mapping[str, str],
         accept: str = JSON,
+        pause: float = 0.0,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a stream and yield its lines, until the server ends the stream or is silent.
+        """Open a stream and yield its lines, until the server ends it or it lasts too long.
+
+        `pause` is the time in seconds between two reads.
 
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
         what, opened = f"GET {path}", False
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=_CONNECT_SECONDS, sock_read=SILENCE_SECONDS
-        )
+        # Not by silence, `sock_read`: it would set a new timer for each event of a watch.
+        timeout = aiohttp.ClientTimeout(total=STREAM_SECONDS, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._session.get(
                 self._url(path, query),
@@ -178,7 +183,7 @@ class Client:
                 if response.status >= 300:
                     raise refusal(response.status, await response.read(), what)
                 try:
-                    yield answers.split(response.content)
+                    yield answers.split(response, pause=pause)
                 finally:
                     answers.hang_up(response)
         except (aiohttp.ClientError, OSError) as error:

@@ -29,9 +29,9 @@ MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 _PAGE_SECONDS: Final = 30.0
 """Limit of the request for a page, which takes longer than other requests."""
 _WATCH_SECONDS: Final = range(45, 56)
-"""Duration of a watch.  The server sends a bookmark two seconds before it ends a watch, so even a
-watch of a quiet collection is never silent for `client.SILENCE_SECONDS`, after which it would be
-considered dead (apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
+"""Duration of a watch.  The server sends a bookmark two seconds before it ends a watch, and ends
+it before the client considers the stream dead, after `client.STREAM_SECONDS` (apiserver v0.36.3,
+cacher/cache_watcher.go, nextBookmarkTime)."""
 
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -99,18 +99,23 @@ class KubeStore(Generic[T]):
         fields: str = "",
         metadata_only: bool = False,
         subresource: str = "",
+        pause: float = 0.0,
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
         unreadable: Callable[[PartialObject, str], T] | None = None,
     ) -> None:
-        """`decode` replaces the decoder for `of`, if this would keep too much of an object."""
+        """Prepare it; nothing is read yet.
+
+        `decode` replaces the decoder for `of`, if this would keep too much of an object.  `pause`
+        is the time in seconds between two reads of a watch.
+        """
         self._client = client
         self._of = of
         self._resource = resource
-        self._namespace = namespace
         self._labels = labels
         self._fields = fields
         self._suffix = f"/{subresource}" if subresource else ""
         self._metadata_only = metadata_only
+        self._pause = pause
         self._unreadable = unreadable
         self._decode_one = decode or msgspec.json.Decoder(of).decode
         self._accept = _METADATA if metadata_only else JSON
@@ -118,6 +123,7 @@ class KubeStore(Generic[T]):
         group, version = resource.id.group, resource.version
         self._api_version = f"{group}/{version}" if group else version
         self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        self._all = self._collection(namespace)
 
     def status(self) -> "KubeStore[T]":
         """Return a store that reads and patches the status of the same objects."""
@@ -147,8 +153,9 @@ class KubeStore(Generic[T]):
             "resourceVersion": resource_version,
             "timeoutSeconds": str(secrets.choice(_WATCH_SECONDS)),
         } | self._selecting(self._labels)
-        path = self._collection(self._namespace)
-        async with self._client.lines(path, query=query, accept=self._accept) as lines:
+        path = self._all
+        stream = self._client.lines(path, query=query, accept=self._accept, pause=self._pause)
+        async with stream as lines:
             yield Bookmark(resource_version)
             async for line in lines:
                 event = self._event(line)
@@ -202,7 +209,7 @@ class KubeStore(Generic[T]):
     async def _pages(self, labels: str) -> AsyncGenerator[_Page, None]:
         # No resourceVersion: with one, the server can ignore the limit and send all objects.
         query = self._selecting(labels)
-        path = self._collection(self._namespace)
+        path = self._all
         limit = PAGE_LIMIT
         while True:
             try:
@@ -236,7 +243,7 @@ class KubeStore(Generic[T]):
                 yield obj
 
     def _event(self, line: bytes) -> WatchEvent[T] | None:
-        path = self._collection(self._namespace)
+        path = self._all
         try:
             event = understand(line, _Event, path)
         except RecursionError:

@@ -13,6 +13,9 @@ from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
 
+GATHER_SECONDS: Final = 0.05
+"""Renewals that come within it are read together: a hundred shards write fifty a second."""
+
 LEASES: Final = Resource(
     id=GroupResource("coordination.k8s.io", "leases"), version="v1", kind="Lease", namespaced=True
 )
@@ -44,7 +47,15 @@ VALIDATING: Final = Resource(
 
 def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStore[Lease]:
     """Return the Leases of a namespace, or of all namespaces, that match the label selector."""
-    return KubeStore(client, Lease, LEASES, namespace=namespace, labels=labels, decode=read_lease)
+    return KubeStore(
+        client,
+        Lease,
+        LEASES,
+        namespace=namespace,
+        labels=labels,
+        pause=GATHER_SECONDS,
+        decode=read_lease,
+    )
 
 
 def rings(client: Client) -> KubeStore[ControllerRing]:

@@ -80,9 +80,9 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
     """
     match outcome:
         case Listed(_, version) | Bookmark(version):
-            return replace(place, version=version)
+            return Place(version=version, failures=place.failures)
         case Changed(obj) | Removed(obj):
-            return replace(place, version=obj.metadata.resource_version)
+            return Place(version=obj.metadata.resource_version, failures=place.failures)
         case Ended(lasted):
             # Without a version, the watch has ended in order to request a list.
             is_short = lasted < _SHORT_SECONDS and bool(place.version)

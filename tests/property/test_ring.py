@@ -106,4 +106,4 @@ def test_a_ring_that_follows_its_members_is_the_one_that_is_built_from_them(
     assert ring.members == fresh.members
     assert ring.owner(key) == fresh.owner(key)
     assert list(ring.walk(key)) == list(fresh.walk(key))
-    assert (ring._tokens, ring._owner_of) == (fresh._tokens, fresh._owner_of)
+    assert (ring._tokens, ring._owners) == (fresh._tokens, fresh._owners)

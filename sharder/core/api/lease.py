@@ -4,6 +4,7 @@ A client that can write a Lease can fill it up to the limit of etcd, so `read_le
 the fields that are used, and bounds their length.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -33,6 +34,19 @@ MAX_TEXT: Final = 63
 MAX_LONG_TEXT: Final = 1024
 """The same for a capacity, which is a list, and for a holder, which contains a pod's name."""
 
+_LABELS: Final = dict.fromkeys(
+    (RING_LABEL, STATE_LABEL, REVISION_LABEL, REGION_LABEL, ZONE_LABEL), MAX_TEXT
+)
+_ANNOTATIONS: Final = {
+    POOL_ANNOTATION: MAX_TEXT,
+    CAPACITY_ANNOTATION: MAX_LONG_TEXT,
+    WEIGHT_ANNOTATION: MAX_TEXT,
+    CORDONED_ANNOTATION: MAX_TEXT,
+    EVACUATE_ANNOTATION: MAX_TEXT,
+    POD_UID_ANNOTATION: MAX_TEXT,
+}
+"""How many characters are kept of which."""
+
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The spec as on the wire; times are RFC 3339 text, durations whole seconds."""
@@ -56,52 +70,14 @@ class Lease(PartialObject, frozen=True, kw_only=True, rename="camel"):
     spec: LeaseSpec = LeaseSpec()
 
 
-class _Labels(
-    msgspec.Struct,
-    omit_defaults=True,
-    rename={
-        "ring": RING_LABEL,
-        "state": STATE_LABEL,
-        "revision": REVISION_LABEL,
-        "region": REGION_LABEL,
-        "zone": ZONE_LABEL,
-    },
-):
-    ring: str | None = None
-    state: str | None = None
-    revision: str | None = None
-    region: str | None = None
-    zone: str | None = None
-
-
-class _Annotations(
-    msgspec.Struct,
-    omit_defaults=True,
-    rename={
-        "pool": POOL_ANNOTATION,
-        "capacity": CAPACITY_ANNOTATION,
-        "weight": WEIGHT_ANNOTATION,
-        "cordoned": CORDONED_ANNOTATION,
-        "evacuate": EVACUATE_ANNOTATION,
-        "pod_uid": POD_UID_ANNOTATION,
-    },
-):
-    pool: str | None = None
-    capacity: str | None = None
-    weight: str | None = None
-    cordoned: str | None = None
-    evacuate: str | None = None
-    pod_uid: str | None = None
-
-
 class _Meta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     creation_timestamp: str | None = None
-    labels: _Labels | None = None
-    annotations: _Annotations | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class _OnTheWire(msgspec.Struct):
@@ -129,8 +105,8 @@ def read_lease(raw: bytes | msgspec.Raw) -> Lease:
             uid=meta.uid,
             resource_version=meta.resource_version,
             creation_timestamp=meta.creation_timestamp,
-            labels=_kept(meta.labels),
-            annotations=_kept(meta.annotations),
+            labels=_kept(meta.labels, _LABELS),
+            annotations=_kept(meta.annotations, _ANNOTATIONS),
         ),
         spec=msgspec.structs.replace(
             spec,
@@ -141,14 +117,10 @@ def read_lease(raw: bytes | msgspec.Raw) -> Lease:
     )
 
 
-def _kept(found: _Labels | _Annotations | None) -> dict[str, str] | None:
+def _kept(found: dict[str, str] | None, limits: Mapping[str, int]) -> dict[str, str] | None:
     if found is None:
         return None
-    texts: dict[str, str] = msgspec.to_builtins(found)
-    return {
-        key: _bounded(text, MAX_LONG_TEXT if key == CAPACITY_ANNOTATION else MAX_TEXT) or ""
-        for key, text in texts.items()
-    }
+    return {k: _bounded(found[k], limit) or "" for k, limit in limits.items() if k in found}
 
 
 def _bounded(text: str | None, limit: int) -> str | None:

@@ -8,17 +8,26 @@ until the next list: an unknown name might then be that of a working shard.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from sharder.core.api.lease import Lease
+from msgspec import structs
+
+from sharder.core.api.lease import Lease, parse_time
 from sharder.core.leases.departures import Departures
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.leases.state import ObservedLease, is_given_up, is_held, problem_of, stops_after
+from sharder.core.leases.state import (
+    ObservedLease,
+    ShardState,
+    is_given_up,
+    is_held,
+    problem_of,
+    stops_after,
+)
 from sharder.core.leases.validity import MAX_LEASES
-from sharder.core.names import ObjectRef
+from sharder.core.names import STATE_LABEL, ObjectRef
 
 
 class Tier(IntEnum):
@@ -62,6 +71,25 @@ class Known:
         """The Lease as last seen."""
         return self.observed.lease
 
+    def is_merely_renewed(self, lease: Lease, at: float) -> bool:
+        """Return whether `lease`, seen at `at`, shows the same but for a renewal in time.
+
+        Its state was, is shown as, and stays READY, so nothing that follows from it changes.
+        """
+        meta, spec = self.lease.metadata, self.lease.spec
+        return (
+            self.problem is None
+            and self.observed.renewed
+            # Without a problem it lasts as long as it says.
+            and at < self.observed.since + (spec.lease_duration_seconds or 0)
+            and is_held(lease)
+            and meta.label(STATE_LABEL) == ShardState.READY
+            and lease.spec == structs.replace(spec, renew_time=lease.spec.renew_time)
+            and lease.metadata
+            == structs.replace(meta, resource_version=lease.metadata.resource_version)
+            and parse_time(lease.spec.renew_time) is not None
+        )
+
 
 class _Rank(NamedTuple):
     """The order within a tier: the first Leases are kept."""
@@ -102,6 +130,11 @@ class RingLeases:
     def __iter__(self) -> Iterator[Known]:
         """Yield the kept Leases in any order."""
         return iter(self._known.values())
+
+    @property
+    def by_ref(self) -> Mapping[ObjectRef, Known]:
+        """The kept Leases."""
+        return self._known
 
     def get(self, ref: ObjectRef) -> Known | None:
         """Return a kept Lease, None if it is not kept."""
@@ -144,10 +177,11 @@ class RingLeases:
         """Keep a Lease if it was merely renewed; return whether it was."""
         ref = lease.metadata.ref
         known = self._known.get(ref)
-        if known is None or not known.observed.is_merely_renewed(lease, at):
+        if known is None or not known.is_merely_renewed(lease, at):
             return False
         # Shard, tier and rank stay the same: they do not depend on the time of the renewal.
-        self._known[ref] = replace(known, observed=known.observed.then(lease, at))
+        observed = known.observed.then(lease, at)
+        self._known[ref] = Known(observed, known.shard, known.problem, known.worked)
         return True
 
     def remove(self, ref: ObjectRef) -> Known:

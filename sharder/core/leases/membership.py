@@ -8,12 +8,13 @@ from a shard").
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.index import Known, RingLeases
 from sharder.core.leases.shard import Shard
 from sharder.core.leases.state import is_given_up, is_held
-from sharder.core.leases.validity import LeaseValidity, classify
+from sharder.core.leases.validity import LeaseValidity, classify, validity_of
 from sharder.core.names import RING_LABEL, RingName, ShardName
 
 
@@ -33,7 +34,7 @@ class Standing(Enum):
 _BEST_FIRST = (Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING, Standing.GONE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Members:
     """The standing of every shard of one ring at one moment."""
 
@@ -47,7 +48,7 @@ class Members:
     validity: LeaseValidity = field(default_factory=lambda: classify((), ()), compare=False)
     """The Leases behind the standings; not compared, as only standings matter."""
 
-    @property
+    @cached_property
     def available(self) -> frozenset[ShardName]:
         """The shards that own objects and get new ones."""
         return frozenset(n for n, s in self.standings.items() if s is Standing.AVAILABLE)
@@ -61,25 +62,20 @@ def members_of(
     leases: RingLeases, at: float, *, strangers_until: float, before: Members | None
 ) -> Members:
     """Return the members by a ring's Leases at `at`, as in `Membership.members`."""
-    known = {each.lease.metadata.ref: each for each in leases}
-    validity = classify(
-        (known[ref].lease for ref in sorted(known)),
-        leases.namespaces,
-        lambda lease: known[lease.metadata.ref].problem,
-    )
+    known = leases.by_ref
+    judged = ((each.lease, each.problem) for each in known.values())
+    validity = validity_of(judged, leases.namespaces)
     own = {lease.metadata.name for lease in validity.leases}
-    outside = [
-        lease
+    outside = {
+        lease.metadata.ref: lease
         for lease in validity.foreign
         if is_held(lease) and lease.metadata.name not in own and _was_there(lease, before)
-    ]
+    }
     is_doubtful = leases.is_crowded or at < leases.doubted_until
     present = [
-        (
-            lease.metadata.name,
-            _standing_of(known[lease.metadata.ref], validity, is_doubtful=is_doubtful),
-        )
-        for lease in (*validity.leases, *outside)
+        (ref.name, _standing_of(each, validity.problems.get(ref), is_doubtful=is_doubtful))
+        for ref, each in known.items()
+        if leases.counts(ref) or ref in outside
     ]
     standings = _best([*_departed(leases, at, is_doubtful=is_doubtful), *present])
     standings |= dict.fromkeys(validity.duplicate_names, Standing.MISSING)
@@ -89,7 +85,7 @@ def members_of(
         stranger=Standing.MISSING if is_doubtful or at < strangers_until else Standing.GONE,
         namespaces={
             ShardName(lease.metadata.name): lease.metadata.namespace
-            for lease in sorted((*outside, *validity.leases), key=is_held)
+            for lease in sorted((*outside.values(), *validity.leases), key=is_held)
         },
         shards={
             ShardName(lease.metadata.name): known[lease.metadata.ref].shard
@@ -112,8 +108,8 @@ def _departed(
             yield ref.name, Standing.GONE
 
 
-def _standing_of(known: Known, validity: LeaseValidity, *, is_doubtful: bool) -> Standing:
-    standing = standing_by(known.lease, validity.problems.get(known.lease.metadata.ref))
+def _standing_of(known: Known, problem: str | None, *, is_doubtful: bool) -> Standing:
+    standing = standing_by(known.lease, problem)
     if standing is Standing.GONE and is_doubtful and not known.worked:
         return Standing.MISSING  # a shard of that name might hold a Lease that was forgotten
     return standing

@@ -257,7 +257,9 @@ class Membership:
         return self._strangers_until if self._strangers_until > at else inf
 
     def _adjusted(self, known: Known) -> ObservedLease:
-        return known.observed.anew(self._outages.put_off(known.observed.since))
+        observed = known.observed
+        since = self._outages.put_off(observed.since)
+        return observed if since == observed.since else observed.anew(since)
 
     def _keep(self, name: RingName, ring: _Ring, known: Known) -> ObjectRef | None:
         """Keep a Lease; return the one that is dropped instead, if any."""

@@ -10,10 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from msgspec import structs
-
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, is_label_value
+from sharder.core.names import SHARDER_IDENTITY, is_label_value
 
 DEFAULT_DURATION = timedelta(seconds=15)
 """client-go's default, used if a Lease has no duration."""
@@ -116,23 +114,6 @@ class ObservedLease:
             return replace(self, lease=lease)
         return ObservedLease(lease, at, renewed=True)
 
-    def is_merely_renewed(self, lease: Lease, at: float) -> bool:
-        """Return whether `lease`, seen at `at`, shows the same but for a renewal in time.
-
-        Its state was, is shown as, and stays READY, so nothing that follows from it changes.
-        """
-        meta, spec = self.lease.metadata, self.lease.spec
-        return (
-            self.renewed
-            and at < self._expired_at()
-            and is_held(lease)
-            and problem_of(lease) is None
-            and lease.metadata.label(STATE_LABEL) == ShardState.READY
-            and lease.spec == structs.replace(spec, renew_time=lease.spec.renew_time)
-            and lease.metadata
-            == structs.replace(meta, resource_version=lease.metadata.resource_version)
-        )
-
     def anew(self, at: float) -> "ObservedLease":
         """Return the observation without any silence before `at`."""
         return replace(self, since=at)
@@ -151,13 +132,14 @@ class ObservedLease:
         Once a held Lease was seen to be renewed, only its silence counts; until then the times in
         it count too.
         """
-        by_times = state_of(self.lease, now)
         if not is_held(self.lease):
-            return by_times
+            return state_of(self.lease, now)
         if self.is_silent(monotonic):
             return ShardState.UNCERTAIN
         seen = ShardState.EXPIRED if monotonic >= self._expired_at() else ShardState.READY
-        return seen if self.renewed else max(seen, by_times, key=HEALTHIEST_FIRST.index)
+        if self.renewed:
+            return seen
+        return max(seen, state_of(self.lease, now), key=HEALTHIEST_FIRST.index)
 
     def is_silent(self, monotonic: float) -> bool:
         """Return whether the shard was watched for two durations without a renewal: it is dead."""

@@ -6,8 +6,10 @@ before it counts, and only in the namespaces that the ring lists, if it lists an
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.state import is_held, problem_of
@@ -19,7 +21,7 @@ MAX_LEASES = 1024
 _SURPLUS = f"the ring already has {MAX_LEASES} older shards"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LeaseValidity:
     """The Leases of one ring, sorted into those that count and those that do not."""
 
@@ -32,7 +34,7 @@ class LeaseValidity:
     duplicate_names: frozenset[ShardName]
     """Names held in more than one namespace: it is not known which shard an object belongs to."""
 
-    @property
+    @cached_property
     def valid(self) -> tuple[Lease, ...]:
         """The Leases that make shards, dead ones included, oldest first."""
         return tuple(lease for lease in self.leases if lease.metadata.ref not in self.problems)
@@ -49,39 +51,48 @@ class LeaseValidity:
         )
 
 
-def classify(
-    leases: Iterable[Lease],
-    namespaces: Collection[str],
-    problem: Callable[[Lease], str | None] = problem_of,
-) -> LeaseValidity:
-    """Return which Leases of a ring are valid; without `namespaces` all namespaces count.
+Judged: TypeAlias = tuple[Lease, str | None]
+"""A Lease, and why it makes no shard in any ring, as `problem_of` says."""
 
-    `problem` is `problem_of`, or a cache of its results.
-    """
-    own, foreign = list[Lease](), list[Lease]()
-    for lease in leases:
-        local = not namespaces or lease.metadata.namespace in namespaces
-        (own if local else foreign).append(lease)
-    own.sort(key=lambda lease: (lease.metadata.creation_timestamp or "", lease.metadata.ref))
-    problems = _problems(own, problem)
+
+def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValidity:
+    """Return which Leases of a ring are valid; without `namespaces` all namespaces count."""
+    return validity_of(((lease, problem_of(lease)) for lease in leases), namespaces)
+
+
+def validity_of(judged: Iterable[Judged], namespaces: Collection[str]) -> LeaseValidity:
+    """Return the same for Leases whose own problems are known."""
+    own, foreign = list[Judged](), list[Lease]()
+    for each in judged:
+        if not namespaces or each[0].metadata.namespace in namespaces:
+            own.append(each)
+        else:
+            foreign.append(each[0])
+    own.sort(key=_age)
+    foreign.sort(key=lambda lease: lease.metadata.ref)
+    problems = _problems(own)
     elsewhere = f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
     problems |= {lease.metadata.ref: elsewhere for lease in foreign}
-    held = Counter(lease.metadata.name for lease in own if is_held(lease))
+    leases = tuple(lease for lease, _ in own)
+    held = Counter(lease.metadata.name for lease in leases if is_held(lease))
     return LeaseValidity(
-        leases=tuple(own),
+        leases=leases,
         foreign=tuple(foreign),
         problems=problems,
         duplicate_names=frozenset(ShardName(name) for name in held if held[name] > 1),
     )
 
 
-def _problems(
-    oldest_first: Iterable[Lease], problem: Callable[[Lease], str | None]
-) -> dict[ObjectRef, str]:
+def _age(judged: Judged) -> tuple[str, str, str]:
+    meta = judged[0].metadata
+    return meta.creation_timestamp or "", meta.namespace, meta.name
+
+
+def _problems(oldest_first: Sequence[Judged]) -> dict[ObjectRef, str]:
     """Return what is wrong with each Lease; only held, valid ones count towards the limit."""
     problems, shards = dict[ObjectRef, str](), 0
-    for lease in oldest_first:
-        found = problem(lease)
+    for lease, problem in oldest_first:
+        found = problem
         if found is None and is_held(lease):
             shards += 1
             found = _SURPLUS if shards > MAX_LEASES else None

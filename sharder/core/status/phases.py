@@ -28,12 +28,12 @@ class ShardPhase(StrEnum):
     @property
     def owns(self) -> bool:
         """Whether objects on it have an available owner."""
-        return self in {ShardPhase.READY, ShardPhase.LATE}
+        return self is ShardPhase.READY or self is ShardPhase.LATE
 
     @property
     def is_gone(self) -> bool:
         """Whether its objects move at once."""
-        return self in {ShardPhase.LOST, ShardPhase.LEFT}
+        return self is ShardPhase.LOST or self is ShardPhase.LEFT
 
 
 def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[ShardName, ShardPhase]:

@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharder.controllers.cache_events import REST, SLICE_SECONDS, RebuildThrottle
+from sharder.controllers.cache_events import REST, RebuildThrottle
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import RingName
+from sharder.runtime.event_loop import SLICE_SECONDS
 from sharder.sdk.testing.clock import FakeClock, settle
 
 RINGS = [RingName(f"ring-{number}") for number in range(30)]

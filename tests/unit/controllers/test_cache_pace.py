@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from sharder.controllers.cache_events import BURST, PACE_SECONDS, PIECE, SLICE_SECONDS, Subscriber
+from sharder.controllers.cache_events import BURST, PACE_SECONDS, PIECE, REST, Subscriber
 from sharder.core.api.meta import Json
 from sharder.core.errors import Expired
 from sharder.core.leases.membership import Standing
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
+from sharder.runtime.event_loop import SLICE_SECONDS
 from tests.support.cluster import Cluster, Told
 from tests.support.values import DEMO, A, B, C, D, ring
 
@@ -144,7 +145,7 @@ async def test_leases_that_are_listed_anew_are_reported_in_slices() -> None:
             await cluster.settle()
             pieces = [len(told)]
             while len(told) < 5 * PIECE:
-                await cluster.clock.advance(0.05)
+                await cluster.clock.advance((1 + REST) * SLICE_SECONDS)
                 pieces.append(len(told))
 
     assert max(after - before for before, after in pairwise([0, *pieces])) <= 2 * PIECE

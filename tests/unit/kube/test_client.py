@@ -172,19 +172,43 @@ async def test_lines_come_whole_however_long_and_however_cut(
     assert await read_all(client) == [b"a", b"bc", long]
 
 
-async def test_a_stream_that_falls_silent_ends(
-    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
+async def test_what_comes_within_a_pause_is_read_together_after_it(
+    script: Script, client: Client
 ) -> None:
-    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
+    async def stream(response: web.StreamResponse) -> None:
+        for part in (b"a\n", b"b\n", b"c", b"d\n"):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+
+    script.then(stream)
+
+    came = list[tuple[bytes, float]]()
+    async with client.lines("/x", query={}, pause=0.2) as lines:
+        async for line in lines:
+            came.append((line, asyncio.get_running_loop().time()))
+
+    (first, at), *others = came
+    assert [first, *(line for line, _ in others)] == [b"a", b"b", b"cd"]
+    assert all(later >= at + 0.2 for _, later in others)
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+async def test_a_stream_that_the_server_does_not_end_ends(
+    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
+) -> None:
+    monkeypatch.setattr(module, "STREAM_SECONDS", 0.3)
 
     async def stream(response: web.StreamResponse) -> None:
         await response.write(b"a\n")
+        while not is_silent:
+            await asyncio.sleep(0.05)
+            await response.write(b"a\n")
         await never_answer(response)
 
     script.then(stream)
 
     async with client.lines("/x", query={}) as lines:
-        assert [line async for line in lines] == [b"a"]
+        assert {line async for line in lines} == {b"a"}
 
 
 async def test_a_stream_that_is_refused_is_raised_as_our_error(

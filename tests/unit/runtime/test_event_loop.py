@@ -6,16 +6,16 @@ from itertools import pairwise
 import pytest
 from typing_extensions import override
 
-from sharder.runtime.event_loop import PROBE_SECONDS, in_slices, probe
+from sharder.runtime.event_loop import PROBE_SECONDS, SLICE_SECONDS, in_slices, probe
 from sharder.sdk.testing.clock import FakeClock
 
 
 class SlowMachine(FakeClock):
-    """A quarter of a second goes by from each look at the clock to the next."""
+    """More than half of a slice goes by from each look at the clock to the next."""
 
     @override
     def monotonic(self) -> float:
-        self._elapsed += 0.25
+        self._elapsed += 0.6 * SLICE_SECONDS
         return self._elapsed
 
 
@@ -23,7 +23,7 @@ async def test_other_tasks_run_after_each_slice_and_not_within_one() -> None:
     done, seen = list[int](), set[int]()
 
     async def work() -> None:
-        async for number in in_slices(range(6), seconds=0.5, clock=SlowMachine()):
+        async for number in in_slices(range(6), SlowMachine()):
             done.append(number)
 
     task = asyncio.create_task(work())

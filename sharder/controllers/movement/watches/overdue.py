@@ -31,9 +31,6 @@ OVERDUE = "DrainOverdue"
 CHECK_SECONDS = 1.0
 """Between two checks."""
 
-SLICE_SECONDS = 0.01
-"""The longest work on all rings without a pause for other tasks."""
-
 MAX_EVENTS = 20
 """Events of one ring in a minute; the other drains follow in the next minutes."""
 
@@ -99,8 +96,7 @@ class OverdueDrains:
         self._forget(backlogs)
         unreported = list[tuple[ObjectKey, Seen]]()
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
-        items = in_slices(backlogs.items(), seconds=SLICE_SECONDS, clock=self._clock)
-        async for resource_key, backlog in items:
+        async for resource_key, backlog in in_slices(backlogs.items(), self._clock):
             snapshot = self._cache.snapshot(resource_key.ring)
             if snapshot is None or resource_key.resource not in snapshot.roles:
                 continue  # its series are hidden, or soon will be

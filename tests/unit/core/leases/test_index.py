@@ -1,19 +1,25 @@
 """Facts about how much of forged Leases is kept, and what follows where some are forgotten."""
 
+from dataclasses import replace
+from datetime import timedelta
 from functools import cache
 
+import pytest
+
 from sharder.core.api.lease import Lease
-from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Tier
+from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Known, Tier, judged
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.register import MAX_GUESTS, PIECE, RELIST_SECONDS, Membership
+from sharder.core.leases.state import ObservedLease
 from sharder.core.leases.validity import MAX_LEASES
-from sharder.core.names import SHARDER_IDENTITY, RingName, ShardName
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ZONE_LABEL, RingName, ShardName
 from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OLD, YOUNG = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 AT = 1000.0
 """When strangers are gone for a process that started at 0."""
 MANY = MAX_LEASES + 100
+SECOND = timedelta(seconds=1)
 
 
 @cache
@@ -308,3 +314,54 @@ def test_a_lease_that_is_forged_elsewhere_brings_no_shard_back() -> None:
 
     assert not membership.is_back(DEMO, A)
     assert not membership.is_back(RingName("unknown"), A)
+
+
+READY = {STATE_LABEL: "ready"}
+
+
+def watched(shown: Lease) -> Known:
+    """A Lease that was seen to be renewed at 100."""
+    return replace(judged(shown, None, 100.0), observed=ObservedLease(shown, 100.0, renewed=True))
+
+
+RENEWED = lease(renewed=NOW + SECOND, labels=READY)
+WATCHED = watched(lease(labels=READY))
+
+
+def test_a_renewal_in_time_of_a_ready_shard_is_a_mere_renewal() -> None:
+    assert WATCHED.is_merely_renewed(RENEWED, 100.0)
+    assert WATCHED.is_merely_renewed(RENEWED, 114.9)
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "at"),
+    [
+        pytest.param(WATCHED, RENEWED, 115.0, id="it comes late"),
+        pytest.param(judged(WATCHED.lease, None, 100.0), RENEWED, 101.0, id="it is the first"),
+        pytest.param(WATCHED, lease(renewed=None, labels=READY), 101.0, id="it has no time"),
+        pytest.param(WATCHED, lease(seconds=9, labels=READY), 101.0, id="another duration"),
+        pytest.param(WATCHED, lease(acquired=NOW + SECOND, labels=READY), 101.0, id="acquired"),
+        pytest.param(WATCHED, lease(holder="", labels=READY), 101.0, id="released"),
+        pytest.param(WATCHED, lease(of="other", labels=READY), 101.0, id="another ring"),
+        pytest.param(WATCHED, lease(labels={**READY, ZONE_LABEL: "a"}), 101.0, id="moved"),
+        pytest.param(
+            WATCHED, lease(created="2026-01-01T00:00:00Z", labels=READY), 101.0, id="new"
+        ),
+        pytest.param(
+            watched(lease(labels={STATE_LABEL: "expired"})),
+            lease(renewed=NOW + SECOND, labels={STATE_LABEL: "expired"}),
+            101.0,
+            id="it is shown as expired",
+        ),
+        pytest.param(
+            watched(lease(seconds=0, labels=READY)),
+            lease(seconds=0, renewed=NOW + SECOND, labels=READY),
+            101.0,
+            id="it is invalid",
+        ),
+    ],
+)
+def test_whatever_else_is_new_with_a_renewal_makes_it_more(
+    before: Known, seen: Lease, at: float
+) -> None:
+    assert not before.is_merely_renewed(seen, at)

@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sharder.core.api.lease import Lease
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
     ObservedLease,
@@ -15,7 +14,7 @@ from sharder.core.leases.state import (
     problem_of,
     state_of,
 )
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ZONE_LABEL
+from sharder.core.names import SHARDER_IDENTITY
 from tests.support.values import NOW, SELF, A, B, lease
 
 TICK = timedelta(microseconds=1)
@@ -248,50 +247,6 @@ def test_a_renewal_breaks_the_silence() -> None:
     after = ObservedLease(lease(), since=1.0).then(renewed, at=5.0)
 
     assert after == ObservedLease(renewed, since=5.0, renewed=True)
-
-
-READY = {STATE_LABEL: "ready"}
-RENEWED = lease(renewed=NOW + SECOND, labels=READY)
-WATCHED = ObservedLease(lease(labels=READY), since=100.0, renewed=True)
-
-
-def test_a_renewal_in_time_of_a_ready_shard_is_a_mere_renewal() -> None:
-    assert WATCHED.is_merely_renewed(RENEWED, 100.0)
-    assert WATCHED.is_merely_renewed(RENEWED, 114.9)
-
-
-@pytest.mark.parametrize(
-    ("before", "seen", "at"),
-    [
-        pytest.param(WATCHED, RENEWED, 115.0, id="it comes late"),
-        pytest.param(ObservedLease(WATCHED.lease, 100.0), RENEWED, 101.0, id="it is the first"),
-        pytest.param(WATCHED, lease(renewed=None, labels=READY), 101.0, id="it has no time"),
-        pytest.param(WATCHED, lease(seconds=9, labels=READY), 101.0, id="another duration"),
-        pytest.param(WATCHED, lease(acquired=NOW + SECOND, labels=READY), 101.0, id="acquired"),
-        pytest.param(WATCHED, lease(holder="", labels=READY), 101.0, id="released"),
-        pytest.param(WATCHED, lease(of="other", labels=READY), 101.0, id="another ring"),
-        pytest.param(WATCHED, lease(labels={**READY, ZONE_LABEL: "a"}), 101.0, id="moved"),
-        pytest.param(
-            WATCHED, lease(created="2026-01-01T00:00:00Z", labels=READY), 101.0, id="new"
-        ),
-        pytest.param(
-            ObservedLease(lease(labels={STATE_LABEL: "expired"}), 100.0, renewed=True),
-            lease(renewed=NOW + SECOND, labels={STATE_LABEL: "expired"}),
-            101.0,
-            id="it is shown as expired",
-        ),
-        pytest.param(
-            ObservedLease(lease(seconds=0, labels=READY), 100.0, renewed=True),
-            lease(seconds=0, renewed=NOW + SECOND, labels=READY),
-            101.0,
-            id="it is invalid",
-        ),
-    ],
-)
-def test_whatever_else_is_new_with_a_renewal_makes_it_more(
-    before: ObservedLease, seen: Lease, at: float
-) -> None:
-    assert not before.is_merely_renewed(seen, at)
 
 
 def test_a_write_of_metadata_does_not_break_the_silence() -> None:

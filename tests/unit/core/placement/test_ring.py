@@ -1,5 +1,6 @@
 """Facts about `sharder.core.placement.hashing`: which shard a key belongs to."""
 
+from typing_extensions import override
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
@@ -104,7 +105,7 @@ def test_a_ring_that_is_built_in_pieces_is_the_one_that_is_built_at_once() -> No
     *breaks, last = ConsistentHash.in_pieces(reversed(members))
 
     whole = ConsistentHash(members)
-    assert breaks == [None, None, None]
+    assert breaks == [None] * 6  # three to hash the members, three to put their tokens in order
     assert last is not None
     assert last.members == whole.members
     assert [last.owner(key) for key in VECTORS] == [whole.owner(key) for key in VECTORS]
@@ -117,12 +118,34 @@ def test_a_ring_of_the_same_members_is_the_same() -> None:
     assert ring.of([ELEVEN, ONE]) is ring
 
 
-def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
-    members = [ShardName(f"shard-{number}") for number in range(50)]
-    before = ConsistentHash(members)
+class Counted(str):
+    """A name that counts how often it was hashed."""
 
-    after = before.of([*members, ShardName("one-more")])
+    __slots__ = ("times",)
+
+    def __init__(self, _text: str) -> None:
+        self.times = 0
+
+    @override
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        self.times += 1
+        return super().encode(encoding, errors)
+
+
+def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
+    names = [Counted(f"shard-{number}") for number in range(50)]
+    members = [ShardName(name) for name in names]
+
+    after = ConsistentHash(members).of([*members, ShardName("one-more")])
 
     assert len(after.members) == 51
-    hashed = {id(token) for token in after._tokens} - {id(token) for token in before._tokens}
-    assert len(hashed) == TOKENS_PER_MEMBER
+    assert {name.times for name in names} == {1}
+
+
+def test_names_that_share_tokens_are_hashed_once() -> None:
+    names = [Counted(ONE), Counted(ELEVEN)]
+
+    ring = ConsistentHash(map(ShardName, names))
+
+    assert ring.owner("op-110") == ELEVEN
+    assert {name.times for name in names} == {1}
