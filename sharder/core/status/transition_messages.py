@@ -129,7 +129,7 @@ def merge(first: Transition, second: Transition) -> Transition:
 
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
-    Kind.LOST: "{who} {was} lost{having}{rest}",
+    Kind.LOST: "{who} {was} lost{having}: Lease expired or deleted{rest}",
     Kind.EXHAUSTED: f"{{objects}} cannot be assigned: {AT_CAPACITY}",
     Kind.MISSING: "{who} {has} no Lease, but might still be working: the objects stay for now",
     Kind.INVALID: "{who} {has} an invalid Lease: the objects are drained",

@@ -84,7 +84,11 @@ async def test_a_replica_that_does_not_lead_reports_what_it_sees() -> None:
         now = await scene.look()
 
     assert [(event.kind, event.text) for event in now.events] == [
-        ("ShardLost", "shard shard-a was lost with 2 objects; 1 shard is available"),
+        (
+            "ShardLost",
+            "shard shard-a was lost with 2 objects: Lease expired or deleted; "
+            "1 shard is available",
+        ),
         ("ShardLate", "shard shard-a has not renewed the Lease in time"),
     ]
     assert [event.warning for event in now.events] == [True, False]

@@ -153,7 +153,9 @@ async def test_a_lost_shard_is_a_warning_and_its_objects_are_followed(
                 await cluster.renew(A)
             news = await reader.news()
 
-    assert news["ShardLost"] == "shard shard-b was lost with 2 objects; 1 shard is available"
+    assert news["ShardLost"] == (
+        "shard shard-b was lost with 2 objects: Lease expired or deleted; 1 shard is available"
+    )
     assert news["ObjectsReassigned"].startswith("2 objects of shard shard-b reassigned")
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert [(r.message, vars(r)["objects"]) for r in warnings] == [("shard lost", 2)]
@@ -195,7 +197,10 @@ async def test_a_deleted_lease_is_a_warning_long_before_its_objects_are_taken() 
         "ShardMissing": "shard shard-b has no Lease, but might still be working: "
         "the objects stay for now"
     }
-    assert late == {"ShardLost": "shard shard-b was lost with 0 objects; 1 shard is available"}
+    assert late == {
+        "ShardLost": "shard shard-b was lost with 0 objects: Lease expired or deleted; "
+        "1 shard is available"
+    }
 
 
 async def test_many_shards_that_join_at_once_are_one_event() -> None:

@@ -21,14 +21,18 @@ def many(number: int, objects: int = 0) -> dict[ShardName, int]:
 def test_a_lost_shard_is_reported_with_its_objects() -> None:
     lost = of_shards(Kind.LOST, {A: 114}, counted=True, available=2)
 
-    assert sentence(lost) == "shard shard-a was lost with 114 objects; 2 shards are available"
+    assert sentence(lost) == (
+        "shard shard-a was lost with 114 objects: Lease expired or deleted; 2 shards are available"
+    )
     assert lost.numbers == {"shards": 1, "objects": 114, "available": 2}
 
 
 def test_objects_that_are_not_counted_yet_are_not_mentioned() -> None:
     lost = of_shards(Kind.LOST, {A: 0}, counted=False, available=0)
 
-    assert sentence(lost) == "shard shard-a was lost; no shard is available"
+    assert (
+        sentence(lost) == "shard shard-a was lost: Lease expired or deleted; no shard is available"
+    )
     assert "objects" not in lost.numbers
 
 
