@@ -10,12 +10,11 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-import pytest
-
 from hack.playground import SYSTEM
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import Forbidden
+from sharder.core.leases.state import ORPHANED_AFTER
 from sharder.core.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY, webhook_configuration
 from sharder.kube.client import connect
 from sharder.kube.stores import (
@@ -99,28 +98,41 @@ async def evacuate(scene: Scene, letter: str, objects: Objects, *, to: str) -> N
         await scene.until_owned(of, obj, scene.shard(to))
 
 
-@pytest.mark.parametrize("namespace", [CONTROLLERS, TENANTS])
-async def test_leases_are_cared_for_in_every_namespace(service: Service, namespace: str) -> None:
+async def test_leases_are_cared_for_in_every_namespace(service: Service) -> None:
     async with service.scene(CONFIGMAPS, shards="") as scene:
-        past = format_time(datetime.now(UTC) - timedelta(hours=2))
-        silent, left, wrong = (f"{scene.ring}-{word}" for word in ("silent", "left", "wrong"))
-        await scene.lease(silent, namespace, leaseDurationSeconds=1)
-        await scene.lease(left, namespace, holderIdentity="", acquireTime=past, renewTime=past)
-        await scene.lease(wrong, namespace, renewTime=None)
+        await asyncio.gather(*(care_in(service, scene, each) for each in (CONTROLLERS, TENANTS)))
 
-        async def cared_for() -> None:
-            taken = await scene.admin.lease(silent, namespace)
-            assert taken.spec.holder_identity == SHARDER_IDENTITY
-            assert left not in await scene.admin.names(LEASES, "", namespace=namespace)
-            about = f"involvedObject.name={wrong}"
-            told = await asyncio.to_thread(
-                service.plane.kubectl, "get", "events", "-n", namespace, "--field-selector", about
-            )
-            assert "InvalidLease" in told
 
-        await eventually(cared_for, within=WITHIN)
-        for name in (silent, wrong):
-            await scene.admin.delete(LEASES, name, namespace=namespace)
+async def care_in(service: Service, scene: Scene, namespace: str) -> None:
+    """Create Leases of all kinds in a namespace, and wait until the sharder has seen to them."""
+    past = format_time(datetime.now(UTC) - timedelta(hours=2))
+    silent, left, wrong = (
+        f"{scene.ring}-{namespace}-{word}" for word in ("silent", "left", "wrong")
+    )
+    await scene.lease(silent, namespace, leaseDurationSeconds=1)
+    await scene.lease(
+        left,
+        namespace,
+        holderIdentity="",
+        leaseDurationSeconds=1,
+        acquireTime=past,
+        renewTime=past,
+    )
+    await scene.lease(wrong, namespace, renewTime=None)
+
+    async def cared_for() -> None:
+        taken = await scene.admin.lease(silent, namespace)
+        assert taken.spec.holder_identity == SHARDER_IDENTITY
+        assert left not in await scene.admin.names(LEASES, "", namespace=namespace)
+        about = f"involvedObject.name={wrong}"
+        told = await asyncio.to_thread(
+            service.plane.kubectl, "get", "events", "-n", namespace, "--field-selector", about
+        )
+        assert "InvalidLease" in told
+
+    await eventually(cared_for, within=WITHIN + ORPHANED_AFTER.total_seconds())
+    for name in (silent, wrong):
+        await scene.admin.delete(LEASES, name, namespace=namespace)
 
 
 async def test_a_deleted_secret_is_made_anew(service: Service) -> None:
