@@ -1,4 +1,4 @@
-"""A small cluster in memory: rings, Leases, namespaces, objects, and a World that follows them.
+"""A small cluster in memory: rings, Leases, namespaces, objects, and a cache that follows them.
 
 Every call to an object's store can be watched and meddled with, which is how tests lose races,
 strip labels and break lists in the middle.
@@ -247,7 +247,7 @@ class MeddledStore:
 
 
 class Cluster:
-    """Starts with the namespace `default` and the ring `demo`, and the World not yet running."""
+    """Starts with the namespace `default` and the ring `demo`, and the cache not yet running."""
 
     def __init__(self, demo: ControllerRing | None = None) -> None:
         self.clock = FakeClock()
@@ -346,7 +346,7 @@ class Cluster:
     async def watched(
         self, *shards: ShardName, since: float = 31, seconds: int = 15
     ) -> AsyncIterator[None]:
-        """Let the World follow, with the ring and these shards there, renewed a moment ago.
+        """Let the cache follow, with the ring and these shards there, renewed a moment ago.
 
         Args:
             shards: Their Leases last `seconds`.

@@ -33,7 +33,7 @@ def bounded(
 async def counted(
     cluster: Cluster, *shards: ShardName, seen: list[PartialObject] | None = None
 ) -> AsyncIterator[None]:
-    """Let the World follow and the tallies count; `seen` gets every object that is counted."""
+    """Let the cache follow and the tallies count; `seen` gets every object that is counted."""
     shown = [] if seen is None else seen
 
     def observe(_: RingSnapshot, obj: PartialObject) -> None:

@@ -1,4 +1,4 @@
-"""A replica of the sharder in memory, over a `Cluster` and its World."""
+"""A replica of the sharder in memory, over a `Cluster` and its cache."""
 
 from asyncio import Task, TaskGroup
 from collections.abc import AsyncIterator

@@ -313,12 +313,12 @@ def test_nothing_is_directed_while_movement_is_paused() -> None:
 
 def test_a_strategy_that_counts_nothing_has_no_reservations_to_give_back() -> None:
     ring = snapshot()
-    promises = Reservations(ring)
-    step = promises.plan(obj())
+    reservations = Reservations(ring)
+    step = reservations.plan(obj())
 
-    promises.give_back()
+    reservations.give_back()
 
-    assert promises.keep(obj()) == step
+    assert reservations.keep(obj()) == step
 
 
 def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> None:

@@ -29,7 +29,7 @@ SHARDS: Final = frozenset(shard_of(RING, name) for name in PROCESSES)
 REST_SECONDS: Final = 60.0
 """After the last fault, by when everything is as it should be."""
 THREADS: Final = 64
-LOOK_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 5.0
 """Between two judgements of a run with a deliberate bug."""
 
 
@@ -148,7 +148,7 @@ class _Play:
             if found & before:
                 return inf, at - began
             before = found
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     def _broken(self) -> frozenset[str]:
         broken = judge(self.trace()).broken()

@@ -60,7 +60,7 @@ class Walk:
     def __init__(self, cluster: Cluster, view: View, counting: Counting) -> None:
         self.cluster = cluster
         self.snapshot = view.snapshot()
-        self.promises = Reservations(self.snapshot)
+        self.reservations = Reservations(self.snapshot)
         self._promised = set[str]()
         self.ceilings = Ceilings(cluster, self.snapshot)
         self.counting = counting
@@ -126,17 +126,17 @@ class Walk:
         return not is_free or obj.metadata.uid in self._promised
 
     def _decided(self, resource: GroupResource, obj: PartialObject, decide: Decide) -> Step:
-        """Decide, and judge that unless it is a promise made before."""
+        """Decide, and judge that unless it was reserved before."""
         judge = self.ceilings.judge_of(resource, obj)
         step = decide(obj)
         if obj.metadata.uid not in self._promised:
             judge(step)
         return step
 
-    def promise(self, resource: GroupResource, obj: PartialObject) -> Step:
+    def reserve(self, resource: GroupResource, obj: PartialObject) -> Step:
         """Plan a main object, and stand by it from then on."""
         judge = self.ceilings.judge_of(resource, obj)
-        step = self.promises.plan(obj)
+        step = self.reservations.plan(obj)
         judge(step)
         if isinstance(step, Assign):
             self._promised.add(obj.metadata.uid)
@@ -186,7 +186,7 @@ class Pass(Walk):
         try:
             yield from self._run()
         finally:
-            self.promises.give_back()
+            self.reservations.give_back()
 
     def _run(self) -> Steps:
         began = self.cluster.revision
@@ -207,9 +207,9 @@ class Pass(Walk):
         owners, read_at = Owners(), self.known_at()
         for obj in self._displacing():
             if self.snapshot.selects(obj):
-                owners.note(self.snapshot, obj, self.promise(SECRETS, obj))
+                owners.note(self.snapshot, obj, self.reserve(SECRETS, obj))
         yield None
-        yield from self._move_all(SECRETS, self._stranded(SECRETS), self.promises.recall)
+        yield from self._move_all(SECRETS, self._stranded(SECRETS), self.reservations.recall)
         decide = partial(self._plan_controlled, owners)
         gathered_at = self.cluster.revision
         yield from self._move_all(CONFIGMAPS, self._stranded(CONFIGMAPS), decide, read_at)
@@ -283,8 +283,8 @@ class Pass(Walk):
 
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
         is_left = owners.waits(obj) or obj.metadata.uid in self.failed
-        is_left |= not self.promises.has_planned(obj)
-        return Keep("the hand-over's") if is_left else self.promises.keep(obj)
+        is_left |= not self.reservations.has_planned(obj)
+        return Keep("the hand-over's") if is_left else self.reservations.keep(obj)
 
 
 class Directed(Walk):
@@ -308,7 +308,7 @@ class HandOver(Walk):
         try:
             yield from self._run(resource, released)
         except BaseException:
-            self.promises.give_back()
+            self.reservations.give_back()
             raise
 
     def _run(self, resource: GroupResource, released: dict[ObjectRef, ShardName]) -> Steps:
@@ -317,7 +317,7 @@ class HandOver(Walk):
             for obj in self.cluster.objects_of(resource)
             if obj.metadata.ref in released and self.snapshot.selects(obj)
         }
-        steps = {obj.metadata.uid: self.promise(resource, obj) for obj in found.values()}
+        steps = {obj.metadata.uid: self.reserve(resource, obj) for obj in found.values()}
         goals = {uid: step.shard for uid, step in steps.items() if isinstance(step, Assign)}
         placed = {obj.metadata.uid: obj for obj in found.values() if obj.metadata.uid in goals}
         left = self._left(placed, released)
@@ -325,7 +325,7 @@ class HandOver(Walk):
         yield None
         stuck, is_leading = set[str](), self.snapshot.roles[resource] is Role.LEADING
         if is_leading:
-            yield from self._move_all(resource, placed.values(), self.promises.recall)
+            yield from self._move_all(resource, placed.values(), self.reservations.recall)
             stuck |= self.failed
         gathered_at = self.cluster.revision
         if is_leading:
@@ -335,7 +335,7 @@ class HandOver(Walk):
             uid = obj.metadata.uid
             if uid not in stuck:
                 follow = partial(plan_owned, self.snapshot)
-                decide = self.promises.keep if uid in placed else follow
+                decide = self.reservations.keep if uid in placed else follow
                 yield from self.move(resource, obj, decide, gathered_at)
         again = stuck | self.failed
         for ref in list(released):

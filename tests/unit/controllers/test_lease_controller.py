@@ -59,7 +59,7 @@ def controller(cluster: Cluster, clock: Clock | None = None) -> LeaseController:
 
 
 async def silent_for(cluster: Cluster, seconds: float) -> LeaseController:
-    """Let shard a renew once and then be silent, as the World has watched."""
+    """Let shard a renew once and then be silent, as the cache has seen."""
     await cluster.renew(A)
     await cluster.clock.advance(seconds)
     return controller(cluster)
@@ -346,7 +346,7 @@ async def test_a_lease_that_is_gone_needs_nothing() -> None:
         care = controller(cluster)
         await cluster.delete_lease(A)
 
-        assert await care.reconcile(REF) is None  # the World does not know yet
+        assert await care.reconcile(REF) is None  # the cache does not know yet
         await cluster.settle()
         assert await care.reconcile(REF) is None
 

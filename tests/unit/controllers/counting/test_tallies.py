@@ -346,8 +346,8 @@ async def test_an_object_of_a_namespace_that_the_snapshot_is_yet_to_learn_of_cou
             await cluster.add_namespace("young", **{"in": "yes"})
             await cluster.settle()
             obj = await cluster.add(WIDGETS, "w", namespace="young")
-            promised = Reservation(cluster.snapshot.identity_of(obj), Entry(A))
-            tally_of(cluster).assume(promised)
+            reserved = Reservation(cluster.snapshot.identity_of(obj), Entry(A))
+            tally_of(cluster).assume(reserved)
             await cluster.label(obj, WIDGETS, owner=A)
             await cluster.settle()
             before = "young" in cluster.snapshot.namespaces, tally_of(cluster).objects
@@ -355,7 +355,7 @@ async def test_an_object_of_a_namespace_that_the_snapshot_is_yet_to_learn_of_cou
 
         assert before == (False, 1)
         assert tally_of(cluster).by_shard() == {A: 1}
-        assert tally_of(cluster).pending(promised.identity) is None
+        assert tally_of(cluster).pending(reserved.identity) is None
         assert [call.verb for call in cluster.objects.calls if call.verb == "list"] == []
 
 

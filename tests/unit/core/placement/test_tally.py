@@ -297,11 +297,11 @@ def test_a_reservation_that_is_given_back_never_was() -> None:
 
 def test_a_reservation_is_given_back_unless_another_has_taken_its_place() -> None:
     tally = Tally()
-    promised, written = Reservation(9, Entry(B)), Reservation(9, Entry(B))
+    reserved, written = Reservation(9, Entry(B)), Reservation(9, Entry(B))
 
-    tally.assume(promised)
+    tally.assume(reserved)
     tally.assume(written)
-    tally.give_back(promised)
+    tally.give_back(reserved)
     assert tally.on(B) == 1
 
     tally.give_back(written)
