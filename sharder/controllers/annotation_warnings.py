@@ -1,7 +1,7 @@
 """Warn once about labels and annotations that cannot be parsed.
 
 An invalid label or annotation is ignored, so a warning is the only trace of it (docs/placement.md,
-"Mistakes").  Every replica records invalid objects, the leader sends the Events.
+"Invalid annotations").  Every replica records invalid objects, the leader sends the Events.
 """
 
 from typing import Final, NamedTuple, NoReturn

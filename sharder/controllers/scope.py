@@ -1,8 +1,8 @@
 """Which requests list and watch the objects of a ring without fetching the whole cluster.
 
 Most objects of a cluster have no owner label and never will: requests must follow the ring's
-scope, or each of those objects is sent to us (docs/protocol.md, "Exceptions").  This only saves
-work; the ring's snapshot decides whether an object is in scope.
+scope, or each of those objects is sent to us (docs/protocol.md, "Unassigned and draining
+objects").  This only saves work; the ring's snapshot decides whether an object is in scope.
 """
 
 from collections.abc import AsyncGenerator, Collection, Iterator

@@ -10,6 +10,12 @@ from typing_extensions import Buffer, override
 
 RECORD_BYTES: Final = 16 * 1024
 """The most that one record of TLS carries (RFC 8446, section 5.1), and one read of it returns."""
+FLOOD_BYTES: Final = 64 * 1024
+"""After a chunk of this size, reading continues without a pause.
+
+With a pause after each chunk, a client that writes large objects could fill the stream faster than
+it is read, and what other clients write would be seen ever later.
+"""
 
 
 class Records(ssl.SSLObject):
@@ -59,8 +65,8 @@ def hang_up(response: aiohttp.ClientResponse) -> None:
 async def split(response: aiohttp.ClientResponse, *, pause: float) -> AsyncIterator[bytes]:
     """Yield lines of any length; aiohttp's own `readline` rejects long lines.
 
-    What comes within `pause` seconds after a read is read together.  The response's timeout ends
-    the stream without an error, as if the server had closed it.
+    What comes within `pause` seconds after a small chunk is read together.  The response's timeout
+    ends the stream without an error, as if the server had closed it.
     """
     rest = bytearray()
     try:
@@ -71,7 +77,7 @@ async def split(response: aiohttp.ClientResponse, *, pause: float) -> AsyncItera
                 yield bytes(rest)
                 rest.clear()
             rest += tail
-            if pause:
+            if pause and len(chunk) < FLOOD_BYTES:
                 await _leave_alone(response, pause)
     except TimeoutError:
         return

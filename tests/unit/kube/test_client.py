@@ -10,6 +10,7 @@ from aiohttp import web
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
+from sharder.kube import answers
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
@@ -190,6 +191,22 @@ async def test_what_comes_within_a_pause_is_read_together_after_it(
     (first, at), *others = came
     assert [first, *(line for line, _ in others)] == [b"a", b"b", b"cd"]
     assert all(later >= at + 0.2 for _, later in others)
+
+
+async def test_a_flood_is_read_without_a_pause(
+    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "FLOOD_BYTES", 1)
+
+    async def stream(response: web.StreamResponse) -> None:
+        for part in (b"a\n", b"b\n"):
+            await response.write(part)
+            await asyncio.sleep(0.01)
+
+    script.then(stream)
+
+    async with asyncio.timeout(10), client.lines("/x", query={}, pause=3600) as lines:
+        assert [line async for line in lines] == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("is_silent", [True, False])

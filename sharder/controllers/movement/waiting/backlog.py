@@ -1,7 +1,7 @@
 """The unassigned, or the draining, objects of one resource of a ring.
 
 Memory is bounded for each ring, whatever happens in the cluster: the resync handles the rest
-(docs/protocol.md, "Exceptions").
+(docs/protocol.md, "Unassigned and draining objects").
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """Watch for unassigned and draining objects.
 
 There are few of them, so these watches cost little. They only show what to check: `Handover` reads
-each object before it acts (docs/protocol.md, "Exceptions").
+each object before it acts (docs/protocol.md, "Unassigned and draining objects").
 """
 
 import asyncio
