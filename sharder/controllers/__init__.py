@@ -1,1 +1,1 @@
-"""The controllers: read the cluster, decide by the core, write through ports."""
+"""The controllers read the cluster, decide with the core, and write through ports."""

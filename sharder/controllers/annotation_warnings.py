@@ -1,7 +1,7 @@
 """Warn once about labels and annotations that cannot be parsed.
 
-An invalid label or annotation is ignored, so a warning is the only trace of it (docs/placement.md,
-"Invalid annotations").  Every replica records invalid objects, the leader sends the Events.
+An invalid label or annotation is ignored, so only a warning shows it (docs/placement.md, "Invalid
+annotations").  Every replica records invalid objects; only the leader sends the Events.
 """
 
 from typing import Final, NamedTuple, NoReturn
@@ -18,28 +18,30 @@ MALFORMED: Final = "MalformedValue"
 """Reason of the Event."""
 
 MAX_REMEMBERED: Final = 10_000
-"""Objects with invalid annotations that are remembered: some 3 MB."""
+"""Limit on the remembered objects with invalid annotations: about 3 MB."""
 
 MAX_UNREPORTED: Final = 1_000
-"""Those without an Event yet; the next pass over the ring finds the rest."""
+"""Limit on the remembered objects without an Event; the next pass over the ring finds the
+others."""
 
 MAX_LENGTH: Final = 1_024
-"""Characters of a message, as many as fit into an Event."""
+"""The maximum length of a message in characters: as many as fit into an Event."""
 
 FORGET_SECONDS: Final = 3600.0
-"""An object without a check for so long was deleted or corrected: a pass checks all objects."""
+"""Seconds without a check after which an object can be forgotten: a pass checks all objects, so
+the object was deleted or corrected."""
 
 REPORT_SECONDS: Final = 1.0
-"""Between two rounds of Events."""
+"""Seconds between two rounds of Events."""
 
 _Key = tuple[RingName, str]
 
 
 class _Known(NamedTuple):
     digest: int
-    """Of the message."""
+    """The digest of the message."""
     at: float
-    """When it was last checked."""
+    """When the object was last checked (monotonic seconds)."""
 
 
 class AnnotationWarnings:
@@ -49,11 +51,11 @@ class AnnotationWarnings:
         self._recorder = recorder
         self._clock = clock
         self._known: dict[_Key, _Known] = {}
-        """Ordered by the last check."""
+        """Ordered by the time of the last check."""
         self._unreported: dict[_Key, tuple[PartialObject, str]] = {}
 
     def check(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Check an object as it is now."""
+        """Check the labels and annotations of an object."""
         key = snapshot.name, obj.metadata.uid
         text = "; ".join(snapshot.reader.invalid_annotations(obj))[:MAX_LENGTH]
         known = self._known.pop(key, None)
@@ -76,7 +78,7 @@ class AnnotationWarnings:
             await self._clock.sleep(REPORT_SECONDS)
 
     def _has_room(self, key: _Key, now: float) -> bool:
-        """Return whether one more object can be remembered; forget an old one to make room."""
+        """Return whether one more object can be remembered; forget an old object to make room."""
         if key not in self._unreported and len(self._unreported) >= MAX_UNREPORTED:
             return False
         if len(self._known) < MAX_REMEMBERED:
@@ -90,7 +92,7 @@ class AnnotationWarnings:
 
 
 def _identity(obj: PartialObject) -> PartialObject:
-    """Return the part of an object that an Event needs, nothing that can be large."""
+    """Return only the part of an object that an Event needs, without fields that can be large."""
     meta = obj.metadata
     return PartialObject(
         api_version=obj.api_version,

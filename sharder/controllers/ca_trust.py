@@ -49,8 +49,9 @@ class CaTrust:
     async def seconds(self, bundle: CertificateBundle) -> float | None:
         """Return for how many seconds all webhooks have trusted all CAs of the bundle.
 
-        None if some do not trust them.  The time restarts with every change of the bundle and with
-        every process: the next leader waits the full time again, which is safe.
+        None if a webhook does not trust all of them, or if listing is forbidden.  The time starts
+        again with each change of the bundle and each start of the process: the next leader waits
+        the full time again, which is safe.
         """
         trust, now = await self.trusted_cas(), self._clock.monotonic()
         wanted = fingerprints(bundle.ca)
@@ -77,7 +78,7 @@ class CaTrust:
         _log.warning("waiting for webhook configurations to trust all CAs", extra={"why": why})
 
     def forget(self) -> None:
-        """Restart the observation."""
+        """Restart the measurement of `seconds`."""
         self._since = None
 
 

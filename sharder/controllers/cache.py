@@ -1,15 +1,16 @@
 """The cluster as this process last saw it: rings, Leases, namespaces, and a snapshot per ring.
 
-Every replica has one cache.  Watches feed it, the webhook and the controllers read it; it decides
-and writes nothing.  All of it runs on one event loop.
+Every replica has one cache.  Watches update it, and the webhook and the controllers read it.  It
+makes no decisions, writes nothing, and runs on one event loop.
 
-With little to do, a change and its snapshot appear as one step.  When many rings or Leases change,
-the snapshots follow in slices, so that admission is answered in between: a snapshot can then be
-some milliseconds old, or some seconds if a ring's Leases change all the time.
+Usually a change and its snapshot become visible in one step.  When many rings or Leases change,
+the snapshots are rebuilt in slices, and admission requests are answered between the slices.  A
+snapshot can then be some milliseconds old, or some seconds if the Leases of its ring change all
+the time.
 
-Writes must not use an outdated snapshot if objects have to be protected: `is_current` is False for
-a ring from the moment that such a change arrives until its snapshot includes it
-(see `cache_events.py`).  `Membership.is_back` reports a single returned shard at once.
+A write must not use a snapshot that lacks a change that can protect objects: `is_current` is False
+for the ring from the arrival of such a change until its snapshot includes the change (see
+`cache_events.py`).  `Membership.is_back` reports a single returned shard immediately.
 """
 
 import asyncio
@@ -57,8 +58,8 @@ class ClusterCache:
     ) -> None:
         """Start empty.
 
-        `default_namespaces` selects for rings without a selector, `excluded` namespaces are never
-        selected, and `custom` has the installed strategies by name.
+        `default_namespaces` selects the namespaces of rings without a selector, `excluded`
+        namespaces are never selected, and `custom` has the installed strategies by name.
         """
         rest_mapper = RestMapper(objects)
         self._clock = clock
@@ -99,11 +100,11 @@ class ClusterCache:
         )
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
-        """Return the ring's snapshot; None without such a ring, or before the first sync."""
+        """Return the ring's snapshot, None if there is no such ring, or before the first sync."""
         return self._snapshots.get(ring)
 
     def rings(self) -> tuple[RingName, ...]:
-        """Return the names of all rings, in order."""
+        """Return the names of all rings with a snapshot, sorted."""
         return self._snapshots.rings()
 
     def knows(self, ring: RingName) -> bool:
@@ -119,39 +120,39 @@ class ClusterCache:
         return self._ring_feed.unreadable.get(ring)
 
     def known_namespaces(self) -> frozenset[str]:
-        """Return the names of all namespaces, selected by a ring or not."""
+        """Return the names of all namespaces, whether a ring selects them or not."""
         return self._selections.known
 
     def is_scope_known(self, ring: RingName, namespace: str) -> bool:
-        """Return whether the namespace was seen, and the ring's snapshot includes it."""
+        """Return whether the namespace is known, and the ring's snapshot is up to date with it."""
         snapshot, selected = self._snapshots.get(ring), self._selections.selects(ring, namespace)
         return snapshot is not None and selected is (namespace in snapshot.namespaces)
 
     def began_empty(self, ring: RingName, namespace: str) -> bool:
-        """Return whether the namespace was in the ring's scope from its creation on."""
+        """Return whether the namespace has been in the ring's scope since its creation."""
         return self._selections.is_fresh(ring, namespace)
 
     def selected_by(self, ring: ControllerRing) -> frozenset[str]:
-        """Return the names of the namespaces that a ring selects, whether it is stored or not."""
+        """Return the names of the namespaces that a ring selects; the ring need not be stored."""
         return self._selections.matching(ring.spec.namespace_selector or self._default)
 
     def not_synced(self) -> str | None:
-        """Return what is missing and why, None once everything was listed."""
+        """Return what is missing and why, None after the first sync."""
         missing = self._health.missing()
         if missing is None and not self._throttle.caught_up:
             return "not all rings have been reconciled yet"
         return missing
 
     def uncounted(self) -> tuple[RingName, ...]:
-        """Return the rings whose objects are not counted yet, in order."""
+        """Return the rings whose objects are not counted yet, sorted."""
         return self._snapshots.uncounted()
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
         """Return whether steps decided from `snapshot` are still valid for objects in scope.
 
-        Namespaces come and go all the time and invalidate no step in other namespaces.  No step is
-        valid while the watch of Leases is broken, because shards can be back unseen, or while a
-        change that may protect objects is pending; the next snapshot follows in any case.
+        A changed namespace does not invalidate steps in other namespaces.  No step is valid while
+        the watch of Leases is broken, because shards can return unseen, or while a change that can
+        protect objects is pending.  A new snapshot follows in both cases.
         """
         if not self._health.sees_leases() or self._throttle.is_pending(snapshot.name):
             return False
@@ -159,18 +160,18 @@ class ClusterCache:
         return current is not None and current.epoch is snapshot.epoch
 
     def sees(self, watch: str) -> bool:
-        """Return whether one of `WATCHES` works."""
+        """Return whether the watch, one of `WATCHES`, works."""
         return self._health.is_healthy(watch)
 
     def is_stale(self) -> bool:
-        """Return whether Leases were out of sight so long that shards may have come and gone."""
+        """Return whether Leases were not seen for so long that shards can have come and gone."""
         return self._health.is_stale()
 
     def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
         """Record a call to the API server that ends now and was sent at `sent` (monotonic).
 
-        For callers with regular requests: while the API server does not answer, no shard can
-        renew.
+        Callers with regular requests report them here: while the API server does not answer, no
+        shard can renew its Lease.
         """
         blind = self._health.called(sent, answered=answered)
         if blind is not None:
@@ -178,7 +179,7 @@ class ClusterCache:
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
-        """Notify `subscriber` of everything that exists, and then of all changes."""
+        """Notify `subscriber` of all that exists, and of all changes while the body runs."""
         for name in self.rings():
             subscriber.ring(name)
             subscriber.steps(name)
@@ -239,7 +240,7 @@ class ClusterCache:
             self.membership.note_outage(*blind)
 
     def _synced(self, what: str) -> None:
-        """Build the first snapshots once everything was listed."""
+        """Build the first snapshots after everything was listed."""
         if self._health.synced(what):
             self._throttle.begin(self._ring_feed.rings)
 
@@ -248,7 +249,7 @@ class ClusterCache:
             await self._prepare(ring)
 
     async def _prepare(self, ring: ControllerRing) -> None:
-        """Do the longest part of a rebuild in advance, if there is much to do."""
+        """Do the longest part of a large rebuild in advance."""
         for _ in self._snapshots.hashing(ring):
             await asyncio.sleep(0)
 
@@ -274,10 +275,10 @@ class ClusterCache:
             self._throttle.notify_soon(each for each in known if each.metadata.ref in changed)
 
     def _notify_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
-        """Notify of a change that leaves every step of the objects in scope the same."""
+        """Notify of a change that does not change the steps of objects in scope."""
         if after.namespaces is not before.namespaces:
             self._subscribers.notify_scope(after.name, after.namespaces - before.namespaces)
-        if after.placer is not before.placer:  # it was built anew
+        if after.placer is not before.placer:  # it was rebuilt
             self._subscribers.notify_ring(after.name, steps=False)
 
     def _leases(self, ring: RingName) -> list[Lease]:
@@ -285,6 +286,6 @@ class ClusterCache:
 
 
 def _judged_anew(before: RingSnapshot, after: RingSnapshot) -> set[ObjectRef]:
-    """Return Leases that became valid or invalid: perhaps by other Leases, or by the ring."""
+    """Return the Leases whose problems changed, because of other Leases or of the ring."""
     was, is_ = before.members.validity.problems, after.members.validity.problems
     return {ref for ref, _ in was.items() ^ is_.items()}

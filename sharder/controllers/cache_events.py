@@ -1,18 +1,18 @@
 """Rebuild changed rings in slices, and notify subscribers.
 
-A thousand Leases or namespaces can appear at the same moment, or one namespace can concern a
-thousand rings, and each change means a snapshot.  Pauses in between leave the event loop to
-admission; meanwhile some rings are rebuilt and some are not.
+A thousand Leases or namespaces can appear at the same time, and one namespace can affect a
+thousand rings; each changed ring needs a new snapshot.  Pauses between the slices leave the event
+loop to admission; during a pause some rings are rebuilt and some are not.
 
-That is safe because there are two kinds of change.  A change that may protect objects, such as
+This is safe because there are two kinds of change.  A change that can protect objects, such as
 another spec or a list of Leases, *blocks*: no step of the ring is written until its snapshot
-includes the change.  Every other change (namespaces, counts, a Lease) only widens or narrows the
-work, so a step decided without it is late, not wrong.
+includes the change.  All other changes (namespaces, counts, a Lease) only add or remove work, so a
+step that was decided without them is late, not wrong.
 
 A client that can write Leases can change a ring's members any number of times per second, and each
-change invalidates the decisions under way.  Such changes are therefore applied at a bounded pace
-per ring, so that long work, such as a rescue, makes progress.  `Membership.is_back` reports a
-single returned shard at once.
+change invalidates the decisions in progress.  So these changes are applied at a limited rate per
+ring, and long work, such as a rescue, makes progress.  `Membership.is_back` reports a single
+returned shard immediately.
 """
 
 import asyncio
@@ -26,21 +26,22 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import SLICE_SECONDS
 
 REST = 4
-"""The loop rests so many times as long as the work took: others get four fifths of the time."""
+"""The pause after a slice is this many times as long as the slice: other tasks get four fifths of
+the time."""
 
 PIECE = 16
 """Leases in one batch of notifications."""
 
 BURST = 8
-"""Changes of a ring's Leases that are applied at once."""
+"""How many changes of a ring's Leases are applied without a delay."""
 
 PACE_SECONDS = 2.0
-"""Between further changes while they keep coming."""
+"""Seconds between two changes of a ring's Leases after the burst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A token bucket: how many changes of one ring can be applied at once."""
+    """A token bucket for the changes of one ring."""
 
     left: float = BURST
     at: float = 0.0
@@ -51,7 +52,7 @@ class Pace:
 
 
 class RebuildThrottle:
-    """Rebuilds rings when there is time for them."""
+    """Rebuilds changed rings in slices, and at a limited rate."""
 
     def __init__(
         self,
@@ -64,7 +65,8 @@ class RebuildThrottle:
         self._notify = notify
         self._clock = clock
         self._rests_until = 0.0
-        # Dictionaries keep the order: first come, first served.
+        # Dictionaries keep the order of insertion: rings are rebuilt in the order of their
+        # changes.
         self._blocking: dict[RingName, None] = {}
         self._others: dict[RingName, None] = {}
         self._leases: list[Lease] = []
@@ -74,14 +76,14 @@ class RebuildThrottle:
         self._with: dict[RingName, dict[ObjectRef, Lease]] = {}
         """Leases that are reported together with their ring."""
         self._asked: set[RingName] = set()
-        """Rings whose pending state was asked for: the caller waits for the rebuild."""
+        """Rings for which `is_pending` returned True: the caller waits for the rebuild."""
         self._late = asyncio.Event()
         self._began = False
         self.caught_up = False
-        """Whether every ring was rebuilt once."""
+        """Whether every ring was rebuilt at least once."""
 
     def begin(self, rings: Iterable[RingName]) -> None:
-        """Rebuild these rings, apart from the list that came last; drop what was added before."""
+        """Rebuild these rings soon, in `run`; changes that were added earlier are dropped."""
         self._began = True
         self._blocking.update(dict.fromkeys(rings))
         self._late.set()
@@ -93,12 +95,12 @@ class RebuildThrottle:
         self._start()
 
     def add_harmless(self, affected: Iterable[RingName]) -> None:
-        """Add a change that makes no step wrong."""
+        """Add a change that does not invalidate any step."""
         self._others.update(dict.fromkeys(affected))
         self._start()
 
     def add_paced(self, affected: Iterable[RingName], lease: Lease) -> None:
-        """Add a change of a Lease, as harmless, at a bounded pace."""
+        """Add a harmless change of a Lease; its rings are rebuilt at a limited rate."""
         affected = frozenset(affected)
         for ring in affected:
             self._with.setdefault(ring, {})[lease.metadata.ref] = lease
@@ -109,18 +111,18 @@ class RebuildThrottle:
         self._start()
 
     def notify_soon(self, leases: Iterable[Lease]) -> None:
-        """Report Leases whose ring is being rebuilt now."""
+        """Report Leases after the current rebuild of their ring."""
         self._leases.extend(leases)
 
     def is_pending(self, ring: RingName) -> bool:
-        """Return whether the ring waits for a blocking change; its end will be reported."""
+        """Return whether a blocking change of the ring is pending; the rebuild is reported."""
         if ring not in self._blocking:
             return False
         self._asked.add(ring)
         return True
 
     def was_asked(self, ring: RingName) -> bool:
-        """Return, once, whether `is_pending` was True for a caller."""
+        """Return whether `is_pending` returned True since the last call of this method."""
         was_asked = ring in self._asked
         self._asked.discard(ring)
         return was_asked
@@ -142,7 +144,7 @@ class RebuildThrottle:
                 self._start()
 
     def _let_pass(self, rings: Iterable[RingName]) -> None:
-        """Rebuild the rings that have a token."""
+        """Take a token for each ring, and enqueue the rings that got one."""
         now = self._clock.monotonic()
         for ring in rings:
             pace = self._paces.get(ring, Pace(at=now)).then(now)
@@ -159,7 +161,7 @@ class RebuildThrottle:
             self._work()
 
     def _start(self) -> None:
-        """Work now, unless the event loop has to rest."""
+        """Rebuild now, unless a pause is due."""
         if not self._began:
             self._blocking, self._others, self._leases = {}, {}, []
             self._with.clear()
@@ -169,7 +171,7 @@ class RebuildThrottle:
             self._work()
 
     def _rest(self) -> float:
-        """Return for how many more seconds the loop rests; never during the start."""
+        """Return the remaining seconds of the pause; 0 until every ring was rebuilt once."""
         if not self.caught_up:
             return 0.0
         return max(0.0, self._rests_until - self._clock.monotonic())
@@ -198,7 +200,7 @@ class RebuildThrottle:
             self.caught_up = True
 
     def _notify_leases(self) -> None:
-        """Notify of one batch of Leases: a list can bring thousands."""
+        """Notify of one batch of Leases: a list can contain thousands."""
         leases, self._leases = self._leases[:PIECE], self._leases[PIECE:]
         if leases:
             self._notify(leases)
@@ -206,16 +208,16 @@ class RebuildThrottle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscriber:
-    """Callbacks of one subscriber; called on the event loop, must not block."""
+    """The callbacks of one subscriber; they run on the event loop and must not block."""
 
     ring: Callable[[RingName], None]
-    """The ring, its members or its namespaces changed, or the ring is gone."""
+    """The ring, its members or its namespaces changed, or the ring was deleted."""
     steps: Callable[[RingName], None]
-    """The same, and any object of the ring can need another step."""
+    """The ring changed so that any of its objects can need another step."""
     scope: Callable[[RingName, frozenset[str]], None]
     """Only the ring's namespaces changed; these were added to its scope."""
     lease: Callable[[ObjectRef], None]
-    """A Lease was written, or is gone."""
+    """A Lease was written or deleted."""
 
 
 class Subscribers:
@@ -226,7 +228,7 @@ class Subscribers:
 
     @contextmanager
     def adding(self, subscriber: Subscriber) -> Iterator[None]:
-        """Notify `subscriber` too while the body runs."""
+        """Also notify `subscriber` while the body runs."""
         self._all.append(subscriber)
         try:
             yield

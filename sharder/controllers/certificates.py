@@ -1,9 +1,9 @@
 """The webhook's own certificates: CA and serving certificate in one Secret.
 
-Every replica polls the Secret and serves its content, so that all serve the same.  Any replica
-repairs an unusable Secret; the leader replaces the CA, step by step (`sharder.tls.rotation`).
-Every write is guarded by the `resourceVersion` that was read: one replica wins, the others adopt
-its result.
+Every replica polls the Secret and serves its content, so that all replicas serve the same
+certificate.  Each replica can repair an unusable Secret; only the leader replaces the CA, step by
+step (`sharder.tls.rotation`).  Every write is guarded by the `resourceVersion` that was read: one
+replica wins, the others adopt its result.
 """
 
 import logging
@@ -38,7 +38,7 @@ from sharder.tls import (
 )
 
 POLL_SECONDS = 2.0
-"""Between two reads of the Secret."""
+"""Seconds between two reads of the Secret."""
 
 RESTORE_SECONDS = 1.5 * POLL_SECONDS
 """How long a starting replica waits for others to restore a lost or replaced Secret."""
@@ -53,11 +53,11 @@ class _Change:
     bundle: CertificateBundle
     why: str
     fulfils: bool = False
-    """Whether it fulfils the request in the annotation, which is then removed."""
+    """Whether the change fulfils the request in the annotation, which is then removed."""
 
 
 class Secrets(Readable[Secret], Writable[Secret], Appliable[Secret], Protocol):
-    """The part of a store of Secrets that is needed."""
+    """The operations on Secrets that `Certificates` needs."""
 
 
 class Certificates:
@@ -85,14 +85,14 @@ class Certificates:
         self._current: CertificateBundle | None = None
 
     async def ensure(self) -> CertificateBundle:
-        """Return certificates that can be served, the same ones on every replica.
+        """Return usable certificates, the same on every replica.
 
-        A Secret that is lost or damaged at run time gets our content back. A starting replica that
-        finds nothing in it that the API server trusts, although the API server trusts some CA,
-        first waits for other replicas to restore what they have.
+        A Secret that is lost or damaged at run time is restored from our certificates.  If a
+        starting replica finds no certificate in the Secret that the API server trusts, although
+        the API server trusts another CA, it first waits for other replicas to restore the Secret.
 
         Raises:
-            ApiError: the Secret can be neither read nor written.
+            ApiError: the Secret cannot be read or written.
         """
         waited = False
         while True:
@@ -112,7 +112,7 @@ class Certificates:
                 return change.bundle
 
     async def keep(self, use: Callable[[CertificateBundle], None]) -> None:
-        """Keep the Secret valid until cancelled; `use` gets the bundle each time.
+        """Keep the Secret valid until cancelled; `use` gets the bundle at each poll.
 
         Errors are retried at the next poll; the certificate in use stays in use.
         """
@@ -172,7 +172,7 @@ class Certificates:
         return usable[0] if usable else new_bundle(self._policy, self._clock.now())
 
     def _candidates(self, found: CertificateBundle) -> Iterator[CertificateBundle]:
-        """Yield our bundle, then what can be derived from known bundles."""
+        """Yield the known bundles, ours first, and the bundles that can be derived from them."""
         now = self._clock.now()
         known = [found] if self._current is None else [self._current, found]
         for bundle in known:
@@ -216,7 +216,7 @@ class Certificates:
 
 
 def _empty(name: str) -> Json:
-    """Return a Secret without data: data from another replica stays."""
+    """Return a Secret without data, so that an apply keeps the data from another replica."""
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
 
 

@@ -1,4 +1,4 @@
-"""Try regularly whether the fences of the rings stand."""
+"""Check regularly whether the fences of the rings work."""
 
 from collections.abc import Callable
 from typing import Final, NoReturn
@@ -11,7 +11,8 @@ from sharder.ports import Fences
 from sharder.runtime.clock import Clock
 
 PROVE_SECONDS: Final = 60.0
-"""Between two dry runs for a ring, fenced or not: a fence can be applied or removed any time."""
+"""Seconds between two dry runs for a ring, fenced or not: a fence can be applied or removed at any
+time."""
 
 
 class FenceProofs:
@@ -35,11 +36,11 @@ class FenceProofs:
         self._proofs: dict[RingName, Proof] = {}
 
     def of(self, ring: RingName) -> Proof | None:
-        """Return the last proof, None before the first."""
+        """Return the last proof, None before the first proof."""
         return self._proofs.get(ring)
 
     async def run(self) -> NoReturn:
-        """Try one ring after the other, until cancelled."""
+        """Check one ring after the other until cancelled."""
         while True:
             rings = self._cache.rings()
             for gone in self._proofs.keys() - set(rings):

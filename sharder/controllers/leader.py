@@ -1,7 +1,7 @@
-"""Who leads: campaign for the leader's Lease, and run the controllers while holding it.
+"""Campaign for the leader's Lease, and run the controllers while this process holds it.
 
-Losing the Lease cancels the controllers before another process can lead, and nothing else: this
-process keeps serving the webhook and campaigns again.
+The loss of the Lease only cancels the controllers, before another process can lead: this process
+keeps serving the webhook and campaigns again.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class AlwaysLeader:
         self._clock = clock
 
     async def acquire(self) -> None:
-        """Lead at once."""
+        """Return at once: this process always leads."""
 
     async def keep(self) -> NoReturn:
         """Lead until cancelled."""
@@ -54,7 +54,8 @@ class Leader:
     async def campaign(self, on_change: Callable[[bool], None]) -> None:
         """Lead whenever the Lease is ours, until cancelled; then release the Lease.
 
-        `on_change` is called when leadership begins and, after the controllers ended, ends.
+        `on_change` is called with True when leadership begins, and with False after the
+        controllers have ended.
         """
         while True:
             await self._stand_by()
@@ -72,7 +73,7 @@ class Leader:
         ports = self._ports
 
         async def stand_by() -> None:
-            # A new one each time: what an earlier one has seen is outdated.
+            # Create a new one each time: the state of an earlier one is outdated.
             await StandBy(
                 cache=ports.cache,
                 objects=ports.objects,

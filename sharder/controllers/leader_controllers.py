@@ -1,4 +1,4 @@
-"""The controllers of the leader, wired over ports."""
+"""Create and run the controllers of the leader."""
 
 import asyncio
 from functools import partial
@@ -25,20 +25,22 @@ from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.workqueue import K, Worker, WorkQueue
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
-"""Between attempts at a ring that fails, as in the reference."""
+"""Delays between attempts to reconcile a ring that fails, as in the reference."""
 
 APPLY_SECONDS = 30.0
-"""Between two checks of the webhook configurations: another client can delete or edit one, and
-without it new objects stay unassigned."""
+"""Seconds between two checks of the webhook configurations: another client can delete or edit one,
+and without it new objects stay unassigned."""
 
 REGISTRATION_SECONDS = 1.0
-"""Between two checks of the common part of webhook configurations: the trusted CA can change."""
+"""Seconds between two checks of the common part of the webhook configurations: the trusted CA can
+change."""
 
 MOTION_SECONDS = 1.0
-"""From a movement to the status that shows it: the movements of that time are shown together."""
+"""Seconds from a movement to the status that shows it, together with all movements in between."""
 
 LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
-"""Between attempts at a Lease: short beside its duration, because a takeover waits for it."""
+"""Delays between attempts to reconcile a Lease: short compared with its duration, because a
+takeover waits for the next attempt."""
 
 
 class LeaderControllers:
@@ -79,7 +81,7 @@ class LeaderControllers:
         self._transitions = self._new_transitions()
 
     async def run(self) -> None:
-        """Run all controllers until cancelled; then show nothing more."""
+        """Run all controllers until cancelled; then hide what only the leader shows."""
         self._ports.journal.leads(self._stats)
         self._ports.journal.happened(NO_RING, self._became_leader)
         try:
@@ -148,7 +150,7 @@ class LeaderControllers:
         self._transitions.ring_changed(ring)
 
     def _while_leading(self, reconcile: Worker[K]) -> Worker[K]:
-        """Keep a process that was paused from acting on outdated knowledge."""
+        """Run `reconcile` only while we lead: a paused process has outdated state."""
 
         async def guarded(key: K) -> float | None:
             return await reconcile(key) if self._ports.leads() else AGAIN_SECONDS
@@ -170,7 +172,7 @@ class LeaderControllers:
         return None if result is None else result.report
 
     async def _check_configurations(self) -> None:
-        """Find configurations that other clients wrote or deleted, and those of deleted rings."""
+        """Find changed or deleted configurations, and configurations of deleted rings."""
         error_log = ErrorLog("list webhook configurations", ignore)
         while True:
             wait = self._apply_period
@@ -178,7 +180,7 @@ class LeaderControllers:
                 found = await self._ring_controller.find_changed()
                 error_log.over()
             except Forbidden as error:
-                # Without the right to list, all are applied as often.
+                # Without the right to list, all configurations are applied at each check.
                 error_log.failed(error)
                 found = list(self._ports.cache.rings())
                 self._ring_controller.reapply(found)

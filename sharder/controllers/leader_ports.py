@@ -1,4 +1,4 @@
-"""What leading needs from outside: the ports of the leader's controllers."""
+"""The ports of the leader's controllers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Holder(Protocol):
         ...
 
     async def keep(self) -> NoReturn:
-        """Lead until cancelled; `LeaseLost` if that is over."""
+        """Keep the Lease until cancelled; raise `LeaseLost` if it is lost."""
         ...
 
     async def release(self) -> None:
@@ -47,7 +47,7 @@ class Holder(Protocol):
         ...
 
     def valid(self, now: float) -> bool:
-        """Return whether we surely lead at `now` of the monotonic clock."""
+        """Return whether we certainly lead at `now` (monotonic seconds)."""
         ...
 
 
@@ -59,22 +59,22 @@ class LeaderMetrics(MovementMetrics, LoadMetrics, Protocol):
     """All metrics of the leader."""
 
     def crashed(self, task: str) -> None:
-        """A task crashed and was restarted."""
+        """Count a task that crashed and was restarted."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderPorts:
-    """What leading needs from outside."""
+    """What the leader's controllers need from outside."""
 
     cache: ClusterCache
     objects: Objects
     leases: Leases
     ring_status: Writable[ControllerRing]
     configurations: WebhookConfigurations
-    """Mutating ones, of the rings."""
+    """The mutating configurations of the rings."""
     validations: WebhookConfigurations
-    """Validating ones, for the rings."""
+    """The validating configurations for ControllerRings."""
     fences: Fences
     registration: Callable[[], Registration]
     """Called at each apply: the CA can change."""
@@ -88,10 +88,10 @@ class LeaderPorts:
     clock: Clock
     rng: Rng
     limit: int
-    """Of concurrent writes to objects."""
+    """Limit of concurrent writes to objects."""
     sync_period: float
     """Seconds between two passes over a ring in which nothing changes."""
 
     def leads(self) -> bool:
-        """Return whether this process surely leads now."""
+        """Return whether this process certainly leads now."""
         return self.holder.valid(self.clock.monotonic())

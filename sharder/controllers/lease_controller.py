@@ -1,7 +1,7 @@
-"""Reconcile the Leases of shards: write their state, take expired ones, delete orphaned ones.
+"""Reconcile the Leases of shards: write states, take over silent Leases, delete orphaned ones.
 
 Only the leader runs this (docs/protocol.md, "Shards and their Leases").  Every write carries the
-resourceVersion that it was decided from, so a shard that renews at the last moment wins.
+resourceVersion on which its decision was based, so a shard that renews at the last moment wins.
 """
 
 import logging
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 
 MAX_REPORTED = 2 * MAX_LEASES
-"""Invalid Leases with an Event that are remembered: further forged Leases get no Event."""
+"""Limit on the remembered invalid Leases with an Event: more forged Leases get no Event."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Take the Lease: its shard was silent for two durations."""
+    """Take over the Lease: its shard was silent for two durations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class SetState:
-    """Write the state into the Lease's label if it differs."""
+    """Write the state into the Lease's label if the label differs."""
 
     state: ShardState
 
@@ -60,9 +60,9 @@ Care: TypeAlias = TakeOver | Delete | SetState
 def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
     """Return the action that a valid Lease needs.
 
-    Only time that was observed here decides whether it is taken or deleted: another machine's
-    clock can be wrong.  Without its Lease, nothing would keep a shard that has just released it
-    from returning while its objects are taken.
+    Only the time that this process observed decides whether a Lease is taken over or deleted: the
+    clock of another machine can be wrong.  A released Lease is kept for some time: without it, the
+    shard could return while its objects are taken.
     """
     if observed.is_silent(monotonic):
         return TakeOver()
@@ -73,7 +73,7 @@ def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
 
 
 def taken(lease: Lease, now: datetime) -> Json:
-    """Return the patch by which the sharder takes a Lease, for twice its duration."""
+    """Return the patch that takes over a Lease for twice its duration."""
     doubled = int((2 * duration_of(lease)) / timedelta(seconds=1))
     return {
         "metadata": {
@@ -144,15 +144,15 @@ class LeaseController:
         return care_for(observed, now, monotonic), observed.state_changes_in(now, monotonic)
 
     async def _confirm(self, lease: Lease) -> ObservedLease:
-        """Confirm by a read that the shard is silent, not the API server; return what is known.
+        """Confirm by a read that the shard is silent, not the API server; return its Lease.
 
-        Repeated while a Lease is expired: time without an answer from the API server is then known
-        and counts as no shard's silence, and no write of ours that waited for an answer overtakes
-        renewals that waited as well.
+        The read is repeated while a Lease is expired.  So time without an answer from the API
+        server is known and does not count as the silence of a shard, and a write of ours that
+        waited for the API server cannot overtake renewals that waited too.
 
         Raises:
             Conflict: the shard has renewed, and our watch has not shown it yet.
-            Unavailable: there was no answer, or a late one.
+            Unavailable: there was no answer, or it was late.
         """
         ref, asked = lease.metadata.ref, self._clock.monotonic()
         try:
@@ -193,7 +193,8 @@ class LeaseController:
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata
-        # At debug level, because any client can create Leases: the transitions of the ring sum up.
+        # At debug level, because any client can create Leases; the transitions of the ring
+        # summarize them.
         fields = {"ring": ring_of(lease), "shard": meta.name}
         match care:
             case TakeOver():
@@ -212,7 +213,7 @@ class LeaseController:
 
 
 def _max_wait(lease: Lease) -> float:
-    """Return the longest time between two answers, in seconds, while the shard is silent."""
+    """Return the maximum seconds between two answers while the shard is silent."""
     return duration_of(lease).total_seconds() / 4
 
 

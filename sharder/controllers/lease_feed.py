@@ -1,4 +1,4 @@
-"""Feed the membership of all rings from the watch of Leases, and from time."""
+"""Update the membership of all rings from the watch of Leases, and as time passes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -17,7 +17,7 @@ Event: TypeAlias = Listed[Lease] | Changed[Lease] | Removed[Lease]
 
 
 class LeaseFeed:
-    """Stores Leases as they arrive, and has their rings rebuilt."""
+    """Stores Leases as they arrive, and requests the rebuild of their rings."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class LeaseFeed:
         on_synced: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """Wire it.
+        """Set up the feed.
 
         Args:
             membership: Stores the Leases.
@@ -50,7 +50,7 @@ class LeaseFeed:
         self._clock = clock
 
     async def run(self, watch: Callable[[], AsyncGenerator[Event, None]]) -> None:
-        """Store the events of `watch` until cancelled; start it again if a list is needed."""
+        """Store the events of `watch` until cancelled; restart it if a list is needed."""
         while True:
             async with aclosing(watch()) as events:
                 async for event in events:
@@ -61,11 +61,11 @@ class LeaseFeed:
                     await self._store(event, now)
                     if self._membership.wants_list(now):
                         break
-            # Until the next list, shards can be back unseen.
+            # Until the next list, shards can return unseen.
             self._health.lists_leases("some Leases were forgotten", is_new=True)
 
     async def follow_time(self) -> None:
-        """Rebuild rings whose standings change by the passing of time, until cancelled."""
+        """Rebuild rings whose standings change as time passes, until cancelled."""
         judged = self._clock.monotonic()
         while True:
             due = self._membership.next_change(judged)
@@ -82,7 +82,7 @@ class LeaseFeed:
         match event:
             case Listed(items):
                 if not self._health.is_synced(LEASES):
-                    # A shard that is unknown now may have worked until this moment.
+                    # A shard that is unknown now might have worked until this moment.
                     self._membership.begin(now)
                 before = list(self._known())
                 affected = set[RingName]()

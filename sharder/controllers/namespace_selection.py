@@ -1,7 +1,7 @@
 """The namespaces that rings select, computed once for all rings with the same selector.
 
-A changed namespace costs one evaluation per distinct selector, and a new set only where a
-selection changed; all rings share that set.
+A changed namespace costs one evaluation per distinct selector, and one new set per changed
+selection; all rings with the same selector share the set.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ class _Selection:
         self.selector = selector
         self.rings = set[RingName]()
         self.fresh = set[str]()
-        """Namespaces that were selected from their creation on: they began empty."""
+        """Namespaces that have been selected since their creation: they were empty at first."""
         self._names = names
         self._changes: dict[str, bool] = {}
         """Changes that are not in `_names` yet: whether each namespace is selected."""
@@ -42,7 +42,7 @@ class _Selection:
         return self._changes.get(name, name in self._names)
 
     def names(self) -> frozenset[str]:
-        """Return the namespaces; the same object as long as nothing changes."""
+        """Return the namespaces; the same object until the selection changes."""
         if self._changes:
             gone = {name for name, selected in self._changes.items() if not selected}
             kept = self._names - gone if gone else self._names
@@ -56,7 +56,7 @@ class NamespaceSelection:
     """All namespaces, and the selections of all rings."""
 
     def __init__(self, excluded: frozenset[str]) -> None:
-        """Start without namespaces; `excluded` ones are never selected."""
+        """Start without namespaces; `excluded` namespaces are never selected."""
         self._excluded = excluded
         self._labels: dict[str, Labels] = {}
         self._known: frozenset[str] | None = frozenset()
@@ -65,7 +65,7 @@ class NamespaceSelection:
 
     @property
     def known(self) -> frozenset[str]:
-        """The names of all namespaces; the same object until one comes or goes."""
+        """The names of all namespaces; the same object until one is created or deleted."""
         if self._known is None:
             self._known = frozenset(self._labels)
         return self._known
@@ -98,9 +98,9 @@ class NamespaceSelection:
         return affected
 
     def of(self, ring: RingName, selector: LabelSelector) -> frozenset[str]:
-        """Return what the ring selects, and keep it up to date until `forget`.
+        """Return the namespaces that the ring selects; the selection is updated until `forget`.
 
-        Rings with equal selectors get the same object, which changes only with the selection.
+        Rings with equal selectors get the same object until the selection changes.
         """
         key = msgspec.json.encode(selector, order="deterministic")
         if self._keys.get(ring) != key:
@@ -113,25 +113,25 @@ class NamespaceSelection:
         return selection.names()
 
     def selects(self, ring: RingName, name: str) -> bool | None:
-        """Return whether the ring selects a namespace, None if either is unknown."""
+        """Return whether the ring selects a namespace, None if one of them is unknown."""
         key = self._keys.get(ring)
         if key is None or name not in self._labels:
             return None
         return self._selections[key].selects(name)
 
     def is_fresh(self, ring: RingName, name: str) -> bool:
-        """Return whether the ring's selector selected a namespace from its creation on."""
+        """Return whether the ring has selected a namespace since the namespace was created."""
         key = self._keys.get(ring)
         return key is not None and name in self._selections[key].fresh
 
     def matching(self, selector: LabelSelector) -> frozenset[str]:
-        """Return what a selector selects now, without storing it."""
+        """Return the namespaces that a selector selects now; the selector is not stored."""
         return frozenset(
             name for name, labels in self._labels.items() if self._selects(selector, name, labels)
         )
 
     def forget(self, ring: RingName) -> None:
-        """Drop the selection of a ring that is gone or has another selector."""
+        """Drop the selection of a ring that was deleted or has another selector."""
         key = self._keys.pop(ring, None)
         if key is None:
             return

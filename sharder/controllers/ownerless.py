@@ -1,7 +1,7 @@
-"""Since when objects have no live owner: measured whenever one gets an owner again.
+"""Measure how long objects have no live owner.
 
-An object has none from the acknowledgement of its drain, or from the end of its shard, until its
-new owner is written.  Only the process that saw the beginning measures.
+An object has no live owner from the acknowledgement of its drain, or from the end of its shard,
+until its new owner is written.  Only the process that saw the beginning measures the time.
 """
 
 from collections.abc import Callable
@@ -13,26 +13,27 @@ from sharder.core.names import RingName, ShardName
 from sharder.runtime.clock import Clock
 
 MAX_RELEASED: Final = 10_000
-"""Released objects that are remembered, as many as a ring's backlog can hold."""
+"""Limit on the remembered released objects: as many as the backlog of a ring can hold."""
 
 MAX_ENDED: Final = 2_048
-"""Ended shards that are remembered: any client can create Leases and let them expire."""
+"""Limit on the remembered ended shards: any client can create Leases and let them expire."""
 
 DRAINED, LOST = "drained", "lost"
 """Why an object had no owner; values of the label `reason`."""
 
 OnAssigned = Callable[[ObjectKey, ShardName | None, ShardName], None]
-"""Called with an object, the shard that it comes from, if any, and its new shard."""
+"""Called with an object, its previous shard, if known, and its new shard."""
 
 AskedOf = Callable[[ObjectKey], ShardName | None]
-"""Returns the shard that was asked for an object, None once a watch has shown its answer."""
+"""Returns the shard that was asked to release an object, None after a watch has shown the
+answer."""
 
 
 class HandoverMetrics(Protocol):
     """The histogram of handovers."""
 
     def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
-        """An object got a new owner after so many seconds without one."""
+        """Record that an object got a new owner after `seconds` without an owner."""
         ...
 
 
@@ -42,15 +43,17 @@ class _Release(NamedTuple):
     shard: ShardName
     """Empty if it is not known."""
     version: str | None
-    """The resource version of the write that ended it, None if only a list has shown the end."""
+    """The resource version of the write that ended the drain, None if only a list has shown the
+    end."""
     since: float
     expected: ShardName | None
-    """Where the acknowledgement itself leads, None if only the leader assigns the object."""
+    """The shard to which the webhook assigns the object in the same write, None if only the leader
+    assigns it."""
 
 
 @dataclass(slots=True)
 class Rescue:
-    """The objects of an ended shard that have other shards by now."""
+    """The objects of an ended shard that have been assigned to other shards."""
 
     since: float
     """When the shard was last known to work (monotonic)."""
@@ -58,11 +61,11 @@ class Rescue:
     """When its end was noticed."""
     objects: int = 0
     seconds: float = 0.0
-    """The longest time that one of them had no owner."""
+    """The longest time that one of these objects had no owner."""
 
 
 class Ownerless:
-    """Objects and shards between two owners, of all rings."""
+    """The released objects and the ended shards of all rings."""
 
     def __init__(
         self,
@@ -87,9 +90,9 @@ class Ownerless:
         version: str | None,
         expected: ShardName | None = None,
     ) -> None:
-        """Record that the drain of an object has ended, by the write of this resource version.
+        """Record that the write with this resource version ended the drain of an object.
 
-        `expected` is the shard that the webhook gives it to in that write.
+        `expected` is the shard to which the webhook assigns the object in the same write.
         """
         self._released[key] = _Release(shard, version, self._clock.monotonic(), expected)
         if expected is not None:
@@ -98,26 +101,28 @@ class Ownerless:
             del self._released[next(iter(self._released))]
 
     def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
-        """Record that a shard ended, and how long ago it was last known to work."""
+        """Record that a shard ended, `seconds` after it was last known to work."""
         now = self._clock.monotonic()
         self._rescues[ring, shard] = Rescue(since=now - seconds, noted=now)
         while len(self._rescues) > MAX_ENDED:
             del self._rescues[next(iter(self._rescues))]
 
     def rescues(self) -> dict[tuple[RingName, ShardName], Rescue]:
-        """Return what is known of the objects of ended shards."""
+        """Return the rescues of all ended shards, by ring and shard."""
         return dict(self._rescues)
 
     def forget(self, ring: RingName, shard: ShardName) -> None:
-        """Forget a shard that works again, or without any object left."""
+        """Forget a shard that works again, or that has no objects left."""
         self._rescues.pop((ring, shard), None)
 
     def assigned(
         self, key: ObjectKey, version: str, owner: ShardName | None, shard: ShardName
     ) -> None:
-        """Record that an object was assigned to `shard`; before it had this version and owner.
+        """Record that an object was assigned to `shard`.
 
-        Another version than that of the acknowledgement was written since, by whom is not known.
+        `version` and `owner` are the resource version and the owner before the assignment.  If
+        `version` is not the version of the acknowledgement, an unknown client has written the
+        object since, and its time without an owner is not measured.
         """
         now, released = self._clock.monotonic(), self._released.pop(key, None)
         rescue = None if owner is None else self._rescues.get((key.ring, owner))

@@ -1,4 +1,4 @@
-"""Fallbacks for missing rights, and which rights are missing.
+"""Work with fewer rights, and record which rights are missing.
 
 Users of the reference have granted only `list` and `patch` on their resources (docs/protocol.md,
 "Fewer rights").
@@ -15,7 +15,7 @@ from sharder.ports import Objects
 
 
 async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialObject:
-    """Return the object as it is now, also with only the right to list.
+    """Read the object, even if `list` is the only right.
 
     Raises:
         NotFound: it does not exist.
@@ -32,7 +32,7 @@ async def read(objects: Objects, resource: Resource, ref: ObjectRef) -> PartialO
 
 @contextmanager
 def naming_the_rule(resource: GroupResource) -> Iterator[None]:
-    """Add the missing rule to an error about rights."""
+    """Add the missing RBAC rule to a `Forbidden` error."""
     try:
         yield
     except Forbidden as error:
@@ -40,7 +40,7 @@ def naming_the_rule(resource: GroupResource) -> Iterator[None]:
 
 
 class Watching:
-    """Which watches of the rings' resources are forbidden."""
+    """Records which watches of the rings' resources are forbidden."""
 
     def __init__(self) -> None:
         self._known: dict[RingName, dict[GroupResource, dict[Hashable, bool]]] = {}
@@ -67,7 +67,7 @@ class Watching:
     def refused(
         self, ring: RingName, resources: Iterable[GroupResource]
     ) -> tuple[GroupResource, ...] | None:
-        """Return the polled resources, in order; None while that is unknown."""
+        """Return the resources that are polled, sorted; None while this is unknown."""
         known = self._known.get(ring, {})
         refused = tuple(sorted(r for r, watches in known.items() if not all(watches.values())))
         return refused if refused or set(resources) <= known.keys() else None

@@ -1,7 +1,7 @@
 """The kinds of the rings' main resources, as the API server serves them.
 
-Object keys contain the kind, and controlled objects name their owner by kind: the webhook and the
-leader need the kinds before they place anything.
+Object keys contain the kind, and controlled objects name their owner by kind, so the webhook and
+the leader need the kinds before they place objects.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ class RestMapper:
     async def learn(self, rings: Iterable[ControllerRing]) -> bool:
         """Discover the unknown resources of `rings`; return whether any was found.
 
-        A resource that cannot be discovered is no error here: the resync reports it.
+        A resource that cannot be discovered is not an error here: the resync reports it.
         """
         wanted = {resource.id for ring in rings for resource in sharded_resources(ring)}
         learned = False

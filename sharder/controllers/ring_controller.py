@@ -1,8 +1,8 @@
 """Reconcile each ring's webhook configuration and status.
 
 Only the leader runs this.  One reconcile handles one ring by name: it applies the configuration of
-an existing ring and deletes that of a deleted one, so no garbage collector is needed and no write
-waits for a webhook without a ring.
+an existing ring, and deletes the configuration of a deleted ring.  So no garbage collector is
+needed, and no write waits for the webhook of a deleted ring.
 """
 
 import logging
@@ -44,7 +44,8 @@ _REASONS: Final = {
     "resync": UNREADABLE,
     "write": UNWRITABLE,
 }
-"""The reason of each source of problems, the most important first; of the others: `FAILED`."""
+"""The condition reason for each source of problems, the most important first; `FAILED` for all
+other sources."""
 
 
 class Problems:
@@ -54,7 +55,7 @@ class Problems:
         self._problems: dict[RingName, dict[str, str]] = {}
 
     def found(self, ring: RingName, source: str, problem: str | None) -> bool:
-        """Record a problem, or None for its end; return whether that changed."""
+        """Record a problem, or None for its end; return whether the problem changed."""
         known = self._problems.setdefault(ring, {})
         if known.get(source) == problem:
             return False
@@ -64,7 +65,7 @@ class Problems:
         return True
 
     def of(self, ring: RingName) -> Fault | None:
-        """Return all problems of the ring as one fault, None without any."""
+        """Return all problems of the ring as one fault, None if there are none."""
         known = self._problems.get(ring, {})
         if not known:
             return None
@@ -142,7 +143,7 @@ class RingController:
         """Apply the ring's configuration and status; return the seconds until the next reconcile.
 
         Raises:
-            ApiError: that failed; the status says so where it can be written.
+            ApiError: a write failed; the status says so if it can be written.
         """
         snapshot, unreadable = self._cache.snapshot(name), self._cache.unreadable(name)
         if unreadable is not None:
@@ -165,7 +166,7 @@ class RingController:
         problem = f"cannot apply the webhook configuration: {failure}" if failure else None
         self._problems.found(name, "webhook", problem)
         self._problems.found(name, "shards", snapshot.members.validity.complaint)
-        # Such a ring is written where the webhook was not asked, or before it was there.
+        # An invalid ring is stored if the webhook was not called, or did not exist yet.
         refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
         self._problems.found(name, "spec", "; ".join(map(str, refused)) or None)
         sooner = await self._reports.write(name)
@@ -174,7 +175,7 @@ class RingController:
         return self._sync_period if sooner is None else min(sooner, self._sync_period)
 
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
-        """Report a ring that cannot be decoded: its status must not be written blindly."""
+        """Report a ring that cannot be decoded: its status must not be overwritten."""
         problem = (
             f"this version of the sharder cannot decode the ring: {ring.problem}; the last "
             "readable spec and the webhook configuration stay in force; correct the ring, or "
@@ -185,14 +186,15 @@ class RingController:
         await self._recorder.warn(about(ring), FAILED, problem)
 
     def hide(self) -> None:
-        """Show no conditions any more."""
+        """Hide the conditions of all rings."""
         self._reports.hide()
 
     async def find_changed(self) -> list[RingName]:
         """Return the rings whose webhook configuration differs from the last apply.
 
-        One list of metadata finds configurations that another client wrote or deleted, and those
-        of deleted rings; applying all of them each time would mostly change nothing.
+        One list of metadata finds the configurations that another client changed or deleted, and
+        the configurations of deleted rings.  To apply all configurations each time would mostly
+        change nothing.
         """
         self._require_synced()
         applied = dict(self._applied)
@@ -210,7 +212,7 @@ class RingController:
         return gone + changed
 
     def reapply(self, names: Iterable[RingName]) -> None:
-        """Have the configurations of these rings applied at their next reconcile."""
+        """Apply the configurations of these rings at their next reconcile."""
         for name in names:
             self._applied.pop(name, None)
 
@@ -238,7 +240,7 @@ class RingController:
         self._applied[ring.name] = _Applied(ring, registration, version)
 
     def _compare_status(self, ring: ControllerRing) -> None:
-        """Compare with the stored status once per period, to repair writes of other clients."""
+        """Compare with the stored status once per period, to repair writes of others."""
         now = self._clock.monotonic()
         if now - self._compared.setdefault(ring.name, now) >= self._sync_period:
             self._compared[ring.name] = now
@@ -261,5 +263,5 @@ class RingController:
 
 
 def _without(token: str, error: ApiError) -> ApiError:
-    """Return the error without the token: status is readable for all readers of the ring."""
+    """Return the error without the token: every reader of the ring can read its status."""
     return type(error)(str(error).replace(token, "…") if token else str(error))

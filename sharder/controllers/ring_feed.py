@@ -1,4 +1,4 @@
-"""Keep the rings as the watch shows them, and have the snapshots of changed ones rebuilt."""
+"""Store the rings as the watch shows them, and request the rebuild of changed rings."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -14,13 +14,13 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 DISCOVERY_SECONDS = 30.0
-"""Between two discovery requests for resources that were not served."""
+"""Seconds between two discovery requests for resources that were not served."""
 
 Event: TypeAlias = Listed[ControllerRing] | Changed[ControllerRing] | Removed[ControllerRing]
 
 
 class RingFeed:
-    """Stores rings as they arrive, and has them rebuilt."""
+    """Stores rings as they arrive, and requests their rebuild."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class RingFeed:
         on_synced: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """Wire it.
+        """Set up the feed.
 
         Args:
             rest_mapper: Learns the resources of the rings.
             membership: Expects the shards of the rings.
             throttle: Rebuilds the rings.
-            subscribers: Hear of rings that cannot be decoded.
+            subscribers: Are notified of rings that cannot be decoded.
             prepare: Called with each ring before it is stored.
             on_synced: Called after each complete list.
             clock: For the time between two discovery requests.
@@ -53,9 +53,9 @@ class RingFeed:
         self._clock = clock
         self.rings: dict[RingName, ControllerRing] = {}
         self.unreadable: dict[RingName, UnreadableRing] = {}
-        """Rings that cannot be decoded; `rings` has the last state that could."""
+        """Rings that cannot be decoded; `rings` has their last readable states."""
         self.listed = asyncio.Event()
-        """Set once all rings were listed."""
+        """Set after all rings were listed."""
 
     def knows(self, ring: RingName) -> bool:
         """Return whether the ring exists, readable or not."""
@@ -97,7 +97,7 @@ class RingFeed:
             self._subscribers.notify_ring(name, steps=False)
 
     def _see(self, ring: ControllerRing) -> None:
-        """Store a ring; a change of its status invalidates no step."""
+        """Store a ring; a change of its status does not invalidate any step."""
         before = self.rings.get(ring.name)
         if isinstance(ring, UnreadableRing):
             # The last readable state stays in force, unless it belongs to another ring.
@@ -117,5 +117,5 @@ class RingFeed:
 
 
 def _identity(ring: ControllerRing) -> tuple[str, int]:
-    """Return what distinguishes two states of a ring that lead to different steps."""
+    """Return values that differ if two states of a ring can lead to different steps."""
     return ring.metadata.uid, ring.metadata.generation

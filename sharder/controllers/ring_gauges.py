@@ -12,7 +12,7 @@ from sharder.runtime.clock import Clock
 
 
 class RingMetrics(Protocol):
-    """Where the gauges are."""
+    """The metrics of rings and shards."""
 
     def calculated(self, ring: RingName) -> None:
         """Count a strategy that was built from the ring's shards."""
@@ -29,13 +29,13 @@ class RingMetrics(Protocol):
         available_shards: int,
         invalid_leases: int,
     ) -> None:
-        """Show a ring as it is."""
+        """Show the current state of a ring."""
         ...
 
     def set_shard(
         self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
     ) -> None:
-        """Show a shard as it is."""
+        """Show the current state of a shard."""
         ...
 
     def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
@@ -43,16 +43,16 @@ class RingMetrics(Protocol):
         ...
 
     def remove_ring(self, ring: RingName) -> None:
-        """Forget a ring with all its shards."""
+        """Remove a ring and all its shards."""
         ...
 
     def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
-        """Forget a shard."""
+        """Remove a shard."""
         ...
 
 
 class Gauges:
-    """Updates the metrics of rings and shards; invalid Leases have none."""
+    """Updates the metrics of rings and shards; invalid Leases are not shown."""
 
     def __init__(self, cache: ClusterCache, metrics: RingMetrics, clock: Clock) -> None:
         self._cache = cache

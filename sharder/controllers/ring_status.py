@@ -1,4 +1,4 @@
-"""Write each ring's status, and no more often than useful."""
+"""Write each ring's status at a limited rate."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -59,14 +59,14 @@ class _Sent:
 
 
 class ConditionMetrics(Protocol):
-    """Where conditions are shown."""
+    """The metrics of conditions."""
 
     def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
-        """Show the conditions of the ring with their statuses, and no others."""
+        """Show exactly these conditions of the ring, with their statuses."""
         ...
 
     def hide_conditions(self, ring: RingName) -> None:
-        """Hide them; no error if they are not shown."""
+        """Hide the conditions of the ring; no error if they are not shown."""
         ...
 
 
@@ -96,14 +96,14 @@ class StatusReports:
         Args:
             cache: Has the rings.
             status: Writes the status subresource.
-            fault_of: Returns what keeps a ring from being ready, None if nothing.
+            fault_of: Returns why a ring is not ready, None if it is ready.
             watching: Has the forbidden watches.
             stats: Returns the counts of a ring's objects.
             last_resync: Returns the report of a ring's last pass.
             overdue: Returns a ring's overdue drains.
             apart: Returns a ring's controlled objects that are not with their owners.
             last_rebalance: Returns the result of a ring's last rebalance.
-            is_moving: Returns whether objects of a ring have moved lately.
+            is_moving: Returns whether objects of a ring have moved recently.
             fence: Returns the last proof of a ring's fence.
             recorder: Sends Events about new problems.
             metrics: Shows the conditions.
@@ -131,8 +131,9 @@ class StatusReports:
     async def write(self, name: RingName) -> float | None:
         """Write the status if it changed; return the seconds until the next attempt, if any.
 
-        Compared is the status that we last sent, not the stored one: that can be older than our
-        last write, and an old CRD prunes unknown fields, which would be written for ever.
+        The new status is compared with the status that we last sent, not with the stored one.  The
+        stored status can be older than our last write, and lacks fields that an old CRD prunes,
+        which would then be written again and again.
         """
         snapshot = self._cache.snapshot(name)
         if snapshot is None:
@@ -153,25 +154,25 @@ class StatusReports:
         return min((wait for wait in waits if wait is not None), default=None)
 
     def compare(self, ring: ControllerRing) -> None:
-        """Compare with the stored status from now on if another client has written it."""
+        """Compare with the stored status from now on if another client has changed it."""
         sent = self._sent.get(ring.name)
         if sent is not None and sent.stored != ring.status:
             del self._sent[ring.name]
 
     def forget(self, name: RingName) -> None:
-        """Drop what is known of a ring that is gone."""
+        """Forget a deleted ring."""
         self._metrics.hide_conditions(name)
         self._sent.pop(name, None)
         self._paces.pop(name, None)
         self._moving.discard(name)
 
     def hide(self) -> None:
-        """Show no conditions any more: another replica does."""
+        """Hide all conditions: another replica shows them now."""
         for name in self._paces:
             self._metrics.hide_conditions(name)
 
     def _moving_with(self, name: RingName) -> int:
-        """Return how many rings have moving objects, 0 if this one has none."""
+        """Return how many rings have moving objects, 0 if this ring has none."""
         if self._is_moving(name):
             self._moving.add(name)
             return len(self._moving)
@@ -185,7 +186,7 @@ class StatusReports:
     def _after(
         self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
     ) -> RingStatus:
-        """Return the status at `at` of the monotonic clock."""
+        """Return the status at `at` (monotonic seconds)."""
         now, stats = self._clock.now(), self._stats(snapshot.name)
         conditions = [
             condition

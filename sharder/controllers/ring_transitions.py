@@ -1,8 +1,9 @@
-"""Find what happens to each ring.
+"""Find and report the transitions of each ring.
 
-The leader alone runs it.  Transitions are found whenever a snapshot changes, and reported together
-once per second: a thousand shards that join at once make one sentence, and a client that creates
-and deletes Leases all the time gets no more of them than `Allowance` permits.
+Only the leader runs this.  Transitions are found whenever a snapshot changes, and reported
+together once per second: a thousand shards that join at once are reported in one sentence, and a
+client that creates and deletes Leases all the time causes no more sentences than `Allowance`
+permits.
 """
 
 from collections import defaultdict
@@ -32,20 +33,21 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 TICK_SECONDS: Final = 1.0
-"""Between two reports."""
+"""Seconds between two reports."""
 
 SETTLE_SECONDS: Final = 1.0
-"""How long objects must lack capacity before that is reported: one may be on its way."""
+"""Seconds for which objects must lack capacity before this is reported: a short lack can end by
+itself."""
 
 CLOCK_SECONDS: Final = 0.01
-"""By how much wall clock and monotonic clock can differ, which is less than a pass takes."""
+"""How much the wall clock and the monotonic clock can differ; a pass takes longer."""
 
 
 class RescueMetrics(Listener, Protocol):
-    """A listener that also measures."""
+    """A listener that also measures rescues."""
 
     def rescued(self, ring: RingName, seconds: float) -> None:
-        """All objects of an ended shard have other shards, after so many seconds."""
+        """Record after how many seconds all objects of an ended shard were reassigned."""
         ...
 
 
@@ -55,7 +57,7 @@ class _Evacuation:
 
     since: float
     objects: int
-    """The most that were counted on it."""
+    """The highest count of objects on the shard."""
 
 
 @dataclass(slots=True)
@@ -65,7 +67,7 @@ class _State:
     uid: str
     view: RingView
     evacuations: dict[ShardName, _Evacuation] = field(default_factory=dict)
-    """Those that are not over."""
+    """The evacuations in progress."""
     exhausted: bool = False
     exhausted_since: float | None = None
     rebalanced: LastRebalance | None = None
@@ -96,8 +98,8 @@ class RingTransitions:
             last_rebalance: Returns the result of a ring's last rebalance.
             ownerless: Knows the objects of shards that ended.
             recorder: Sends the Events.
-            metrics: Gets the same transitions.
-            journal: Likewise.
+            metrics: Gets each transition that is reported.
+            journal: Gets each transition that is reported.
             clock: For the times.
         """
         self._cache = cache
@@ -112,12 +114,13 @@ class RingTransitions:
         self._clock = clock
         self._rings: dict[RingName, _State] = {}
         self._unknown: dict[RingName, ControllerRing] = {}
-        """Rings to begin with, each as first seen: its status is written meanwhile."""
+        """Rings that are not tracked yet, each as first seen, because its status is overwritten in
+        the meantime."""
 
     def ring_changed(self, ring: RingName) -> None:
         """Note what happened since the ring's last snapshot.
 
-        The first one of a ring is left to `run`: a new leader meets all rings at once.
+        The first snapshot of a ring is left to `run`: a new leader gets all rings at once.
         """
         snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
         if snapshot is None:
@@ -136,7 +139,7 @@ class RingTransitions:
             state.view = after
 
     async def run(self) -> NoReturn:
-        """Report until cancelled."""
+        """Find and report transitions until cancelled."""
         while True:
             async for ring in in_slices(list(self._unknown), self._clock):
                 self._meet(ring)
@@ -147,7 +150,7 @@ class RingTransitions:
             await self._clock.sleep(TICK_SECONDS)
 
     def _meet(self, ring: RingName) -> None:
-        """Begin with a ring where the last leader's status ends."""
+        """Begin to track a ring from the state in the last leader's status."""
         seen, snapshot = self._unknown.pop(ring, None), self._cache.snapshot(ring)
         if snapshot is not None and seen is not None:
             state = self._rings[ring] = self._first(seen, snapshot)
@@ -169,7 +172,7 @@ class RingTransitions:
         return state
 
     def _note_shards(self, snapshot: RingSnapshot, state: _State, after: RingView) -> None:
-        """Note shards that joined, ended, or are treated otherwise from now on."""
+        """Note shards that joined, ended, or are handled differently from now on."""
         ring, stats = snapshot.name, self._stats(snapshot.name)
         objects = None if stats is None else stats.by_shard
         for shard, phase in state.view.ended_in(after).items():
@@ -198,7 +201,7 @@ class RingTransitions:
                 self._reports.add(ring, _rebalanced(last))
 
     def _note_evacuations(self, ring: RingName, state: _State) -> None:
-        """Note shards without any object left, after a whole pass."""
+        """Note evacuated shards that have no objects left after a whole pass."""
         stats, passed = self._stats(ring), self._passed_at(ring)
         if stats is None:
             return
@@ -239,7 +242,7 @@ class RingTransitions:
         )
 
     def _note_rescues(self) -> None:
-        """Note ended shards without any object left, after a whole pass."""
+        """Note ended shards that have no objects left after a whole pass."""
         ended = defaultdict[RingName, list[tuple[ShardName, Rescue]]](list)
         for (ring, shard), rescue in self._ownerless.rescues().items():
             ended[ring].append((shard, rescue))

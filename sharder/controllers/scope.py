@@ -1,7 +1,7 @@
-"""Which requests list and watch the objects of a ring without fetching the whole cluster.
+"""The requests that list and watch the objects of a ring without reading the whole cluster.
 
-Most objects of a cluster have no owner label and never will: requests must follow the ring's
-scope, or each of those objects is sent to us (docs/protocol.md, "Unassigned and draining
+Most objects of a cluster never get an owner label: if the requests did not follow the ring's
+scope, the API server would send all these objects (docs/protocol.md, "Unassigned and draining
 objects").  This only saves work; the ring's snapshot decides whether an object is in scope.
 """
 
@@ -22,13 +22,15 @@ from sharder.ports import Objects
 from sharder.runtime.reflector import closing
 
 MAX_NAMESPACES = 20
-"""Up to so many namespaces get a request each: each costs a watch."""
+"""Up to this number of namespaces, each gets its own request, which costs a watch."""
 
 MAX_EXCLUDED = 8
-"""Namespaces that one request over all can exclude: the server compares each object."""
+"""Limit on the namespaces that one request over all namespaces excludes: the server compares each
+object with each of them."""
 
 EXCLUDED_FIRST = (EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE)
-"""Excluded first: never in scope, and full of objects; the sharder can run elsewhere."""
+"""Namespaces that are excluded first: they have many objects, and are usually not in scope; the
+sharder can run in another namespace."""
 
 
 class ResourceKey(NamedTuple):
@@ -56,7 +58,7 @@ class ObjectKey(NamedTuple):
 
 
 class ListRequest(NamedTuple):
-    """One request: over one namespace, or over all except some."""
+    """One request: for one namespace, or for all namespaces except `excluded`."""
 
     namespace: str = ""
     excluded: tuple[str, ...] = ()
@@ -75,19 +77,19 @@ ListScope = tuple[ListRequest, ...]
 """Requests that together return all objects in scope."""
 
 WHOLE: ListScope = (ListRequest(),)
-"""For cluster-scoped resources."""
+"""The requests for cluster-scoped resources."""
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label by which a selector names namespaces; the API server sets it."""
+"""The label by which selectors name namespaces; the API server sets it."""
 
 
 def scope_of(
     selected: frozenset[str], known: Collection[str], previous: ListScope = ()
 ) -> ListScope:
-    """Return the requests for a ring over the namespaces `selected` of those `known`.
+    """Return the requests for a ring that selects the namespaces `selected` of all `known` ones.
 
-    A `previous` scope is kept while it excludes no selected namespace, so that namespaces that
-    come and go restart no watch.
+    A `previous` scope is kept while it excludes no selected namespace, so that new and deleted
+    namespaces do not restart watches.
     """
     if len(selected) <= MAX_NAMESPACES:
         return tuple(ListRequest(namespace) for namespace in sorted(selected))
@@ -109,10 +111,11 @@ class Watch(NamedTuple):
 
 
 def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]:
-    """Yield the watches of a ring: unassigned objects and draining ones.
+    """Yield the watches of a ring, for unassigned and for draining objects.
 
-    Few objects drain, so one watch over all namespaces shows them, and goes on while namespaces
-    come and go.  A ring that names its namespaces needs no right in others.
+    Few objects drain, so one watch over all namespaces shows them, and continues while namespaces
+    come and go.  For a ring that selects namespaces by name, the sharder needs no rights in other
+    namespaces.
     """
     drains = list_scope if _names_namespaces(snapshot.ring.spec.namespace_selector) else WHOLE
     for resource, role in snapshot.roles.items():
@@ -126,7 +129,7 @@ def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]
 
 
 def _names_namespaces(selector: LabelSelector | None) -> bool:
-    """Return whether a selector lists so few namespaces by name that each has its requests."""
+    """Return whether a selector lists so few namespaces that each gets its own requests."""
     return selector is not None and any(
         requirement.key == NAME_LABEL
         and requirement.operator == "In"
@@ -143,9 +146,9 @@ def ownerless_labels(snapshot: RingSnapshot, role: Role) -> str:
 
 
 def selector_text(selector: LabelSelector | None) -> str:
-    """Return a LabelSelector as a request takes it, empty if all objects match.
+    """Return a LabelSelector in the syntax of requests, empty if all objects match.
 
-    A requirement that the server would reject is omitted: the text can match too much.
+    A requirement that the server would reject is omitted, so the text can match too many objects.
     """
     if selector is None:
         return ""

@@ -21,21 +21,21 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 SHOW_SECONDS: Final = 5.0
-"""Between two updates of the metrics; scrapes are seldom more frequent."""
+"""Seconds between two updates of the metrics; scrapes are seldom more frequent."""
 
 MAX_RESOURCES: Final = 8
-"""Resources of one shard's capacity in the status: shards can declare any number."""
+"""Limit on the resources of one shard's capacity in the status: shards can declare any number."""
 
 
 class LoadMetrics(Protocol):
-    """Where loads are shown."""
+    """The metrics of loads."""
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
-        """Show these and no others of the ring."""
+        """Show the load of the ring and of exactly these shards."""
         ...
 
     def hide_load(self, ring: RingName) -> None:
-        """Show nothing more of the ring; no error if nothing is shown."""
+        """Hide the loads of the ring; no error if they are not shown."""
         ...
 
 
@@ -52,7 +52,7 @@ class Load:
         self._shown = set[RingName]()
 
     async def run(self) -> None:
-        """Show until cancelled."""
+        """Show the loads until cancelled."""
         try:
             while True:
                 await self._show()
@@ -76,13 +76,13 @@ class Load:
 
 
 def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:
-    """Return the load of every shard of the ring, by name, dead ones included."""
+    """Return the load of every shard of the ring, dead shards included, sorted by name."""
     return [
         ShardLoad(
             namespace=ref.namespace,
             shard=shard.name,
             objects=stats.by_shard.get(shard.name, 0),
-            # An automatic share of the objects is no capacity.
+            # An automatic share of the objects is not a capacity.
             ceiling=snapshot.placer.layout.declared_by(shard),
         )
         for ref, shard in _shards(snapshot)
@@ -98,9 +98,9 @@ def shard_statuses(
     monotonic: float,
     most: int,
 ) -> list[ShardStatus]:
-    """Return the status of the shards with most objects, by name.
+    """Return the status of at most `most` shards, those with the most objects, sorted by name.
 
-    At most `most`: each takes some 50 µs.  Their states are judged at these times.
+    Each status takes about 50 µs.  `now` and `monotonic` are the times at which states are judged.
     """
 
     def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
@@ -111,7 +111,7 @@ def shard_statuses(
     for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
         observed = membership.observed(ref)
         if observed is None:
-            continue  # Its Lease has gone since the snapshot was built.
+            continue  # Its Lease was deleted after the snapshot was built.
         objects = stats.by_shard.get(shard.name, 0)
         found.append(
             ShardStatus(
@@ -130,7 +130,7 @@ def shard_statuses(
 
 
 def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
-    """Yield the shards by name, each with its Lease: of several, the one that is held."""
+    """Yield the shards sorted by name, each with its Lease; of several Leases, the held one."""
     members = snapshot.members
     refs: Mapping[str, ObjectRef] = {
         lease.metadata.name: lease.metadata.ref

@@ -1,4 +1,4 @@
-"""The snapshots of all rings, and how one is rebuilt."""
+"""Store the snapshots of all rings, and rebuild them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 
 MANY: Final = 128
-"""New shards of a ring from which on they are hashed before its snapshot is built."""
+"""From this number of new shards on, a ring's shards are hashed before its snapshot is built."""
 
 
 class SnapshotStore:
@@ -55,20 +55,20 @@ class SnapshotStore:
         """Shards that were hashed for the next snapshot of a ring."""
 
     def get(self, ring: RingName) -> RingSnapshot | None:
-        """Return the ring's snapshot, None without one."""
+        """Return the ring's snapshot, None if there is none."""
         return self._snapshots.get(ring)
 
     def rings(self) -> tuple[RingName, ...]:
-        """Return the names of all rings with a snapshot, in order."""
+        """Return the names of all rings with a snapshot, sorted."""
         return tuple(sorted(self._snapshots))
 
     def uncounted(self) -> tuple[RingName, ...]:
-        """Return the rings whose objects are not counted yet, in order."""
+        """Return the rings whose objects are not counted yet, sorted."""
         tallies = ((name, self._snapshots[name].tally) for name in self.rings())
         return tuple(name for name, tally in tallies if tally is not None and not tally.synced)
 
     def hashing(self, ring: ControllerRing) -> Iterator[None]:
-        """Hash the shards of a ring in pieces, between which other tasks can run, if many are new.
+        """Hash the shards of a ring in pieces if many are new; other tasks can run between pieces.
 
         Otherwise the next rebuild would hash all of them at once.
         """
@@ -85,7 +85,7 @@ class SnapshotStore:
             yield
 
     def rebuild(self, ring: ControllerRing) -> RingSnapshot:
-        """Replace the ring's snapshot by the current one, and return it."""
+        """Rebuild the ring's snapshot, store it, and return it."""
         snapshot = self._build(ring, self._snapshots.get(ring.name))
         self._snapshots[ring.name] = snapshot
         return snapshot

@@ -1,4 +1,4 @@
-"""Report transitions as Events on the ring and as lines in the log, at a bounded pace."""
+"""Report transitions as Events on the ring and in the log, at a limited rate."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
 
 BURST, PAUSE_SECONDS = 6, 10.0
-"""Sentences of one kind about one ring: so many at once, then one per pause."""
+"""Sentences of one kind about one ring: `BURST` at once, then one per `PAUSE_SECONDS`."""
 
 OVERALL_BURST, OVERALL_SECONDS = 100, 0.25
-"""Sentences about all rings; the most important kinds come first."""
+"""The same limits for all sentences about all rings; the most important kinds come first."""
 
 CONCURRENCY: Final = 8
 """Events that are sent at the same time."""
@@ -36,7 +36,7 @@ class Listener(Protocol):
     """Gets each transition when it is reported."""
 
     def happened(self, ring: RingName, transition: Transition) -> None:
-        """Note the transition, without waiting for anything."""
+        """Record the transition; this must not block."""
         ...
 
 
@@ -49,7 +49,7 @@ class _Pending:
 
 
 class TransitionReports:
-    """What is to be reported about each ring."""
+    """The transitions of each ring that still have to be reported."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class TransitionReports:
         listeners: Sequence[Listener],
         clock: Clock,
     ) -> None:
-        """`listeners` get what is reported."""
+        """`listeners` get each transition that is reported."""
         self._cache = cache
         self._recorder = recorder
         self._listeners = listeners
@@ -68,7 +68,7 @@ class TransitionReports:
         self._overall = Allowance(OVERALL_BURST, OVERALL_SECONDS)
 
     def add(self, ring: RingName, transition: Transition) -> None:
-        """Report a transition with the next ones, as one sentence with those of its kind."""
+        """Report a transition with the next `send`, in one sentence with others of its kind."""
         pending = self._rings.setdefault(ring, _Pending()).transitions
         known = pending.get(transition.kind)
         pending[transition.kind] = transition if known is None else merge(known, transition)
@@ -93,7 +93,7 @@ class TransitionReports:
                 await requests.add(self._record(ring, transition))
 
     def _allowed(self) -> Iterator[tuple[RingName, Transition]]:
-        """Take what can be reported now."""
+        """Yield and remove the transitions that can be reported now."""
         now = self._clock.monotonic()
         waiting = [(ring, each) for ring, each in self._rings.items() if each.transitions]
         for kind in Kind:

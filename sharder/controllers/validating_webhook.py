@@ -23,16 +23,16 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 
 POLL_SECONDS = 1.0
-"""Between two checks of the registration: the trusted CA can change."""
+"""Seconds between two checks of the registration: the trusted CA can change."""
 
 RETRY_SECONDS = 5.0
-"""After a failed apply, for missing rights or other reasons."""
+"""Seconds until the next attempt after a failed apply."""
 
 
 def validation_of(registration: Registration) -> Json:
     """Return the body to apply; one configuration serves all rings.
 
-    It lacks the label of rings, so that lists of their configurations do not include it.
+    It does not have the ring label, so that lists of the rings' configurations do not include it.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -66,7 +66,7 @@ def validation_of(registration: Registration) -> Json:
 
 
 class ValidationKeeper:
-    """Applies the configuration, and repairs it after foreign writes."""
+    """Applies the configuration, and repairs it after writes of other clients."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ValidationKeeper:
         clock: Clock,
         period: float,
     ) -> None:
-        """`configurations` are validating ones; `period` is the seconds between two checks."""
+        """`configurations` are the validating ones; `period` is the seconds between two checks."""
         self._configurations = configurations
         self._registration = registration
         self._leads = leads
@@ -90,7 +90,7 @@ class ValidationKeeper:
         )
 
     async def keep(self) -> NoReturn:
-        """Apply the configuration now, when the registration changes and after foreign writes."""
+        """Apply the configuration now, after a new registration, and after writes of others."""
         known: Registration | None = None
         due = 0.0
         while True:
@@ -102,7 +102,7 @@ class ValidationKeeper:
             await self._clock.sleep(POLL_SECONDS)
 
     async def _apply(self, registration: Registration) -> float:
-        """Apply the configuration unless it is unchanged; return the seconds until a check."""
+        """Apply the configuration if it changed; return the seconds until the next check."""
         try:
             if not await self._is_unchanged():
                 self._version = None
@@ -115,7 +115,7 @@ class ValidationKeeper:
         return self._period
 
     async def _is_unchanged(self) -> bool:
-        """Compare the metadata, which is cheaper for the API server than an apply."""
+        """Compare the resource version, which is cheaper for the API server than an apply."""
         if self._version is None:
             return False
         try:

@@ -11,7 +11,7 @@ LEASES = "leases"
 
 
 class WatchHealth:
-    """The first sync and the errors of each watch, and the gaps in sight of Leases."""
+    """The first sync and the errors of each watch, and the gaps in the watch of Leases."""
 
     def __init__(self, watches: Iterable[str], clock: Clock) -> None:
         """Start with nothing listed."""
@@ -21,7 +21,7 @@ class WatchHealth:
         self._sight = Sight(clock.monotonic())
 
     def missing(self) -> str | None:
-        """Return what was not listed yet and why, None once everything was."""
+        """Return what was not listed yet and why, None after everything was listed."""
         reasons = [
             f"{what}: {self._errors.get(what, 'no response yet')}" for what in self._unsynced
         ]
@@ -46,7 +46,7 @@ class WatchHealth:
         return LEASES not in self._errors
 
     def is_stale(self) -> bool:
-        """Return whether Leases were out of sight so long that shards may have come and gone."""
+        """Return whether Leases were not seen for so long that shards can have come and gone."""
         return self._sight.is_stale(self._clock.monotonic())
 
     def saw_leases(self, now: float) -> None:
@@ -54,7 +54,7 @@ class WatchHealth:
         self._sight.saw(now)
 
     def lists_leases(self, why: str, *, is_new: bool) -> None:
-        """Record that Leases have to be listed; an error stays unless the reason `is_new`."""
+        """Record that Leases must be listed; only a new reason replaces a known error."""
         if is_new or LEASES not in self._errors:
             self._errors[LEASES] = Expired(why)
 
@@ -72,7 +72,7 @@ class WatchHealth:
         known = self._errors.pop(what, None)
         if error is not None:
             self._errors[what] = error
-        # A Lease that is unchanged after a relist was not renewed: this is no gap of ours.
+        # A Lease that is unchanged after a relist was not renewed, so a relist is not a gap.
         if what != LEASES or isinstance(error or known, Expired):
             return None
         return self._sight.watched(self._clock.monotonic(), stands=error is None)
