@@ -1,9 +1,8 @@
-"""Keep the counts of rings whose strategy follows up to date between two whole counts.
+"""Update the counts of rings whose strategy follows between two whole counts.
 
-Nothing is stored per object: the last pass or recount says where the objects were, and since then
-every assignment that the leader writes, and every acknowledged drain, moves one of them.  Objects
-that users create or delete, and the rare ones that another replica hands over, are seen by the
-next recount.
+Nothing is stored per object.  The counts start from the last pass or recount; each assignment that
+the leader writes, and each acknowledged drain, then moves one object.  Only the next recount sees
+objects that users create or delete, and the few objects that another replica hands over.
 """
 
 from collections import Counter
@@ -17,14 +16,15 @@ from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
 
 @dataclass(slots=True)
 class _Counted:
-    """What is known of one ring."""
+    """The counts of one ring."""
 
     stats: ObjectStats | None = None
     """The last whole count."""
     moves: Counter[ShardName] = field(default_factory=Counter)
-    """What each shard has gained or lost since."""
+    """How many objects each shard has gained or lost since the last whole count."""
     listing: dict[GroupResource, Counter[ShardName]] = field(default_factory=dict)
-    """The same since the last list of each resource began: the next count does not show it."""
+    """The same since the last list of each resource began; the next whole count does not include
+    these moves."""
 
 
 class LiveCounts:
@@ -34,11 +34,11 @@ class LiveCounts:
         self._rings: dict[RingName, _Counted] = {}
 
     def list_begins(self, resource_key: ResourceKey) -> None:
-        """Begin a list of a resource, which shows all moves until now."""
+        """Record that a list of a resource begins, which includes all moves until now."""
         self._of(resource_key.ring).listing[resource_key.resource] = Counter()
 
     def assigned(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
-        """Move one object; `source` is None if it was on no shard, or on an unknown one."""
+        """Count the move of one object; `source` is None if it had no shard, or an unknown one."""
         counted = self._of(key.ring)
         for moves in (counted.moves, counted.listing.setdefault(key.resource, Counter())):
             moves[target] += 1
@@ -53,7 +53,7 @@ class LiveCounts:
             counted.moves.update(moves)
 
     def stats(self, snapshot: RingSnapshot, waiting: Waiting) -> ObjectStats | None:
-        """Return the counts now, None before the first whole count."""
+        """Return the current counts, None before the first whole count."""
         counted = self._of(snapshot.name)
         if counted.stats is None:
             return None

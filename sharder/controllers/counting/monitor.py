@@ -1,6 +1,6 @@
-"""Act on changes of the tallies, soon and no more often than needed.
+"""Act on changes of the tallies, soon but not too often.
 
-The leader alone runs it (docs/placement.md, "The tally").
+Only the leader runs this (docs/placement.md, "The tally").
 """
 
 from collections.abc import Callable, Mapping
@@ -18,17 +18,17 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 
 POLL_SECONDS: Final = 0.5
-"""Between two checks."""
+"""Seconds between two checks."""
 
 MIN_PAUSE_SECONDS: Final = 2.0
-"""Before another pass is requested for the same excess."""
+"""The first pause, in seconds, before another pass is requested for the same excess."""
 
 RETRY_SECONDS: Final = 1.0
-"""Between two attempts at unassigned objects after departures; with the poll and the write this
-makes less than 2 s."""
+"""Seconds between two attempts to assign waiting objects after departures; with the poll and the
+write, an object waits less than 2 s."""
 
 MAX_PAUSE_SECONDS: Final = 30.0
-"""The longest pause: not every excess can be undone, but a drain that failed can."""
+"""The longest pause: some excess cannot be drained, but a failed drain can succeed later."""
 
 
 @dataclass(slots=True)
@@ -39,15 +39,15 @@ class _Seen:
     placer: Placer | None = None
     changes: int = -1
     departures: int = 0
-    """The departures after which unassigned objects were last retried."""
+    """The number of departures when waiting objects were last retried."""
     tried_at: float = -inf
     excess: Mapping[ShardName, int] | None = None
     """None before everything was listed."""
     requested_at: float = 0.0
     pause: float = MIN_PAUSE_SECONDS
-    """Seconds from then on without another request for the same excess."""
+    """Seconds after `requested_at` without another request for the same excess."""
     reported: tuple[bool, bool] | None = None
-    """Whether objects waited for an owner, and for capacity."""
+    """Whether objects waited for an owner, and for capacity, at the last report."""
 
 
 class TallyMonitor:
@@ -62,7 +62,7 @@ class TallyMonitor:
         report: Callable[[RingName], None],
         clock: Clock,
     ) -> None:
-        """Wire it.
+        """Set up the monitor.
 
         Args:
             cache: Has the rings and their tallies.
@@ -121,13 +121,13 @@ class TallyMonitor:
     def _retry_waiting(
         self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float
     ) -> None:
-        """Retry waiting objects after departures, including the last ones.
+        """Retry waiting objects after departures; the last departure is never missed.
 
-        Objects whose shard is gone wait as well, but only a pass can find them.
+        Objects whose shard is gone wait too, but only a pass finds them.
         """
         standing_of = snapshot.members.standing_of
         orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
-        # The same for the objects of an evacuating shard that found no capacity.
+        # The objects of an evacuating shard that found no capacity wait too.
         if not snapshot.ring.spec.movement.paused:
             orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
         if not (tally.unassigned or orphaned):

@@ -1,9 +1,9 @@
 """Recount the objects of a ring after some were created, deleted or moved.
 
-For rings whose strategy follows: the others have a tally. Nothing is stored per object: a count is
-a list of metadata, page by page, at most every `COUNT_SECONDS`.  Then a watch waits for the first
-created or deleted object, and ends with it; moves are reported by the mover.  A ring without
-changes costs nothing (docs/protocol.md, "ControllerRing").
+This is for rings whose strategy follows; other rings have a tally.  Nothing is stored per object:
+a count is a list of metadata, page by page, at most every `COUNT_SECONDS`.  After a count, a watch
+waits for the first created or deleted object, and then ends; the mover reports moves.  A ring
+without changes costs nothing (docs/protocol.md, "ControllerRing").
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from sharder.runtime.reflector import closing
 from sharder.runtime.workqueue import WorkQueue
 
 COUNT_SECONDS: Final = COUNTS_SECONDS
-"""Between two counts of a ring: as often as its status is written for counts."""
+"""Seconds between two counts of a ring: its status is written as often for changed counts."""
 
 SETTLE_SECONDS: Final = 2.0
-"""After the first change: objects move many at a time."""
+"""Seconds from the first change to the count: many objects move at a time."""
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
-"""Between attempts at a failed count; the resync reports what cannot be read."""
+"""Delays between attempts at a failed count; the resync reports what cannot be read."""
 
 WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
-"""Between attempts at a watch that ended early or failed."""
+"""Delays between attempts at a watch that ended early or failed."""
 
 CONCURRENCY: Final = 2
 """Rings that are counted at the same time."""
@@ -47,7 +47,7 @@ CONCURRENCY: Final = 2
 
 @dataclass(slots=True)
 class _Newest:
-    """The newest objects of a list, to recognise those that are created later."""
+    """The newest objects of a list, to recognize objects that are created later."""
 
     created: str = ""
     uids: set[str] = field(default_factory=set)
@@ -109,7 +109,7 @@ class ObjectCount:
         self._queue.add_after(ring, max(SETTLE_SECONDS, due))
 
     def passed(self, ring: RingName) -> None:
-        """Watch the ring for changes: the resync has counted it."""
+        """Recount the ring later and watch it, unless it is watched: the resync has counted it."""
         if ring not in self._watches:
             self._queue.add_after(ring, COUNT_SECONDS)
 
@@ -181,7 +181,7 @@ class ObjectCount:
             await self._clock.sleep(WATCH_BACKOFF.delay(max(1, failures), self._rng))
 
     def _counts(self, name: RingName, listed: _Listed, event: WatchEvent[PartialObject]) -> bool:
-        """Return whether the number of objects in scope changes; other updates are frequent."""
+        """Return whether an event changes the number of objects in scope; most events do not."""
         match event:
             case Removed(obj):
                 pass

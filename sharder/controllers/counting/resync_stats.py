@@ -1,4 +1,4 @@
-"""What a pass over a ring finds and does."""
+"""Count what a pass over a ring finds and does."""
 
 from collections import Counter
 from datetime import datetime
@@ -17,7 +17,8 @@ class ResyncResult(NamedTuple):
     """The result of a whole pass."""
 
     stats: ObjectStats
-    """Counts of all objects of the pass: not all of a ring whose strategy sticks."""
+    """The counts of the listed objects; with a strategy that sticks, these are not all objects of
+    the ring."""
     report: ResyncReport
 
 
@@ -34,11 +35,11 @@ class ResyncStats:
 
     @property
     def objects(self) -> int:
-        """How many were counted."""
+        """The number of counted objects."""
         return self._unassigned + self._by_shard.total()
 
     def note(self, obj: PartialObject, step: Step) -> None:
-        """Count an object where it is; one that is assigned now will be listed again."""
+        """Count an object where it is, unless it is assigned now: then it is listed again."""
         if isinstance(step, Assign):
             return
         if isinstance(step, Keep) and step.fault:
@@ -60,7 +61,7 @@ class ResyncStats:
         self._count(obj)
 
     def carried_out(self, obj: PartialObject, step: Step) -> None:
-        """Count a step; `obj` is the object before it."""
+        """Count a written step; `obj` is the object before the write."""
         match step:
             case Assign():
                 had_owner = self._snapshot.owner_of(obj) is not None

@@ -1,7 +1,8 @@
 """Count the objects of rings whose strategy sticks, on every replica.
 
-One watch of metadata for each main resource of such a ring feeds its tally, or one for each
-namespace while they are few; other rings cost nothing (docs/placement.md, "The tally").
+Each main resource of such a ring has one watch of metadata that feeds the tally, or one watch per
+namespace while there are few namespaces.  Other rings cost nothing (docs/placement.md, "The
+tally").
 """
 
 import asyncio
@@ -42,9 +43,9 @@ class _State:
     unlisted: set[Part] = field(default_factory=set)
     """The wanted parts that have not been counted yet."""
     given_up: set[Part] = field(default_factory=set)
-    """The unlisted parts that cannot be listed: the others do not wait for them."""
+    """The unlisted parts that cannot be listed: the tally does not wait for them."""
     running: dict[Part, _Running] = field(default_factory=dict)
-    """The wanted parts, and previous ones until the wanted ones cover their objects."""
+    """The wanted parts, and previous parts until the wanted parts cover their objects."""
 
 
 class Tallies:
@@ -53,13 +54,13 @@ class Tallies:
     def __init__(
         self, *, cache: ClusterCache, objects: Objects, observe: Observe, clock: Clock, rng: Rng
     ) -> None:
-        """`observe` gets objects in scope, again whenever they change."""
+        """`observe` is called with each object in scope, and again when it changes."""
         self._cache = cache
         self._clock = clock
         self._ports = Ports(cache=cache, objects=objects, observe=observe, clock=clock, rng=rng)
         self._rings: dict[RingName, _State] = {}
         self._stale: dict[RingName, frozenset[str]] = {}
-        """Rings that have changed, and the namespaces that were known then."""
+        """Rings that have changed, and the namespaces that were known at that time."""
         self._changed = asyncio.Event()
 
     def subscriber(self) -> Subscriber:
@@ -82,11 +83,11 @@ class Tallies:
                 self._changed.clear()
                 while self._stale:
                     self._adjust(*self._stale.popitem(), group)
-                    await self._clock.sleep(0)  # a namespace may concern a thousand rings
+                    await self._clock.sleep(0)  # a namespace can affect a thousand rings
                 await self._changed.wait()
 
     def _ring_changed(self, ring: RingName) -> None:
-        """Record the namespaces now: the snapshot was built this very moment."""
+        """Record the namespaces that are known now: the snapshot was built just before."""
         snapshot = self._cache.snapshot(ring)
         counts = snapshot is not None and snapshot.tally is not None
         self._stale[ring] = self._cache.known_namespaces() if counts else frozenset()
@@ -98,7 +99,7 @@ class Tallies:
             for state in self._rings.values():
                 state.tally.age()
                 for running in state.running.values():
-                    running.counting.recheck()  # of namespaces that are not selected
+                    running.counting.recheck()  # drops objects of namespaces that are not selected
 
     def _adjust(self, ring: RingName, known: frozenset[str], group: asyncio.TaskGroup) -> None:
         """Start and stop watches if the ring's scope has changed."""
@@ -113,7 +114,7 @@ class Tallies:
         if state is None:
             state = self._rings[ring] = _State(tally)
             tally.synced = False
-            tally.clear()  # of watches that have ended by an error
+            tally.clear()  # entries of watches that ended with an error
         scope = snapshot.namespaces, snapshot.cluster_scoped
         if state.scope != scope:
             state.scope = scope
@@ -128,10 +129,11 @@ class Tallies:
         known: frozenset[str],
         group: asyncio.TaskGroup,
     ) -> None:
-        """Watch what is in scope now.
+        """Start and stop watches for the current scope.
 
-        New namespaces were empty, and deleted ones are: the running watches show their changes.
-        Namespaces that are selected because of changed labels can hold anything and are listed.
+        New namespaces start empty, and deleted namespaces become empty: the running watches show
+        their changes.  Namespaces that are selected because their labels changed can have any
+        objects, so these are listed.
         """
         come = snapshot.namespaces - state.namespaces
         came_full = {n for n in come if not self._cache.began_empty(snapshot.name, n)}
@@ -174,13 +176,13 @@ class Tallies:
             self._settle(state, group)
 
     def _take_up(self, state: _State, part: Part) -> None:
-        """Wait for a part again: half of a list would make other shards seem too full."""
+        """Wait for a part again: with half of its list, other shards would seem too full."""
         if part in state.given_up:
             state.given_up.discard(part)
             state.tally.synced = False
 
     def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
-        """Stop watches whose objects are covered by the wanted parts."""
+        """Stop the watches whose objects the wanted parts cover."""
         for part in state.running.keys() - state.wanted:
             if not any(part.overlaps(other) for other in state.unlisted):
                 state.running.pop(part).task.cancel()
@@ -201,7 +203,7 @@ def _parts_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Part]:
 
 
 def _spans(part: Part, snapshot: RingSnapshot) -> bool:
-    """Return whether one watch shows objects in and out of scope, by their namespaces."""
+    """Return whether one watch can show objects of namespaces in and out of scope."""
     if part.resource in snapshot.cluster_scoped:
         return part.resource == _NAMESPACES
     return not part.within.namespace
@@ -213,7 +215,7 @@ def _end(state: _State) -> None:
 
 
 def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
-    """Return the counts of the ring's tally, None without one or before the first list."""
+    """Return the counts of the ring's tally, None if it has none, or before the first list."""
     tally = snapshot.tally
     if tally is None or not tally.synced:
         return None

@@ -25,7 +25,8 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import Polled, follow
 
 GIVE_UP_SECONDS = 10.0
-"""After so long the other resources of a ring are placed without a part that cannot be listed."""
+"""Seconds after which the other objects of a ring are placed without a part that cannot be
+listed."""
 
 Observe = Callable[[RingSnapshot, PartialObject], None]
 
@@ -70,15 +71,15 @@ class TallyWatch:
         unreadable: Callable[[Part], None],
         listing: Callable[[Part], None],
     ) -> None:
-        """Wire it.
+        """Set up the watch.
 
         Args:
-            ports: What all share.
-            ring: Whose objects are counted.
-            part: Which of them.
-            tally: Where they are counted.
-            is_known: Returns whether a namespace was seen, and the ring's snapshot was
-                built with it.
+            ports: What all watches share.
+            ring: The ring whose objects are counted.
+            part: The objects that this watch shows.
+            tally: Counts the objects.
+            is_known: Returns whether a namespace is known, and the ring's snapshot is up to date
+                with it.
             listed: Called whenever the whole part was counted.
             unreadable: Called, possibly often, while the part cannot be listed.
             listing: Called when a list of the part starts.
@@ -96,7 +97,7 @@ class TallyWatch:
         """Objects of unknown namespaces, by namespace."""
         self._is_listing = False
         self._unseen = set[int]()
-        """What the current list has not shown yet."""
+        """Identities of counted objects that the current list has not shown yet."""
 
     async def run(self) -> NoReturn:
         """Watch until cancelled; a resource that is not served has no objects."""
@@ -105,8 +106,7 @@ class TallyWatch:
             began = clock.monotonic()
             try:
                 resource = await self._ports.objects.find(self._part.resource)
-                # Cluster-scoped objects belong to another part, which follows with the next
-                # snapshot.
+                # Cluster-scoped objects belong to another part, which the next snapshot adds.
                 if resource.namespaced or self._part.within in WHOLE:
                     await self._follow(resource)
             except NotFound:
@@ -118,7 +118,7 @@ class TallyWatch:
             await clock.sleep(UNSERVED.delay(failures, self._ports.rng))
 
     def recheck(self) -> None:
-        """Count buffered objects whose namespaces are known by now."""
+        """Count buffered objects whose namespaces are known now."""
         if self._is_listing:
             return
         snapshot = self._ports.cache.snapshot(self._ring)
@@ -157,7 +157,7 @@ class TallyWatch:
                         self._see(obj, is_there=False)
 
     def _on_error(self, error: ApiError | None) -> None:
-        """Restart with a new list; end the watch of a resource that is gone or forbidden."""
+        """Restart with a new list; end the watch of a resource that is not served or forbidden."""
         if error is not None:
             self._is_listing = False
             self._note(error)
@@ -165,7 +165,7 @@ class TallyWatch:
             raise error
 
     def _note(self, error: ApiError) -> None:
-        """Give the part up if it is forbidden, or failed for a while."""
+        """Report the part as unreadable if it is forbidden, or has failed for a while."""
         now = self._ports.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -173,7 +173,7 @@ class TallyWatch:
             self._unreadable(self._part)
 
     def _list(self, obj: PartialObject) -> bool:
-        """Count an object of a page; return False, so that none is kept."""
+        """Count an object of a page; return False, so that the list does not keep it."""
         if not self._is_listing:
             self._begin()
         found = self._entry(obj)
@@ -189,8 +189,8 @@ class TallyWatch:
         self._early = {}
 
     async def _finish(self) -> None:
-        """Remove what was not listed, in steps that leave the loop to admission."""
-        if not self._is_listing:  # nothing was there
+        """Remove objects that were not listed, in steps between which admission can run."""
+        if not self._is_listing:  # the list was empty
             self._begin()
         for _ in self._tally.removing(self._part, self._unseen):
             await self._ports.clock.sleep(0)
@@ -207,7 +207,7 @@ class TallyWatch:
             self._tally.see(self._part, identity, None if found is None else found[1])
 
     def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
-        """Return how an object counts, None if it is out of scope or buffered."""
+        """Return an object's identity and entry, None if it is out of scope or buffered."""
         snapshot = self._ports.cache.snapshot(self._ring)
         if snapshot is None or not snapshot.matches(obj):
             return None

@@ -1,1 +1,1 @@
-"""Everything that moves objects: passes over whole rings, and single objects in between."""
+"""Move objects: in passes over whole rings, and one by one between two passes."""

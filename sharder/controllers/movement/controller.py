@@ -1,4 +1,4 @@
-"""Everything that moves objects, wired together; only the leader runs it."""
+"""Connect everything that moves objects; only the leader runs this."""
 
 import asyncio
 from collections.abc import Callable
@@ -35,18 +35,18 @@ from sharder.runtime.lease_record import Leases
 from sharder.runtime.workqueue import QueueMetrics
 
 MOTION_LASTS: Final = 5.0
-"""Seconds after a movement in which more are expected."""
+"""Seconds after a movement in which more movements are expected."""
 
 
 class MovementMetrics(
     Counter, LoopMetrics, ResyncMetrics, OverdueMetrics, RebalanceMetrics, Protocol
 ):
-    """All metrics of moving objects."""
+    """All metrics of movements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """What moving objects needs from outside."""
+    """What movements need from outside."""
 
     cache: ClusterCache
     objects: Objects
@@ -58,11 +58,11 @@ class Ports:
     queue_metrics: QueueMetrics
     journal: Journal
     leads: Callable[[], bool]
-    """Returns whether our leader Lease is unexpired at this moment."""
+    """Returns whether our Lease as the leader is valid at this moment."""
     clock: Clock
     rng: Rng
     limit: int
-    """Of concurrent writes."""
+    """Limit of concurrent writes."""
     sync_period: float
     """Seconds between two passes over a ring in which nothing changes."""
 
@@ -82,7 +82,7 @@ class Movement:
         on_motion: Callable[[RingName], None],
         resync_ring: Callable[[RingName], None],
     ) -> None:
-        """Wire everything.
+        """Connect the parts.
 
         Args:
             ports: All that comes from outside.
@@ -187,11 +187,11 @@ class Movement:
         return self._live.stats(snapshot, self.watches.backlog(snapshot.name))
 
     def apart(self, snapshot: RingSnapshot) -> Apart | None:
-        """Return the controlled objects that are not with their owners, None without any."""
+        """Return the controlled objects that are not with their owners, None if there are none."""
         return self._loop.mover.failures.apart(snapshot)
 
     def is_moving(self, ring: RingName) -> bool:
-        """Return whether objects of the ring have moved lately."""
+        """Return whether objects of the ring have moved recently."""
         if self._clock.monotonic() < self._moved_at.get(ring, -inf) + MOTION_LASTS:
             return True
         self._moved_at.pop(ring, None)

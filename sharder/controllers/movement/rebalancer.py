@@ -1,7 +1,7 @@
-"""Move objects because the load of the shards has changed, ring by ring, once per interval.
+"""Rebalance each ring once per interval, because the load of its shards changes.
 
-The leader alone runs it.  Each look lists the ring's objects anew, so that nothing has to be kept
-of them but what each namespace weighs, and for two intervals what was moved (docs/rebalancing.md).
+Only the leader runs this.  Each run lists the ring's objects again.  So it only remembers the load
+of each namespace, and for two intervals the objects that were moved (docs/rebalancing.md).
 """
 
 import asyncio
@@ -37,19 +37,20 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
 
 MAX_PLANNED: Final = 20
-"""Moves of a dry run that the status lists."""
+"""Limit on the moves of a dry run that the status lists."""
 
 REST_INTERVALS: Final = 2
-"""Intervals in which a moved object is left alone, as `docs/rebalancing.md` promises."""
+"""Number of intervals in which a moved object is not moved again, as `docs/rebalancing.md`
+promises."""
 
 RENEW_SECONDS: Final = 24 * 3600.0
-"""After so long all namespaces are taken together anew: loads that many of them have changed a
-little are no longer what they were."""
+"""Seconds after which all namespaces are balanced together again: small changes of many namespaces
+add up."""
 
 EVEN: Final = "no move makes the shards more even: each has its share of the objects"
 
 TURN_SECONDS: Final = 0.005
-"""The longest slice of work without a pause for admission."""
+"""The longest slice of work, in seconds, without a pause for admission."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class RebalanceMetrics(Protocol):
     """The metrics of rebalancing."""
 
     def rebalanced(self, ring: RingName) -> None:
-        """A drain was requested to balance the load."""
+        """Count a drain that was requested to balance the load."""
         ...
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
@@ -66,7 +67,7 @@ class RebalanceMetrics(Protocol):
         ...
 
     def hide_planned_moves(self, ring: RingName) -> None:
-        """Hide them; no error if they are not shown."""
+        """Hide the number of moves; no error if it is not shown."""
         ...
 
 
@@ -78,19 +79,19 @@ class _State:
     moved: dict[str, float] = field(default_factory=dict)
     """When each object was last moved for balance, by key."""
     begun: Set[tuple[str, ShardName]] = frozenset()
-    """Namespaces and shards that the last look has found moves for, and where from: the next one
-    goes on where it has ended."""
+    """The namespaces and the source shards of the moves that the last run found: the next run
+    continues there."""
     settled: Settled | None = None
-    """What the last look has left behind."""
+    """The state after the last run."""
     together_at: float = 0.0
-    """When all namespaces were taken together."""
+    """When all namespaces were last balanced together."""
     asked: int = 0
     """Drains that were requested since the last complete run."""
     last: LastRebalance | None = None
 
 
 class Rebalancer:
-    """Rebalances one ring, by the ring's name."""
+    """Rebalances one ring at a time, by name."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class Rebalancer:
         return None if state is None else state.last
 
     async def reconcile(self, name: RingName) -> float | None:
-        """Rebalance if it is due; return the seconds until the next time.
+        """Rebalance the ring if it is due; return the seconds until the next reconcile.
 
         Raises:
             ApiError: some objects could not be read.
@@ -152,7 +153,7 @@ class Rebalancer:
             state.together_at = now
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
         if still is EVEN and balance.is_new and not snapshot.ring.spec.rebalance.dry_run:
-            await self._weigh(snapshot, balance)  # once: by that changes are told from now on
+            await self._weigh(snapshot, balance)  # once: later runs compare with these loads
             state.settled = await self._run_in_turns(snapshot, balance.settling(()))
         if still is not None:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
@@ -194,7 +195,7 @@ class Rebalancer:
             try:
                 await self._list(snapshot, controlled, list_scope, balance.add_controlled)
             except NotFound:
-                continue  # nothing of it exists
+                continue  # there are no such objects
         return by_kind
 
     async def _list(
@@ -221,7 +222,7 @@ class Rebalancer:
     ) -> int:
         """Request the drains; return how many were requested in this interval.
 
-        A superseded run may have requested some already.
+        This number includes the drains that a superseded run requested.
         """
         budget = snapshot.ring.spec.rebalance.max_moves_per_interval - state.asked
         async with batch(self._mover.limit) as writes:

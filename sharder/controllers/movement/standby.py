@@ -1,9 +1,9 @@
 """Hand over released objects of leading resources while another replica leads.
 
-An unassigned object has no shard that works on it, and every write is guarded, so any replica can
-assign it to the shard in its `next`: if the leader fails during a rebalance, released objects do
-not wait for the next one.  The leader comes first, and only it takes, drains and redirects objects
-(docs/protocol.md, "What moves first").
+No shard works on an unassigned object, and every write is guarded, so any replica can assign the
+object to the shard in its `next`.  If the leader fails during a rebalance, released objects do not
+wait for the next leader.  The leader comes first, and only the leader takes, drains and redirects
+objects (docs/protocol.md, "What moves first").
 """
 
 from sharder.controllers.cache import ClusterCache
@@ -19,7 +19,8 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 
 LEADER_SECONDS = 0.8
-"""The leader needs less, unless it is gone or very busy."""
+"""Seconds before a standby hands over an object: the leader needs less, unless it is gone or very
+busy."""
 
 
 class NoMetrics:
@@ -45,7 +46,7 @@ def _ignore(*_about: object) -> None:
 
 
 class StandBy:
-    """The hand-over of leading resources alone, a second late and without reports."""
+    """Hands over objects of leading resources, a second later than the leader, without reports."""
 
     def __init__(
         self,

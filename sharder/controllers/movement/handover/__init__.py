@@ -1,1 +1,1 @@
-"""Single objects between two passes: released, unassigned, or new."""
+"""Move single objects between two passes: released, unassigned, or new ones."""

@@ -36,7 +36,7 @@ class DependentsList:
         Args:
             main: The resource.
             parents: The objects by uid.
-            shards: The shards that can have the dependents; with `UNKNOWN` that is any, or none.
+            shards: The shards on which the dependents can be; with `UNKNOWN`, any shard or none.
         """
         names = "" if UNKNOWN in shards else ",".join(sorted(shards))
         labels = f"{self._snapshot.owner_label} in ({names})" if names else ""

@@ -1,8 +1,8 @@
-"""Hand over single objects: released ones, unassigned ones, and ones that failed before.
+"""Hand over single objects that were released, are unassigned, or failed before.
 
 Each object is read again before a decision, so outdated events do no harm.  Its dependents are
-relabelled first, then it is assigned, so that the new shard never meets children that belong to
-the old one (docs/protocol.md, "Moving objects").
+relabelled first, then it is assigned, so that the new shard never sees children that belong to the
+old shard (docs/protocol.md, "Moving objects").
 """
 
 from collections import defaultdict
@@ -43,7 +43,7 @@ class Handover:
         locks: Locks,
         rng: Rng,
     ) -> None:
-        """`on_fault` gets errors of a ring's strategy; a pass reports their end."""
+        """`on_fault` is called with errors of a ring's strategy; a pass reports when they end."""
         self._cache = cache
         self._objects = objects
         self._mover = mover
@@ -55,10 +55,10 @@ class Handover:
         self._reported_faults: dict[RingName, RingSnapshot] = {}
         """The snapshot with which an error of the ring's strategy was last reported."""
         self._failed_reads = defaultdict[ResourceKey, int](int)
-        """Failed reads in a row that concern all objects of a resource."""
+        """Failed reads in a row that affect all objects of a resource."""
 
     async def run(self) -> None:
-        """Hand over until cancelled."""
+        """Hand over objects until cancelled."""
         await self._pending.run(self.carry_over)
 
     def forget(self, resource_key: ResourceKey) -> None:
@@ -72,13 +72,13 @@ class Handover:
         """Move all due objects; return the seconds until the next one is due.
 
         Raises:
-            ApiError: something that concerns all of them could not be read; they stay pending.
+            ApiError: a read that all due objects need failed; the objects stay pending.
         """
         role = self._role(resource_key)
         if role is None:
             self.forget(resource_key)
             return None
-        # Wait for the resync where both move owners together with their dependents.
+        # Wait for the resync if both move owners together with their dependents.
         async with nullcontext() if role is Role.MAIN else self._locks[resource_key.ring]:
             snapshot = self._cache.snapshot(resource_key.ring)
             if snapshot is not None and self._role(resource_key) is role:
@@ -97,7 +97,7 @@ class Handover:
                 left = await self._move(snapshot, resource_key, shards)
         except Superseded:
             if self._cache.snapshot(resource_key.ring) is snapshot:
-                # Without a newer snapshot we lost leadership, or do not see the Leases.
+                # There is no newer snapshot: we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
         except ApiError:
             self._failed_reads[resource_key] += 1
@@ -116,7 +116,7 @@ class Handover:
         resource_key: ResourceKey,
         shards: Mapping[ObjectRef, ShardName],
     ) -> dict[ObjectRef, float]:
-        """Return the objects that wait for others, and for how many seconds."""
+        """Move the objects one step; return the objects that wait, and for how many seconds."""
         resource = await self._objects.find(resource_key.resource)
         objects, mover, failures = self._objects, self._mover, self._failures
         reader = ObjectReader(
@@ -142,7 +142,7 @@ class Handover:
         return left
 
     def _report_fault(self, snapshot: RingSnapshot, fault: str) -> None:
-        """Report the first error: each object can cause another one."""
+        """Report only the first error: each object can cause another one."""
         known = self._reported_faults.get(snapshot.name)
         if known is None or not known.places_like(snapshot):
             self._reported_faults[snapshot.name] = snapshot
@@ -150,9 +150,10 @@ class Handover:
 
 
 LIST_FROM = 10
-"""From so many objects of one namespace on, they are listed and not read one by one.
+"""From this number of objects in one namespace on, they are listed, not read one by one.
 
-Not for controlled resources: there most objects lack an owner label, and the list would be long.
+Objects of controlled resources are always read: most of them have no owner label, so the list
+would be long.
 """
 
 
@@ -193,7 +194,7 @@ class ObjectReader:
         return self._found
 
     def _to_list(self, refs: Collection[ObjectRef]) -> dict[str, set[ObjectRef]]:
-        """Return the objects to list by namespace; failed ones can have an owner."""
+        """Return the objects to list, by namespace; objects that failed can have an owner."""
         by_namespace = defaultdict[str, set[ObjectRef]](set)
         if self._role is not Role.CONTROLLED:
             for ref in refs:

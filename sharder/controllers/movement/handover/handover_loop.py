@@ -1,7 +1,7 @@
-"""The watches of unassigned and draining objects, the hand-over that they feed, and one mover.
+"""Connect the watches of unassigned and draining objects, the hand-over, and one mover.
 
-The leader runs it for all resources, and with rights over Leases; a replica on standby for
-leading resources alone, without taking or draining anything.
+The leader runs this for all resources, with rights over Leases.  A replica on standby runs it only
+for leading resources, and takes and drains no objects.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ class LoopMetrics(FailureCounter, DeferredCounter, BacklogDisplay, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observers:
-    """What the loop reports, and to whom."""
+    """The receivers of all that the loop reports."""
 
     recorder: Recorder | None
-    """Gets Events; without it nothing is reported."""
+    """Gets Events; without a recorder nothing is reported."""
     metrics: LoopMetrics
     counter: Counter
     handovers: HandoverMetrics
@@ -61,7 +61,7 @@ class Observers:
 
 
 class HandoverLoop:
-    """One mover for all writes, and everything that hands over single objects by it."""
+    """One mover for all writes, and the parts that hand over single objects with it."""
 
     def __init__(
         self,
@@ -78,20 +78,21 @@ class HandoverLoop:
         roles: Collection[Role] = tuple(Role),
         grace: float = 0.0,
     ) -> None:
-        """Wire it.
+        """Connect the parts.
 
         Args:
             cache: Has the rings.
-            objects: What is watched and written.
-            lease_guard: Keeps shards away whose objects are taken; None: nothing is taken.
-            leads: Returns whether we may write at this moment.
+            objects: Reads, watches and writes the objects.
+            lease_guard: Keeps shards from returning while their objects are taken; None: no
+                objects are taken.
+            leads: Returns whether we are allowed to write at this moment.
             watching: Records which watches are forbidden.
             observers: Get all reports.
             clock: For all times.
             rng: For the jitter of back-offs.
-            limit: Of concurrent writes.
+            limit: Limit of concurrent writes.
             roles: Only resources of these roles are watched.
-            grace: Seconds in which another replica gets the chance to do the work.
+            grace: Seconds to wait for another replica to do the work.
         """
         self.locks: Locks = defaultdict(asyncio.Lock)
         pending = PendingObjects(

@@ -1,9 +1,9 @@
 """Move single objects of main resources one step, each after its dependents.
 
 One transfer moves many objects of one resource at once, so that their dependents are listed once
-(docs/protocol.md, "Moving objects").  Two replicas can hand over the same objects at once, but to
-the same shards: those in `next`.  Only the leader goes elsewhere, seconds after the others saw the
-reason, and says so in `next` first.
+(docs/protocol.md, "Moving objects").  Two replicas can hand over the same objects at the same
+time, but only to the same shards, those in `next`.  Only the leader can choose another shard; it
+does so seconds after the other replicas saw the reason, and first writes the shard to `next`.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ from sharder.runtime.task_pool import batch
 
 
 class OwnerTransfer:
-    """Moves released and orphaned objects after their dependents, by one snapshot."""
+    """Moves released and orphaned objects after their dependents, with one snapshot."""
 
     def __init__(
         self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, failures: Failures
@@ -41,20 +41,20 @@ class OwnerTransfer:
         self._dependents = DependentsList(snapshot, objects)
         self._reservations = Reservations(snapshot)
         self._goals = dict[str, ShardName]()
-        """Where objects go that are placed, by uid."""
+        """The target shards of placed objects, by uid."""
         self._stuck = dict[str, float]()
         self._lost = dict[str, PartialObject]()
-        """Objects that another client has assigned meanwhile, by uid."""
+        """Objects that another client has assigned in the meantime, by uid."""
 
     async def run(
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
-        """Move each object one step; a failure holds back that object only.
+        """Move each object one step; a failure holds back only this object.
 
         Args:
             main: The resource of the objects.
-            found: The objects as they are now.
-            shards: The shard that released each object, where known.
+            found: The current objects.
+            shards: The shard that released each object, if known.
 
         Returns:
             Objects that wait for their dependents, and for how many seconds.
@@ -83,9 +83,10 @@ class OwnerTransfer:
         }
 
     async def _announce(self, main: Resource, placed: Mapping[str, PartialObject]) -> None:
-        """Record where objects go before their dependents move, where others act on that.
+        """Write where objects go before their dependents move, if other processes act on this.
 
-        Lost shards release their objects if they return, and other replicas follow a claim.
+        A shard that is gone releases recalled objects if it returns, and other replicas follow a
+        claim.
         """
         recall = self._mover.recalling(self._snapshot, main, self._reservations)
         async with batch(self._mover.limit) as writes:
@@ -162,10 +163,10 @@ class OwnerTransfer:
     def _left(
         self, owners: Mapping[str, PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> set[ShardName]:
-        """Return the shards that can hold dependents of unassigned or lost objects.
+        """Return the shards on which dependents of the owners can be.
 
-        The shard that released the object, and one that got it since and is gone.  Those of a
-        recalled object were already being moved.
+        These are the shard that released the owner, and a later shard that is gone.  Dependents of
+        a recalled owner can be anywhere, because they were already being moved.
         """
         left = set[ShardName]()
         for obj in owners.values():
@@ -183,7 +184,7 @@ class OwnerTransfer:
     async def _move(
         self, resource: Resource, obj: PartialObject, decide: Decide, owner_uid: str
     ) -> Step | None:
-        """Move an owner or a dependent; a failure holds back that owner only."""
+        """Move an owner or a dependent; a failure holds back only this owner."""
         try:
             return await self._mover.move(self._snapshot, resource, obj, decide)
         except (ApiError, InvalidObject, BackingOff):

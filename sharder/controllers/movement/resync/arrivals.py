@@ -1,8 +1,8 @@
 """Reconcile only the namespaces that were added to a ring's scope.
 
-Namespaces are added all the time, and a pass over the whole ring for each would keep the leader
-busy for ever. So only these namespaces are listed; a namespace that leaves the scope needs nothing
-(docs/protocol.md, "Moving objects").
+Namespaces are added all the time, and a pass over the whole ring for each of them would keep the
+leader busy forever.  So only the added namespaces are listed; a namespace that leaves the scope
+needs no pass (docs/protocol.md, "Moving objects").
 """
 
 from collections.abc import Callable
@@ -22,10 +22,11 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
 
 GATHER_SECONDS = 0.2
-"""How long namespaces are gathered: many are created together, their objects a moment later."""
+"""Seconds in which added namespaces are collected: many are created together, and their objects a
+moment later."""
 
 CONCURRENCY = 4
-"""Rings at a time."""
+"""Rings that are handled at the same time."""
 
 
 class Arrivals:
@@ -44,17 +45,18 @@ class Arrivals:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """Wire it.
+        """Set up the passes.
 
         Args:
             cache: Has the rings.
-            objects: What is read.
-            mover: Writes.
+            objects: Reads the objects.
+            mover: Writes the steps.
             locks: Shared with the resync and the hand-over.
-            annotation_warnings: Called with labels and annotations that cannot be understood.
-            resync_ring: Requests a resync: too many objects arrived, or some cannot be read.
-            found: Called when the ring has objects in what has come.
-            clock: For the queue, and while a drain waits for room.
+            annotation_warnings: Records invalid labels and annotations.
+            resync_ring: Requests a resync: too many namespaces were added, or objects cannot be
+                read.
+            found: Called when the ring has objects in the added namespaces.
+            clock: For the queue, and for drains that wait for the budget.
             rng: For the jitter of back-offs.
         """
         self._cache = cache
@@ -69,7 +71,7 @@ class Arrivals:
         self._come: dict[RingName, frozenset[str]] = {}
 
     def add(self, ring: RingName, come: frozenset[str]) -> None:
-        """Add namespaces of a ring; without any there is nothing to do."""
+        """Add namespaces to the next pass over a ring; an empty set does nothing."""
         if come:
             self._come[ring] = self._come.get(ring, frozenset()) | come
             self._queue.add_after(ring, GATHER_SECONDS)
@@ -107,7 +109,7 @@ class Arrivals:
         if lists.stats.objects:
             self._found(name)
         if lists.problem is not None or lists.expired is not None:
-            self._resync_ring(name)  # which reports it, and tries again
+            self._resync_ring(name)  # the resync reports the problem, and retries
             return None
         if again is not None:
             self._come[name] = self._come.get(name, frozenset()) | come

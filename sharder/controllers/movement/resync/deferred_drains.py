@@ -1,7 +1,7 @@
 """The drains of one pass that the ring's budget deferred.
 
-A pass waits for its budget a few seconds only; the rest waits for the next pass (docs/protocol.md,
-"Budgets").
+A pass waits only a few seconds for its budget; the remaining drains wait for the next pass
+(docs/protocol.md, "Budgets").
 """
 
 from collections.abc import Iterator
@@ -15,17 +15,18 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 
 MAX_WAITING = 1_000
-"""Objects that a pass keeps: some 4 MB; the next pass finds the others."""
+"""Limit on the drains that a pass remembers: about 4 MB; the next pass finds the others."""
 
 WAIT_SECONDS = 10.0
-"""Counted from the first refusal: a pass is not extended further for its budget."""
+"""Seconds for which a pass waits for its budget, counted from the first deferred drain."""
 
 RETRY_SECONDS = 0.2
-"""Between two checks of the budget; an acknowledgement takes about as long."""
+"""Seconds between two checks of the budget; an acknowledgement takes about as long."""
 
 MIN_SECONDS, MAX_SECONDS = 1.0, 15.0
-"""Before the next pass if the budget was still spent at the end; at most as long as after a
-change, because rescues do not wait for budgets."""
+"""Limits of the seconds until the next pass if drains are still deferred at the end of a pass; the
+maximum is as long as after a change, because a pass also rescues objects, which needs no
+budget."""
 
 
 class DeferredDrain(NamedTuple):
@@ -50,7 +51,7 @@ class DeferredDrains:
     def add(
         self, resource: Resource, obj: PartialObject, decide: Decide, withheld: DrainDeferred
     ) -> None:
-        """Keep an object for later, up to the limit."""
+        """Remember a deferred drain, up to the limit."""
         if self._until is None:
             self._until = self._clock.monotonic() + WAIT_SECONDS
         if sum(map(len, self._waiters.values())) >= MAX_WAITING:
@@ -60,7 +61,7 @@ class DeferredDrains:
         waiters.append(DeferredDrain(resource, obj, decide))
 
     def take(self) -> Iterator[DeferredDrain]:
-        """Yield the drains that the budget seems to allow, in their order."""
+        """Yield and remove the drains that the budget seems to allow, in order."""
         for shard in list(self._waiters):
             if self._wait(shard) <= 0:
                 yield from self._waiters.pop(shard)

@@ -2,8 +2,8 @@
 
 Only the leader runs this: when the input of decisions has changed (shards, their annotations, the
 ring; only new namespaces have a pass of their own), when a shard has too many objects, after the
-first count, and once per sync period.  A pass over a counted ring lists the objects that may have
-to move, otherwise all objects.
+first count, and once per sync period.  A pass over a counted ring lists the objects that might
+have to move, other passes list all objects.
 
 Memory does not grow with the number of objects: main objects are remembered only if they wait for
 a drain and control others (docs/protocol.md, "Moving objects").
@@ -32,33 +32,34 @@ from sharder.ports import Objects
 from sharder.runtime.clock import Clock
 
 AGAIN_SECONDS = 1.0
-"""After a superseded pass: the change itself has queued the ring at once."""
+"""Seconds until the pass after a superseded one; the change itself has queued the ring at once."""
 
 EXPIRED_SECONDS = 5.0
-"""After a pass with a list so long that etcd compacted its beginning.  That is no failure, so the
-wait does not grow: the objects of a dead shard can be among those not seen."""
+"""Seconds until the next pass if a list took so long that etcd compacted its beginning.  This is
+not a failure, so the delay does not grow: objects of a dead shard can be among the objects that
+were not listed."""
 
 LATE_SECONDS = 15.0
-"""After a pass over a ring whose shards changed, or that took objects from gone shards: an
-admission by an outdated webhook may be stored only now.  Longer than webhook and request can take
-together."""
+"""Seconds until the next pass after the shards of a ring changed, or objects were taken from
+shards that are gone: a write that an outdated webhook has admitted can be stored this late.  It is
+longer than webhook and request can take together."""
 
 _log = logging.getLogger(__name__)
 
 Locks = defaultdict[RingName, asyncio.Lock]
-"""One lock per ring; its holder may move owners together with their dependents."""
+"""One lock per ring; only its holder is allowed to move owners together with their dependents."""
 
 
 class ResyncMetrics(Protocol):
     """Records the duration of passes."""
 
     def resynced(self, ring: RingName, seconds: float) -> None:
-        """A pass over all objects of the ring has ended."""
+        """Record the duration of a pass over all objects of the ring."""
         ...
 
 
 class Resync:
-    """Reconciles all objects of one ring, by the ring's name."""
+    """Reconciles all objects of one ring at a time, by the ring's name."""
 
     def __init__(
         self,
@@ -76,12 +77,12 @@ class Resync:
         clock: Clock,
         sync_period: float,
     ) -> None:
-        """Wire it.
+        """Set up the resync.
 
         Args:
             cache: Has the rings.
-            objects: What is read.
-            mover: Writes.
+            objects: Reads the objects.
+            mover: Writes the steps.
             locks: Shared with the hand-over.
             annotation_warnings: Records invalid labels and annotations.
             report: Called with what could not be read.

@@ -1,4 +1,4 @@
-"""List a ring's objects and move those that need it, by one snapshot.
+"""List a ring's objects, and move those that need a step, with one snapshot.
 
 `ExcessDrainer` drains the least drawn objects of shards that have too many.
 """
@@ -47,7 +47,7 @@ class ResyncLists:
         on_list: Callable[[ResourceKey], None],
         clock: Clock,
     ) -> None:
-        """`list_scope` includes everything in scope; other objects cost little then.
+        """`list_scope` includes all objects in scope, and few other objects.
 
         `on_list` is called when the list of a resource's settled objects begins.
         """
@@ -55,9 +55,10 @@ class ResyncLists:
         self.deferred = DeferredDrains(snapshot, mover=mover, clock=clock)
         self.problem: str | None = None
         self.expired: Expired | None = None
-        """A list expired, so some objects were not seen; this is no failure."""
+        """A list expired, so some objects were not seen; this is not a failure."""
         self.left_behind = dict[str, ObjectRef]()
-        """Owners that wait, by uid: they could not be recalled, or a dependent not be written."""
+        """Owners that wait, by uid: the owner could not be recalled, or a dependent could not be
+        written."""
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
@@ -67,11 +68,11 @@ class ResyncLists:
         self._clock = clock
 
     def begin(self, resource: GroupResource) -> None:
-        """Begin the list of a resource's settled objects."""
+        """Record that the list of a resource's settled objects begins."""
         self._on_list(ResourceKey(self._snapshot.name, resource))
 
     async def move_main(self, resource: Resource, labels: str, decide: Decide) -> None:
-        """Move objects of a main resource, and record each of them."""
+        """Move the matching objects of a main resource, and count each object."""
 
         def noting(obj: PartialObject) -> Step:
             step = decide(obj)
@@ -97,10 +98,10 @@ class ResyncLists:
                         await writes.add(self.move(resource, obj, decide))
 
     async def move_controlled(self, resource: Resource, labels: str, decide: Decide) -> None:
-        """Move the matching objects; read the owner first if one would leave a working shard.
+        """Move the matching objects; read the owner before an object leaves a working shard.
 
-        The known owners are as old as their list.  A newer one, or one of a resource that does not
-        list what it controls, can be at work on the object's shard.
+        The known owners are as old as their list.  A newer owner, or an owner of a resource that
+        does not list this one in `controlledResources`, can be in work on the object's shard.
         """
         leaving, role = list[PartialObject](), self._snapshot.roles[resource.id]
 
@@ -132,13 +133,13 @@ class ResyncLists:
     async def stream(
         self, resource: Resource, labels: str = ""
     ) -> AsyncGenerator[PartialObject, None]:
-        """Yield the objects of a resource that match."""
+        """Yield the matching objects of a resource."""
         async with aclosing(stream(self._objects, resource, self._list_scope, labels)) as objects:
             async for obj in objects:
                 yield obj
 
     async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
-        """Move one object; one that cannot be written is retried by itself."""
+        """Move one object; an object that cannot be written is retried on its own."""
         try:
             step = await self._mover.try_to_move(self._snapshot, resource, obj, decide)
         except DrainDeferred as error:
@@ -170,7 +171,7 @@ class ResyncLists:
                     await writes.add(self.move(resource, obj, decide))
 
     async def noting(self, resource: GroupResource, work: Awaitable[None]) -> None:
-        """Continue with the other resources if one cannot be read."""
+        """Await `work`, and record an error, so that other resources can be handled."""
         try:
             await work
         except Expired as error:
@@ -179,7 +180,7 @@ class ResyncLists:
             self.unreadable(resource, error)
 
     def unreadable(self, resource: GroupResource, error: ApiError) -> None:
-        """Record the first problem."""
+        """Record that a resource cannot be read; only the first problem is kept."""
         hint = "; see spec.resources" if isinstance(error, NotFound) else ""
         self.problem = self.problem or f"cannot read {resource}: {error}{hint}"
 
@@ -218,7 +219,7 @@ class ExcessDrainer:
         shard: ShardName,
         displaced: LeastDrawn[tuple[Resource, PartialObject]],
     ) -> None:
-        """Offer the shard's objects of a resource; those that leave it anyway do not count."""
+        """Offer the shard's objects of a resource, except objects that leave the shard anyway."""
         resource = await self._lists.find(main.id)
         with naming_the_rule(resource.id):
             async for obj in self._lists.stream(resource, f"{self._snapshot.owner_label}={shard}"):

@@ -44,7 +44,7 @@ class ResyncPass:
     """One pass over a ring's objects, all decided from one snapshot."""
 
     def __init__(self, snapshot: RingSnapshot, lists: ResyncLists, *, mover: Mover) -> None:
-        """`lists` collects the results."""
+        """`lists` reads and moves the objects, and collects the results."""
         self._snapshot = snapshot
         self._lists = lists
         self._reservations = Reservations(snapshot)
@@ -52,37 +52,38 @@ class ResyncPass:
         self._mover = mover
         self._has_lost = False
         """Whether a leading object just lost its owner label.  Its dependents have not moved, so
-        this pass assigns no unassigned leading object: the hand-over does."""
+        this pass assigns no unassigned leading object: the hand-over assigns them."""
         self._come: frozenset[str] | None = None
-        """The namespaces that were added, None for a pass over all."""
+        """The added namespaces, None for a pass over all namespaces."""
         self._takes = False
-        """Whether leading objects are taken from lost shards: only then some are recalled."""
+        """Whether leading objects are taken from shards that are gone: only then objects are
+        recalled."""
         names = ",".join(sorted(snapshot.members.available))
         self._stranded = f"{snapshot.owner_label} notin ({names})"
         self._settled = f"{snapshot.owner_label} in ({names})"
-        # In a counted ring only these can have to move: objects without a working shard, draining
-        # ones, pinned ones, and those of evacuating shards.
+        # In a counted ring only these objects might have to move: objects without a working shard,
+        # draining and pinned objects, and objects of evacuating shards.
         asked = [f"{self._settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
         if evacuating := sorted(snapshot.placer.layout.evacuating):
             asked.append(f"{snapshot.owner_label} in ({','.join(evacuating)})")
         sticks = snapshot.tally is not None
         self._following = asked if sticks else [self._settled]
-        # In this order an object that is released between two lists is in the second one.
+        # With this order, an object that is released between two lists is in the second list.
         self._displacing = [*asked, self._stranded] if sticks else [""]
 
     async def run(self, lock: asyncio.Lock) -> None:
         """Rescue orphaned objects, then drain full shards, then follow the placement.
 
-        Deferred drains are retried last, and not for long.  `lock` keeps the hand-over away while
-        owners and their dependents are moved.
+        Deferred drains are retried at the end, for a short time.  `lock` blocks the hand-over
+        while owners and their dependents are moved.
         """
         await self._run(lock, self._snapshot.resources, self._relief.run)
 
     async def run_over_arrivals(self, lock: asyncio.Lock, come: frozenset[str]) -> None:
-        """Do the same for namespaces that were added to the scope, which `lists` covers.
+        """Do the same only for the added namespaces `come`, which `lists` covers.
 
-        Cluster-scoped objects are not new, unless they are Namespaces or lead objects in them.
-        Full shards are not drained: that depends on all their objects.
+        Cluster-scoped objects are skipped, except Namespaces and objects of leading resources.
+        Full shards are not drained, because this depends on all their objects.
         """
         self._come = come
         alone = [
@@ -130,27 +131,30 @@ class ResyncPass:
             )
 
     def _put_off(self, main: Resource) -> None:
-        """Leave owners whose dependents could not be written to the hand-over."""
+        """Defer owners whose dependents could not be written; the hand-over moves them."""
         for ref in self._lists.left_behind.values():
             where = ref if main.namespaced else ref._replace(namespace="")
             key = ObjectKey(ResourceKey(self._snapshot.name, main.id), where)
             self._mover.failures.put_off(key, BACKOFF.base)
 
     async def _displaced(self, main: RingResource) -> Owners:
-        """Return who waits for a drain, of all resources that control the same as `main`."""
+        """Return the owners that wait for a drain.
+
+        These are objects of all resources that share a controlled resource with `main`.
+        """
         owners = Owners()
         async for resource in self._leading_with(main):
             await self._learn(resource, owners)
         return owners
 
     async def _recall(self, main: RingResource) -> None:
-        """Recall objects of lost shards before what they control moves, of the same resources."""
+        """Recall objects of shards that are gone, before their dependents move."""
         async for resource in self._leading_with(main):
             recall = self._mover.recalling(self._snapshot, resource, self._reservations)
             await self._lists.move_all(resource, self._stranded, recall)
 
     async def _leading_with(self, main: RingResource) -> AsyncIterator[Resource]:
-        """Yield the resources that control the same as `main`, as they are served."""
+        """Yield the served main resources that share a controlled resource with `main`."""
         controlled = set(main.controlled_resources)
         for other in self._snapshot.resources:
             if controlled & set(other.controlled_resources):
@@ -162,7 +166,7 @@ class ResyncPass:
                     yield resource
 
     async def _learn(self, resource: Resource, owners: Owners) -> None:
-        """Read all objects, or in a counted ring those that can be displaced."""
+        """Read all objects, or in a counted ring only those that can be displaced."""
         with naming_the_rule(resource.id):
             for labels in self._displacing:
                 async for obj in self._lists.stream(resource, labels):
@@ -181,8 +185,9 @@ class ResyncPass:
     async def _gather(self, main: RingResource, owners: Owners) -> None:
         """Move the dependents of the main objects to their owners' shards.
 
-        Those of lost shards come last: from their writes to those of their owners the Lease of the
-        shard is held.  If we fail in between, it can return, but its objects were recalled.
+        Dependents on shards that are gone come last: the Lease of such a shard is reserved from
+        their writes until the writes of their owners.  If the leader fails in between, the shard
+        can return, but its objects were recalled.
         """
         decide = partial(self._plan_controlled, owners)
         for labels in (self._settled, self._stranded):
@@ -193,13 +198,13 @@ class ResyncPass:
                     resource = await self._lists.find(controlled.id)
                     await self._lists.move_controlled(resource, labels, decide)
                 except NotFound as error:
-                    # It has no objects that the main objects could wait for.
+                    # There are no such objects that the main objects could wait for.
                     self._lists.unreadable(controlled.id, error)
 
     def _leads_elsewhere(self, obj: PartialObject) -> bool:
-        """Return whether an object without a working shard can control what is not listed here.
+        """Return whether an object without a working shard can control objects not listed here.
 
-        The hand-over or a whole pass moves it.
+        Such an object is moved by the hand-over, or by a pass over the whole ring.
         """
         is_listed = self._come is None or obj.metadata.namespace or obj.metadata.name in self._come
         return (
@@ -213,13 +218,13 @@ class ResyncPass:
         return plan_controlled(self._snapshot, obj, owners)
 
     def _plan_free(self, resource: Resource, obj: PartialObject) -> Step:
-        """Leave an object that just lost its owner label to the hand-over."""
+        """Return the step; an object that just lost its owner label is left to the hand-over."""
         if self._mover.wait(self._snapshot, resource, obj) > 0:
             return LOST
         return plan_main(self._snapshot, obj)
 
     def _plan_stranded(self, owners: Owners, resource: Resource, obj: PartialObject) -> Step:
-        """Leave an object alone if its dependents have not moved to where it goes."""
+        """Return the step; keep an object whose dependents have not moved to its target."""
         step = self._reservations.keep(obj)
         is_unassigned = self._snapshot.owner_of(obj) is None
         guards = (

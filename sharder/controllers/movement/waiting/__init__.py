@@ -1,1 +1,1 @@
-"""What waits: objects to look at again, and how long each has waited."""
+"""Objects that wait for a step, and how long each has waited."""

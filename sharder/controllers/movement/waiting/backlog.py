@@ -1,7 +1,7 @@
-"""The unassigned, or the draining, objects of one resource of a ring.
+"""The unassigned or the draining objects of one resource of a ring.
 
-Memory is bounded for each ring, whatever happens in the cluster: the resync handles the rest
-(docs/protocol.md, "Unassigned and draining objects").
+The memory for each ring is limited, whatever happens in the cluster: the resync handles the other
+objects (docs/protocol.md, "Unassigned and draining objects").
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from sharder.core.names import ObjectRef, ShardName
 from sharder.runtime.clock import Clock
 
 MAX_REMEMBERED = 10_000
-"""Objects of each kind that are remembered of a ring: some 3 MB."""
+"""Limit on the remembered objects of a ring, unassigned and draining ones each: about 3 MB."""
 
 
 class Limit:
@@ -43,7 +43,7 @@ class Observer(Protocol):
 
 
 class Backlog:
-    """Objects, the oldest first; another thread may read `count` and `age`."""
+    """Objects, the oldest first; another thread can call `count` and `age`."""
 
     def __init__(self, clock: Clock, limit: Limit, observer: Observer | None = None) -> None:
         self._clock = clock
@@ -78,7 +78,7 @@ class Backlog:
         return {shard: (counts[shard], now - since) for shard, since in oldest.items()}
 
     def older_than(self, seconds: float) -> Iterator[tuple[ObjectRef, Seen]]:
-        """Yield objects that have been there for longer, the oldest first."""
+        """Yield objects that have been in the backlog for longer, the oldest first."""
         end = self._clock.monotonic() - seconds
         for ref, seen in self._seen.items():
             if seen.since >= end:
@@ -120,7 +120,7 @@ class Backlog:
     def replace(
         self, within: ListRequest, now: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, ShardName]:
-        """Replace the objects of one request by a new list; return those that are gone."""
+        """Replace the objects of one request by a new list; return the objects that are gone."""
         gone = {
             ref: seen.shard
             for ref, seen in self._seen.items()

@@ -1,8 +1,8 @@
 """Delay unassigned objects that just lost their owner label.
 
-While no webhook answers, any client can remove an owner label, and the shard may work on the
-object until its watch shows that. The last owner is unknown then, so the object waits until it has
-surely stopped (docs/protocol.md, "Objects that lost their owner label").
+While no webhook answers, any client can remove an owner label, and the shard can work on the
+object until its watch shows the removal.  The last owner is unknown then, so the object waits
+until the shard has certainly stopped (docs/protocol.md, "Objects that lost their owner label").
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import PartialObject
 
 UNSEEN_SECONDS: float = 3.0
-"""After so long a shard has seen the loss of an object, and stopped: a second for the watch of a
-busy API server, and two for writes that were under way.  The SDK cancels at once."""
+"""Seconds after which a shard has seen the loss of an object, and stopped: one for the watch of a
+busy API server, and two for writes in flight.  The SDK cancels at once."""
 _NEW_SECONDS: float = 2.0
-"""For so long after its creation an object is new.  The API server shows whole seconds: the object
-is younger than `UNSEEN_SECONDS` then."""
+"""Seconds after its creation in which an object is new.  The API server shows whole seconds, so a
+new object is younger than `UNSEEN_SECONDS`."""
 
 
 class OrphanDelays(Protocol):
@@ -33,7 +33,7 @@ class Orphans:
     """The backlogs of all resources."""
 
     def __init__(self, server_time: Callable[[], datetime | None]) -> None:
-        """Wire it to the clock that sets the times of creation; our own can be wrong."""
+        """`server_time` is the clock that sets creation times; our own clock can be wrong."""
         self._server_time = server_time
         self._known: dict[ResourceKey, OrphanDelays] = {}
 
@@ -57,7 +57,7 @@ class Orphans:
 
 
 def is_new(obj: PartialObject, now: datetime | None) -> bool:
-    """Return whether an object was created a moment ago: it never had an owner.
+    """Return whether an object was created a moment ago, so that it never had an owner.
 
     `now` is the API server's clock; while it is unknown, nothing is new.
     """

@@ -15,21 +15,22 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import QueueMetrics, Worker, WorkQueue
 
 BACKOFF = Backoff(base=2.0, cap=300.0)
-"""Between attempts at objects that could not be written or read (docs/protocol.md, "Moving
-objects")."""
+"""Delays between attempts to move objects that could not be written or read (docs/protocol.md,
+"Moving objects")."""
 
 GATHER_SECONDS = 0.05
-"""How long acknowledgements are gathered, so that dependents are listed once for many."""
+"""Seconds in which acknowledgements are collected, so that dependents are listed once for many."""
 
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
-less has to be listed."""
+fewer objects have to be listed."""
 
 AT_ONCE = 2000
-"""Objects of a resource that are handed over together: up to 3 MB are read of them."""
+"""Objects of a resource that are handed over together: up to 3 MB are read for them."""
 
 CONCURRENCY = 64
-"""Resources that are handled at once: one that waits for its ring's resync delays no other."""
+"""Resources that are handled at once: one that waits for its ring's resync does not delay
+others."""
 
 UNKNOWN = ShardName("")
 """The shard of an object if the releasing shard is unknown."""
@@ -52,7 +53,7 @@ class PendingObjects:
         grace: float = 0.0,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        """`grace` is for how many seconds another replica gets the chance to do the work."""
+        """`grace` is the seconds to wait for another replica to do the work."""
         self._clock = clock
         self._grace = grace
         self._queue = WorkQueue[ResourceKey](
@@ -65,8 +66,8 @@ class PendingObjects:
     ) -> None:
         """Add released objects with their shards.
 
-        After a grace period the shard is unknown: another replica may have begun the work, and
-        have moved dependents to where it saw fit.
+        After a grace period the shard is unknown: another replica might have begun the work, and
+        moved dependents to other shards.
         """
         for ref, shard in shards.items():
             known = UNKNOWN if self._grace else shard
@@ -91,13 +92,13 @@ class PendingObjects:
                 del objects[ref]
 
     def retry(self, key: ObjectKey, seconds: float) -> None:
-        """Retry the object in so many seconds, not before."""
+        """Retry the object in `seconds`, not earlier."""
         self._wait(key.resource_key, key.ref, UNKNOWN, seconds, held=True)
 
     def put_back(self, resource_key: ResourceKey, left: Mapping[ObjectRef, float]) -> None:
-        """Return those that are `left` to the queue, each for so many seconds.
+        """Return the objects in `left` to the queue, each for its number of seconds.
 
-        From then on their shard is unknown: what was tried can have left dependents anywhere.
+        Their shards are unknown from then on: the attempt can have left dependents anywhere.
         """
         for ref, seconds in left.items():
             self._wait(resource_key, ref, UNKNOWN, seconds, held=True)
@@ -137,8 +138,8 @@ class PendingObjects:
     ) -> None:
         """Add an object, or update one that waits.
 
-        An object that was held back keeps its time however often it is written; any other keeps
-        its earliest time.
+        An object that is held back keeps its due time, however often it is written; any other
+        object keeps its earliest due time.
         """
         objects, due = (
             self._objects.setdefault(resource_key, {}),
@@ -146,7 +147,7 @@ class PendingObjects:
         )
         known = objects.get(ref)
         if known is not None:
-            # A known releasing shard stays known; what was tried before has none.
+            # A known releasing shard stays known; an object that was tried before has none.
             if known.held:
                 shard = known.shard
             elif not held:

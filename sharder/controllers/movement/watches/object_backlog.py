@@ -23,7 +23,7 @@ Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[Part
 
 
 class Limits(NamedTuple):
-    """What the resources of a ring can remember together."""
+    """How many objects all resources of a ring can remember together."""
 
     unassigned: Limit
     draining: Limit
@@ -36,7 +36,7 @@ class _Ended(NamedTuple):
     """The object before the write that ended it, with the resource version of that write; None if
     only a list has shown the end."""
     until: float
-    """When to forget it."""
+    """When to forget the end."""
 
 
 class ObjectBacklog:
@@ -54,7 +54,7 @@ class ObjectBacklog:
         drains: OpenDrains,
         ownerless: Ownerless,
     ) -> None:
-        """Begin with nothing.
+        """Start empty.
 
         Args:
             resource_key: The ring and the resource.
@@ -74,11 +74,11 @@ class ObjectBacklog:
         self._ownerless = ownerless
         self._clock = clock
         self._ended: dict[ObjectRef, _Ended] = {}
-        """Objects that have ceased to drain, the oldest first."""
+        """Objects whose drain has ended, the oldest first."""
         self._recalled = set[ObjectRef]()
         """Draining objects that were recalled."""
         self._overflowed = clock.monotonic()
-        """When an unassigned object was last seen that could not be remembered."""
+        """When an unassigned object was last seen that the limit excluded."""
         self._listed = clock.monotonic()
         """When draining objects were last listed."""
         self._drains_expected_until = 0.0
@@ -90,8 +90,8 @@ class ObjectBacklog:
     def is_in_scope(self, obj: PartialObject) -> bool:
         """Return whether the object is in the ring's scope.
 
-        An object of a controlled resource also needs a controller.  Objects out of scope leave no
-        trace here, however many there are.
+        An object of a controlled resource also needs a controller.  Nothing is stored about
+        objects out of scope, however many there are.
         """
         snapshot = self._snapshot()
         if snapshot is None or not snapshot.selects(obj, self.role):
@@ -101,7 +101,7 @@ class ObjectBacklog:
     def pick_unassigned(self, obj: PartialObject) -> PartialObject | None:
         """Remember a listed object; return its name, None if it needs no more attention.
 
-        It is remembered at once, so that lists read at the same time share the limit.
+        It is remembered at once, so that lists that are read at the same time share the limit.
         """
         if not self.is_in_scope(obj):
             return None
@@ -136,7 +136,7 @@ class ObjectBacklog:
                 self._settle([obj.metadata.ref])
 
     def take_draining(self, within: ListRequest, event: Event) -> None:
-        """Update the draining objects; one that stops draining is released."""
+        """Update the draining objects; an object that stops draining is released."""
         match event:
             case Listed(items):
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
@@ -150,7 +150,8 @@ class ObjectBacklog:
                 self.draining.drop(obj.metadata.ref)
                 self._recalled.discard(obj.metadata.ref)
             case Removed(obj):
-                # The object is as it was before, but for the resource version of this write.
+                # The event has the object before this write, but with the resource version of the
+                # write.
                 ref, before = obj.metadata.ref, obj.metadata
                 self._note_recalled(obj)
                 self._release({ref: self._shard_of(obj)}, before, self._clock.monotonic())
@@ -167,10 +168,10 @@ class ObjectBacklog:
     def wait(self, obj: PartialObject) -> float:
         """Return for how many seconds an unassigned object has to wait.
 
-        No shard works on an object that was acknowledged.  For others the time counts from when we
-        first saw them so; what cannot be remembered waits for the next pass.  An object that leads
-        others waits too if it cannot go where its `next` says: another replica, which does not
-        know that yet, may be moving what it controls there.
+        No shard works on an object that was acknowledged.  For other objects the time counts from
+        when we first saw them unassigned; an object that cannot be remembered waits for the next
+        pass.  A leading object also waits if it cannot go to the shard in its `next`: another
+        replica, which does not know this yet, might be moving its dependents there.
         """
         ref, now = obj.metadata.ref, self._clock.monotonic()
         if self._was_released(obj, now) and not self._is_contested(obj):
@@ -189,9 +190,10 @@ class ObjectBacklog:
     def _was_released(self, obj: PartialObject, now: float) -> bool:
         """Return whether an unassigned object was draining when we last saw it with an owner.
 
-        Where drains are watched, it still has the version of the write that ended the drain, which
-        changed nothing else: an object whose drain was withdrawn, or that had another owner since,
-        was written once more, and a user who replaces an object does not know its labels.
+        If drains are watched, the object must still have the version of the write that ended the
+        drain, and this write must have changed nothing else.  An object whose drain was withdrawn,
+        or that had another owner since, was written once more, and a user who replaces an object
+        does not know its labels.
         """
         ref, snapshot = obj.metadata.ref, self._snapshot()
         ended = self._ended.get(ref)
@@ -209,7 +211,7 @@ class ObjectBacklog:
         return is_last and snapshot is not None and changes_nothing_else(before, now, snapshot)
 
     def expect_drains(self) -> None:
-        """Expect drains: objects may be wanted elsewhere."""
+        """Expect drains: objects might belong on other shards now."""
         self._drains_expected_until = self._clock.monotonic() + POLL_SECONDS
 
     def is_moving(self) -> bool:
@@ -274,8 +276,8 @@ class ObjectBacklog:
         """Measure the hand-over of an object, and count where it goes.
 
         The webhook assigns an object that leads no others in the write that acknowledges its
-        drain.  No watch shows that, but where it belongs depends on the ring alone, or else the
-        request to release it says so.
+        drain.  No watch shows this assignment, but the shard depends only on the ring, or else is
+        in the `next` annotation of the drain.
         """
         snapshot = self._snapshot()
         if snapshot is None or self.role is Role.CONTROLLED or not snapshot.selects(obj):
@@ -296,7 +298,10 @@ class ObjectBacklog:
             self._ended.pop(ref, None)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
-        """Return the shard; one that releases in two writes can remove the owner label first."""
+        """Return the shard of an object.
+
+        A shard that releases in two writes can remove the owner label first.
+        """
         snapshot = self._snapshot()
         owner = None if snapshot is None else snapshot.owner_of(obj)
         return owner or self.draining.shard(obj.metadata.ref) or UNKNOWN

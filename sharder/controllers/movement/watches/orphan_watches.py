@@ -1,7 +1,7 @@
 """Watch for unassigned and draining objects.
 
-There are few of them, so these watches cost little. They only show what to check: `Handover` reads
-each object before it acts (docs/protocol.md, "Unassigned and draining objects").
+There are few of them, so these watches cost little.  They only show which objects to check:
+`Handover` reads each object before it acts (docs/protocol.md, "Unassigned and draining objects").
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class _State:
 
     scope: tuple[object, ...] = ()
     placed: RingSnapshot | None = None
-    """The snapshot by which objects are placed, as far as we know."""
+    """The snapshot with which objects are placed, as far as we know."""
     list_scope: ListScope = ()
     tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
     backlogs: dict[ResourceKey, ObjectBacklog] = field(default_factory=dict)
@@ -79,19 +79,19 @@ class OrphanWatches:
 
         Args:
             cache: Has the rings.
-            objects: What is watched.
+            objects: Watches the objects.
             pending: The queue of objects to check.
             forget: Called with a resource that was removed from its ring.
             watching: Records which watches are forbidden.
-            on_change: Called when that changes for a ring.
+            on_change: Called when the forbidden watches of a ring change.
             moved: Called when the unassigned or draining main objects of a ring change.
             drains: The budgets, which follow the draining objects.
-            orphans: Use the backlogs of unassigned objects.
+            orphans: Use the backlogs to delay unassigned objects.
             ownerless: Measures how long released objects have no owner.
             overdue: Reports overdue drains, if given.
             metrics: Shows the backlogs.
-            journal: Shows those of main resources.
-            clock: For their ages.
+            journal: Shows the backlogs of main resources.
+            clock: For the ages of objects.
             rng: For the jitter of back-offs.
             roles: Only resources of these roles are watched.
         """
@@ -129,11 +129,14 @@ class OrphanWatches:
             backlogs.recheck()
 
     def overdue(self, ring: RingName) -> Overdue | None:
-        """Return the overdue drains of a ring, None without any."""
+        """Return the overdue drains of a ring, None if there are none."""
         return None if self._overdue is None else self._overdue.of(ring)
 
     def backlog(self, ring: RingName) -> Waiting:
-        """Return the numbers of unassigned and draining main objects of a ring."""
+        """Return the numbers of unassigned and draining main objects of a ring.
+
+        A number is None if the limit is reached.
+        """
         state = self._rings.get(ring, _State())
         main = [seen for seen in state.backlogs.values() if seen.role is not Role.CONTROLLED]
         unassigned, draining = state.limits
@@ -153,7 +156,7 @@ class OrphanWatches:
                     self._changed.clear()
                     while self._stale:
                         self._adjust(self._stale.pop(), group)
-                        await self._clock.sleep(0)  # a namespace may concern a thousand rings
+                        await self._clock.sleep(0)  # a namespace can affect a thousand rings
                     await self._changed.wait()
         finally:
             for state in self._rings.values():
@@ -209,7 +212,7 @@ class OrphanWatches:
             self._drop(state, resource_key)
 
     def _see(self, snapshot: RingSnapshot, state: _State) -> None:
-        """Keep a backlog for each of the ring's resources, and for no others."""
+        """Keep one backlog for each of the ring's resources, and drop all others."""
         for resource_key, seen in list(state.backlogs.items()):
             if snapshot.roles.get(resource_key.resource) is not seen.role:
                 self._drop(state, resource_key)

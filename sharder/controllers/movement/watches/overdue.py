@@ -1,7 +1,6 @@
-"""Report drains that their shard does not acknowledge.
+"""Report drains that the shard does not acknowledge in time.
 
-Nothing is taken by force: the shard may still work on the object (docs/protocol.md, "Overdue
-drains").
+No object is taken by force: the shard might still work on it (docs/protocol.md, "Overdue drains").
 """
 
 import logging
@@ -29,14 +28,14 @@ OVERDUE = "DrainOverdue"
 """Reason of the Event."""
 
 CHECK_SECONDS = 1.0
-"""Between two checks."""
+"""Seconds between two checks."""
 
 MAX_EVENTS = 20
-"""Events of one ring in a minute; the other drains follow in the next minutes."""
+"""Limit on the Events of one ring in a minute; the other drains follow in the next minutes."""
 
 COUNT_SECONDS = 10.0
-"""A changed count is reported no more often, so that it does not rewrite the status all the time;
-the first overdue drain, and the end of the last one, are reported at once."""
+"""Minimum seconds between two reports of a changed count, so that it does not change the status
+all the time; the first overdue drain, and the end of the last one, are reported at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class OverdueDrains:
         """Drains with an Event, by the time when they were first seen."""
 
     def of(self, ring: RingName) -> Overdue | None:
-        """Return the overdue drains of a ring, None without any."""
+        """Return the overdue drains of a ring, None if there are none."""
         return self._overdue.get(ring)
 
     async def run(self, draining: Callable[[], Mapping[ResourceKey, Backlog]]) -> NoReturn:
@@ -92,7 +91,7 @@ class OverdueDrains:
             await self._clock.sleep(CHECK_SECONDS)
 
     async def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
-        """Count overdue drains; return those that need an Event."""
+        """Count overdue drains; return the drains that need an Event."""
         self._forget(backlogs)
         unreported = list[tuple[ObjectKey, Seen]]()
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
@@ -116,7 +115,7 @@ class OverdueDrains:
         return unreported
 
     def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
-        """Forget drains that ended, even if the object is drained again by now."""
+        """Forget drains that ended, even if the object is draining again."""
         self._recorded = {
             key: since
             for key, since in self._recorded.items()
@@ -181,7 +180,7 @@ def _overdue_of(
 
 
 def timeout_of(spec: MovementSpec) -> float:
-    """Return after how many seconds a drain is overdue; 0, also for an invalid value, is never."""
+    """Return after how many seconds a drain is overdue; 0 means never, as for an invalid value."""
     try:
         return max(0.0, parse_duration(spec.drain_timeout).total_seconds())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Run one watch of unassigned or draining objects, and put what it shows into a backlog."""
+"""Run one watch of unassigned or draining objects, and update a backlog with its events."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class WatchRunner:
-    """Runs watches; it keeps nothing between two of them."""
+    """Runs watches; it has no state of its own."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class WatchRunner:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """Wire it.
+        """Set up the runner.
 
         Args:
-            objects: What is watched.
+            objects: Watches the objects.
             watching: Records which watches are forbidden.
-            on_change: Called when that changes for a ring.
+            on_change: Called when the forbidden watches of a ring change.
             moved: Called when the unassigned or draining main objects of a ring change.
             clock: For polls and back-offs.
             rng: For the jitter of back-offs.
@@ -81,7 +81,7 @@ class WatchRunner:
     async def _follow(
         self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklog
     ) -> None:
-        """Watch one request, or poll it without the right to watch."""
+        """Watch the objects of one request, or poll them without the right to watch."""
         take = seen.take_draining if watch.draining else seen.take_unassigned
         pick = seen.pick_draining if watch.draining else seen.pick_unassigned
         backlog = seen.draining if watch.draining else seen.unassigned
@@ -126,7 +126,7 @@ class WatchRunner:
 
 
 class Picked(Generic[T]):
-    """Lists what `pick` returns of each object, page by page; watches everything.
+    """Lists what `pick` returns for each object, page by page; watches are unchanged.
 
     A list of the unassigned objects of a new ring can have all objects of the cluster.
     """
@@ -137,7 +137,7 @@ class Picked(Generic[T]):
         self._pick = pick
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
-        """Return what was picked of all objects, or of those for which `keep` holds."""
+        """Return what `pick` returned for all objects, or only for those that `keep` accepts."""
         picked = list[T]()
 
         def visit(obj: T) -> bool:
@@ -151,7 +151,7 @@ class Picked(Generic[T]):
         return Listed(picked, listed.resource_version)
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield the events as they are."""
+        """Yield the events unchanged."""
         async with closing(self._inner.watch(resource_version)) as events:
             async for event in events:
                 yield event

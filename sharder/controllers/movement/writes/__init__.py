@@ -1,1 +1,1 @@
-"""Every write to an object: guarded, within the budget, and after its back-off."""
+"""Write to objects: guarded, within the budget, and after a back-off."""

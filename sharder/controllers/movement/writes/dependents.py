@@ -18,7 +18,7 @@ from sharder.runtime.task_pool import batch
 
 
 class DependentsFollower:
-    """Reads each owner of controlled objects once, and plans by one snapshot."""
+    """Reads each owner of controlled objects once, and plans with one snapshot."""
 
     def __init__(self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover) -> None:
         self._snapshot = snapshot
@@ -30,7 +30,7 @@ class DependentsFollower:
         self._waiting = set[str]()
         """Uids of owners that just lost their owner label."""
         self.left_behind = dict[str, ObjectRef]()
-        """Owners whose dependents could not be written, by uid: they wait."""
+        """Owners that wait because a dependent could not be written, by uid."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -65,7 +65,7 @@ class DependentsFollower:
             try:
                 main = await self._objects.find(entry.id)
             except NotFound:
-                # No object of it exists that could have an owner label.
+                # There are no such objects that could have an owner label.
                 continue
             except ApiError as error:
                 unknown.append(error)
@@ -76,7 +76,7 @@ class DependentsFollower:
         return by_kind
 
     async def _learn(self, main: Resource, reference: OwnerReference, namespace: str) -> None:
-        """Record where an owner is; a deleted one counts with the hash of its key."""
+        """Record where an owner is; for a deleted owner the hash of its key counts."""
         ref = ObjectRef(namespace if main.namespaced else "", reference.name)
         try:
             owner = await read(self._objects, main, ref)

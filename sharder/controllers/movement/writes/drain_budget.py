@@ -30,12 +30,12 @@ class DeferredCounter(Protocol):
     """Counts deferred drains."""
 
     def withheld(self, ring: RingName, limit: str) -> None:
-        """A drain was deferred by this limit."""
+        """Count a drain that this limit deferred."""
         ...
 
 
 class Sent:
-    """Whether a write was sent, because a lost answer leaves its result open."""
+    """Whether a write was sent: if its answer is lost, its result is unknown."""
 
     def __init__(self) -> None:
         self.is_sent = False
@@ -55,7 +55,7 @@ class DrainBudget:
         self._leavers: dict[RingName, Leavers[ObjectKey]] = {}
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
-        """Return why one more leading object of the shard must not be drained now, None if it can.
+        """Return why the shard must not drain one more leading object now, None if it can.
 
         Other objects can be drained more often.
         """
@@ -67,11 +67,11 @@ class DrainBudget:
     def begun(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Iterator[Sent]:
         """Account for the step that the body writes.
 
-        A failed write returns its place, unless it may have been carried out all the same: its
+        A failed write returns its place in the budget, unless it might have succeeded, because its
         answer was lost or not awaited.
 
         Raises:
-            DrainDeferred: it is a drain, and the budget is spent.
+            DrainDeferred: the step is a drain, and the budget is spent.
         """
         sent, budget = Sent(), self._of(snapshot.name)
         if not isinstance(step, Drain):
@@ -93,7 +93,10 @@ class DrainBudget:
                 self._leaving(snapshot.name).end(key)
 
     def asked(self, key: ObjectKey) -> ShardName | None:
-        """Return the shard lately asked for an object, None once a watch has shown its answer."""
+        """Return the shard that was recently asked to release an object.
+
+        None if there is none, or after a watch has shown its answer.
+        """
         return self._of(key.ring).shard(key)
 
     def gone(self, key: ObjectKey) -> None:
@@ -149,26 +152,26 @@ class OpenDrains:
         self._clock = clock
 
     def noted(self, ref: ObjectRef, seen: Seen) -> None:
-        """An object is being drained."""
+        """Record that an object is draining."""
         key, now = ObjectKey(self._resource_key, ref), self._clock.monotonic()
         self._budget.opened(key, seen.shard, seen.since, now)
 
     def dropped(self, ref: ObjectRef) -> None:
-        """It is no longer drained."""
+        """Record that an object is no longer draining."""
         self._budget.closed(ObjectKey(self._resource_key, ref))
 
     def seen_over(self, ref: ObjectRef) -> None:
-        """A watch has shown that its drain is over."""
+        """Record that a watch has shown the end of a drain."""
         self._leavers.seen_over(ObjectKey(self._resource_key, ref))
 
     def arrived(self, ref: ObjectRef) -> None:
-        """It has an owner again, or was deleted."""
+        """Record that an object has an owner again, or was deleted."""
         self._leavers.end(ObjectKey(self._resource_key, ref))
 
     def asked(self, ref: ObjectRef) -> ShardName | None:
-        """Return the shard lately asked for an object that leads others, None if there is none.
+        """Return the shard that was recently asked to release a leading object.
 
-        None as well once a watch has shown the end of its drain.
+        None if there is none, or after a watch has shown the end of the drain.
         """
         return self._leavers.shard(ObjectKey(self._resource_key, ref), self._clock.monotonic())
 

@@ -1,7 +1,7 @@
 """Back off objects that could not be written, and report them.
 
-An object that a policy rejects, or whose label another webhook removes, stops neither its ring nor
-any other object (docs/protocol.md, "Moving objects").
+An object that a policy rejects, or whose label another webhook removes, blocks neither its ring
+nor other objects (docs/protocol.md, "Moving objects").
 """
 
 import logging
@@ -29,10 +29,10 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import GroupedErrorLog
 
 MAX_REMEMBERED = 10_000
-"""Objects with a back-off; beyond this number only the resync retries."""
+"""Limit on the objects with a back-off; beyond it, only the resync retries."""
 
 MAX_TIMES = 3
-"""Failures in a row after which dependents no longer keep their owner waiting: some 10 s."""
+"""Failures in a row after which an owner no longer waits for a dependent: about 10 s."""
 
 WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
@@ -40,7 +40,7 @@ WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 _log = logging.getLogger(__name__)
 
 Report = Callable[[RingName, str | None], None]
-"""Called with what keeps the ring's objects from moving, None when that is over."""
+"""Called with a ring, and why its objects cannot move; None when this is over."""
 
 
 class BackingOff(SharderError):  # noqa: N818 - reads as a fact, like the others
@@ -52,10 +52,10 @@ class LabelReverted(Rejected):
 
 
 class FailureCounter(Protocol):
-    """Counts what fails."""
+    """Counts failed writes."""
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
-        """An object could not be written."""
+        """Count an object that could not be written."""
         ...
 
 
@@ -79,7 +79,7 @@ class Failures:
         report: Report,
         retry: Retry,
     ) -> None:
-        """Without `recorder` nothing is reported: another replica does that."""
+        """Without `recorder` nothing is reported: another replica does this."""
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
@@ -101,7 +101,7 @@ class Failures:
     def keeps_owner(self, key: ObjectKey) -> bool:
         """Return whether the owner of a failed controlled object has to wait for it.
 
-        Not for ever: a child that cannot be written must not leave its owner unassigned.
+        Not forever: a child that cannot be written must not leave its owner unassigned.
         """
         failure = self._failures.get(key)
         return failure is not None and failure.times < MAX_TIMES
@@ -112,7 +112,7 @@ class Failures:
         return failure is not None and failure.times >= MAX_TIMES
 
     def apart(self, snapshot: RingSnapshot) -> Apart | None:
-        """Return the ring's controlled objects that cannot be written, None without any."""
+        """Return the ring's controlled objects that cannot be written, None if there are none."""
         apart = [
             key
             for key in self._failures
@@ -123,7 +123,7 @@ class Failures:
         return Apart(count=len(apart), first=f"{apart[0].resource} {apart[0].ref}")
 
     def put_off(self, key: ObjectKey, seconds: float) -> None:
-        """Retry an object later that waits for others: it has not failed itself."""
+        """Retry an object later that waits for other objects, without counting a failure."""
         if key not in self._failures and len(self._failures) < MAX_REMEMBERED:
             self._failures[key] = _Failure(until=self._clock.monotonic() + seconds)
         self._retry(key, seconds)
@@ -137,10 +137,10 @@ class Failures:
     async def failed(
         self, key: ObjectKey, obj: PartialObject, error: ApiError | InvalidObject
     ) -> None:
-        """Double the object's back-off, and retry it then.
+        """Double the object's back-off, and retry the object after it.
 
         Each reason is reported once, as an Event on the object, until a write succeeds; a busy
-        server only after two failures in a row.
+        server is reported only after two failures in a row.
         """
         ring, resource = key.resource_key
         self._counter.failed(ring, resource)
@@ -158,7 +158,7 @@ class Failures:
             return
         self._log_failure(key, error)
         if isinstance(error, Unavailable) and failure.times == 1:
-            return  # it may pass, and the Event would get no answer either
+            return  # it might pass soon, and the Event would get no answer either
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
         if reason not in failure.reported:
             failure.reported.add(reason)
@@ -198,7 +198,7 @@ class Failures:
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
         """Keep one text per resource until none of its objects is forbidden.
 
-        A text per object would write the ring's status again and again.
+        A text per object would change the ring's status again and again.
         """
         ring, resource = key.resource_key
         text, keys = self._forbidden.get(key.resource_key, ("", set[ObjectKey]()))

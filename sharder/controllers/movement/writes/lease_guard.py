@@ -1,10 +1,10 @@
-"""Hold the Lease of a shard while its objects are taken, so that it cannot return meanwhile.
+"""Reserve the Lease of a shard while its objects are taken, so that the shard cannot return.
 
-A shard that released its Lease can acquire it again at any moment, with a hundred writes under way
-that take its objects.  A candidate waits for the holder's duration, so the leader holds the Lease
-while it takes objects and then restores it.  The write also confirms at the API server that the
-shard has not returned, however old our view is (docs/protocol.md, "What the leader does to
-Leases").
+A shard that released its Lease can acquire it again at any moment, while a hundred writes that
+take its objects are in flight.  A candidate waits for the duration of the holder, so the leader
+holds the Lease while it takes objects, and then restores it.  The write of the Lease also confirms
+at the API server that the shard has not returned, however old our view is (docs/protocol.md, "What
+the leader does to Leases").
 """
 
 import asyncio
@@ -30,29 +30,29 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 
 IDLE_SECONDS = 1.0
-"""A Lease that was unused for so long is released."""
+"""Seconds after which an unused Lease is released."""
 
 HOLD = 2 * DEFAULT_DURATION
-"""How long a Lease is held at a time: much longer than a request takes.  If we are killed
-meanwhile, a shard waits at most so long."""
+"""Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
+at most this long."""
 
 REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
-"""How long a Lease backs off after holds in a row without a successful write: objects that cannot
-be written must not keep their shard away.  At first this is just enough for a shard to try,
-because the objects of a dead shard can wait for a broken connection."""
+"""Back-off of a Lease after holds in a row without a successful write: objects that cannot be
+written must not block their shard.  The first delay is just long enough for an attempt of the
+shard, because the objects of a dead shard can also wait for a broken connection of ours."""
 
 QUIET_SECONDS = 20.0
-"""How long after a release failed objects cause no new hold: a returned shard requests its Lease
-every 2 s."""
+"""Seconds after a release in which failed objects cause no new hold: a returned shard requests its
+Lease every 2 s."""
 
 REQUEST_SECONDS = 10.0
-"""The longest time for a write, and more."""
+"""Seconds, more than the longest time of a write."""
 
 _log = logging.getLogger(__name__)
 
 
 class ShardReturned(SharderError):  # noqa: N818 - reads as a fact, like the others
-    """The shard holds its Lease again: none of its objects may be taken."""
+    """The shard holds its Lease again: its objects must not be taken."""
 
 
 class _Rest(NamedTuple):
@@ -95,13 +95,14 @@ class LeaseGuard:
     async def holding(
         self, ref: ObjectRef, *, again: bool = False
     ) -> AsyncIterator[Callable[[], None]]:
-        """Keep the shard of this Lease away while the body writes; without a Lease do nothing.
+        """Keep the shard from acquiring this Lease while the body writes.
 
-        Yields a check that raises `Unavailable` if the hold ends too soon for a request.  A retry
-        (`again`) causes no new hold soon after a release: the shard may want its Lease.
+        Does nothing if there is no Lease.  Yields a check that raises `Unavailable` if the hold
+        ends too soon for a request.  A retry (`again`) causes no new hold soon after a release:
+        the shard might want its Lease.
 
         Raises:
-            ShardReturned: it holds its Lease.
+            ShardReturned: the shard holds its Lease.
             ApiError: the Lease could not be written, or backs off.
         """
         async with self._lock(ref):
@@ -126,18 +127,18 @@ class LeaseGuard:
                 await self._release_idle()
         finally:
             if self._held:
-                # Cancelled writes can still be under way.
+                # Cancelled writes can still be in flight.
                 await self._clock.sleep(IDLE_SECONDS)
                 await self._release_all()
 
     async def _release_all(self) -> None:
-        """Release what there is time for; the rest expires."""
+        """Release as many Leases as there is time for; the others expire."""
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 for ref, held_lease in list(self._held.items()):
                     await self._release(ref, held_lease)
         except TimeoutError:
-            # Raised here, it would replace the cancellation.
+            # If this were raised, it would replace the cancellation.
             fields = {"object": ", ".join(map(str, self._held)), "why": "no answer in time"}
             _log.info("leases not released before shutdown, will expire", extra=fields)
 
@@ -159,7 +160,7 @@ class LeaseGuard:
                     await self._release(ref, held_lease)
 
     async def _fresh(self, ref: ObjectRef, *, again: bool) -> _HeldLease | None:
-        """Return our hold with at least half of its time left, None without a Lease."""
+        """Return our hold with at least half of its time left, None if there is no Lease."""
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
@@ -210,7 +211,7 @@ class LeaseGuard:
         return held_lease
 
     def _ours(self, lease: Lease) -> LeaseSpec:
-        """Return the spec with which we hold the Lease; a renewal is no transition."""
+        """Return the spec with which we hold the Lease; a renewal is not a transition."""
         now, known = format_time(self._clock.now()), lease.spec
         is_ours = known.holder_identity == SHARDER_IDENTITY
         return structs.replace(
@@ -249,7 +250,7 @@ class LeaseGuard:
 
 
 def _written(lease: Lease, spec: LeaseSpec) -> Json:
-    """Return the patch; with the label, which another client would write otherwise."""
+    """Return the patch, including the label, which another client would otherwise write."""
     return {
         "metadata": {
             "resourceVersion": lease.metadata.resource_version,

@@ -1,4 +1,4 @@
-"""Write one step: one guarded write, decided again at the moment it is sent.
+"""Write one step with one guarded write, and decide again right before it is sent.
 
 The cluster changes between a decision and its write.  So each attempt checks again whether this
 process leads and whether the snapshot is current; after a conflict the object is read and decided
@@ -33,7 +33,7 @@ MAX_ATTEMPTS = 5
 """Conflicts on one object before it backs off: another client keeps updating it."""
 
 MAX_RESULTS = 500
-"""Last writes that are remembered, some 0.5 MB: as many as a page of a list has objects."""
+"""Limit on the remembered last writes, about 0.5 MB: as many as a page of a list has objects."""
 
 Decide = Callable[[PartialObject], Step]
 
@@ -58,19 +58,19 @@ class Mover:
         written: WrittenSteps,
         limit: int,
     ) -> None:
-        """Wire it.
+        """Set up the mover.
 
         Args:
             cache: Has the rings.
-            objects: What is written.
-            lease_guard: Keeps away shards whose objects are taken.  None: no shard is asked, and
-                only unassigned objects and their children move.
-            leads: Tells whether we may write at this moment.
-            failures: Leave alone what could not be written.
+            objects: Reads and writes the objects.
+            lease_guard: Keeps shards from returning while their objects are taken.  None: no shard
+                is asked to release objects, and only unassigned objects and their children move.
+            leads: Returns whether we are allowed to write at this moment.
+            failures: Back off objects that could not be written.
             drains: The budgets.
-            orphans: What is known of unassigned objects.
+            orphans: Delay unassigned objects.
             written: Gets each step that was written.
-            limit: Of concurrent writes.
+            limit: Limit of concurrent writes.
         """
         self._cache = cache
         self._objects = objects
@@ -82,11 +82,12 @@ class Mover:
         self._written = written
         self.limit = limit
         self.takes = lease_guard is not None
-        """Whether it may take objects from shards, and ask shards for them."""
+        """Whether the mover takes objects from shards, and asks shards to release objects."""
         self._slots = asyncio.Semaphore(limit)
         self._turns = WeakValueDictionary[ObjectKey, asyncio.Lock]()
         self._results: dict[ObjectKey, tuple[str, PartialObject]] = {}
-        """Our last writes: the resource version that each replaced, and the object since then."""
+        """Our last writes: the resource version that each replaced, and the object after the
+        write."""
 
     async def move(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
@@ -109,7 +110,7 @@ class Mover:
     async def try_to_move(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
     ) -> Step:
-        """Do the same for callers that wait for the budget.
+        """Move the object one step, like `move`, for callers that handle deferred drains.
 
         Raises:
             DrainDeferred: the ring's budget is spent: nothing was written.
@@ -201,7 +202,7 @@ class Mover:
     def _allowed(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
     ) -> Step:
-        """Leave steps to the leader that only the leader may write."""
+        """Return the step, or `Keep` if only the leader is allowed to write it."""
         if self.takes or isinstance(step, Keep):
             return step
         is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
@@ -210,12 +211,12 @@ class Mover:
         return Keep("it has an owner; left to the leader")
 
     def _expect_gone(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Check that the shard that counts as gone was not seen since the snapshot.
+        """Check that a shard that counts as gone was not seen since the snapshot.
 
-        A ring's members are updated at a bounded pace; this shard can be at work again.
+        A ring's members are updated at a limited rate, so the shard can be working again.
 
         Raises:
-            Superseded: it was seen.
+            Superseded: the shard was seen.
         """
         owner = snapshot.owner_of(obj)
         if owner is None or not isinstance(step, Assign | Relabel | Recall):
@@ -226,7 +227,10 @@ class Mover:
     def _keeping_away(
         self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
-        """Keep the shard of a taken object away: no resourceVersion guards against its return."""
+        """Return a context that keeps the shard of a taken object from returning.
+
+        No resourceVersion guards against its return.
+        """
         owner = snapshot.owner_of(obj)
         namespace = None if owner is None else snapshot.members.namespaces.get(owner)
         if self._lease_guard is None or owner is None or namespace is None:
@@ -246,7 +250,7 @@ class Mover:
     def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner must not be assigned yet.
 
-        Checked before its dependents move. 0 for an object with an owner.
+        0 for an object with an owner.  This is checked before the dependents move.
         """
         if snapshot.owner_of(obj) is not None:
             return 0.0
@@ -256,9 +260,10 @@ class Mover:
     def recalling(
         self, snapshot: RingSnapshot, resource: Resource, reservations: Reservations
     ) -> Decide:
-        """Return what decides whether a leading object is recalled before its dependents move.
+        """Return the function that decides whether to recall a leading object.
 
-        Not for ever: an object that cannot be drained must not stay without a shard.
+        An object is recalled before its dependents move, but not if this keeps failing: an object
+        that cannot be drained must not stay without a shard.
         """
 
         def recall(obj: PartialObject) -> Step:
@@ -270,7 +275,7 @@ class Mover:
         return recall
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
-        """Return the ring's current snapshot, which permits steps of `snapshot`.
+        """Return the ring's current snapshot if it permits steps decided from `snapshot`.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.

@@ -16,7 +16,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 def reserving(
     snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
 ) -> Iterator[Callable[[], None]]:
-    """Count a main object as it will be; restore its count if the write fails.
+    """Count a main object as it will be after the write; restore its count if the write fails.
 
     Yields a function to call if nothing was written after all.
     """

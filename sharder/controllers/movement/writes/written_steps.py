@@ -1,4 +1,4 @@
-"""Account for each step that was written: counters, and times without an owner."""
+"""Count each written step, and measure how long objects had no owner."""
 
 import logging
 from collections.abc import Callable
@@ -26,11 +26,11 @@ class Counter(FailureCounter, Protocol):
     """Counts the steps that were written, and those that failed."""
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
-        """An object was assigned."""
+        """Count an object that was assigned."""
         ...
 
     def drained(self, ring: RingName, resource: GroupResource) -> None:
-        """A drain was requested."""
+        """Count a drain that was requested."""
         ...
 
 
@@ -44,11 +44,11 @@ class WrittenSteps:
         counter: Counter,
         moved: Callable[[RingName], None],
     ) -> None:
-        """Wire it.
+        """Set up the observers of each write.
 
         Args:
             ownerless: Measures how long objects have no owner.
-            counter: Counts.
+            counter: Counts the steps.
             moved: Called after each write with the ring's name.
         """
         self._ownerless = ownerless
@@ -66,7 +66,8 @@ class WrittenSteps:
         """Count a step if the response shows it.
 
         Raises:
-            LabelReverted: it does not show it, because another webhook reverted the write.
+            LabelReverted: the response does not show the step, because another webhook reverted
+                it.
         """
         self._moved(snapshot.name)
         if missing := _missing(snapshot, result, step):
