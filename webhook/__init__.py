@@ -1,4 +1,4 @@
-"""The admission webhook, and the HTTP servers that the process offers."""
+"""The admission webhook and the HTTP servers of the process."""
 
 from webhook.app import create_app, create_health_app, create_metrics_app
 from webhook.endpoint import Observer

@@ -19,7 +19,8 @@ from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
 App: TypeAlias = FastAPI
-"""What `server.Server` serves; no other package has to know the framework."""
+"""The type of the applications that `server.Server` serves, so that only this package knows the
+framework."""
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
     {
@@ -35,7 +36,7 @@ _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Alive while the event loop runs: anything more would restart us on a bad cluster."""
+    """Alive while the event loop runs: stricter checks would restart us on a bad cluster."""
 
     alive: bool = True
 
@@ -63,14 +64,14 @@ def create_app(
     """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
 
     Args:
-        rings: Returns a ring's present snapshot, None if there is no such ring.
+        rings: Returns a ring's current snapshot, None if there is no such ring.
         sharders: User names of the sharder itself.
         is_stale: Whether the cache of the shards is too old to assign objects.
         readiness: None when ready, else the reason in a few words.
         observer: Gets every answer after it was sent.
         validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
         trusts: Returns whether the path before that prefix is a token that only the API server
-            knows; requests without one are answered, and change nothing.
+            knows; requests without the token are answered, but change nothing.
         max_request_bytes: Limit of a body; larger ones get 413.
     """
     endpoint = AdmissionEndpoint(
@@ -87,7 +88,7 @@ def create_app(
 
 
 def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
-    """Return the health routes alone, for a port without TLS."""
+    """Return only the health routes, for a port without TLS."""
     app = _plain_app()
     app.include_router(_health_routes(readiness))
     return app
@@ -98,7 +99,8 @@ def create_metrics_app(
 ) -> FastAPI:
     """Return `names.METRICS_PATH` for `readers`, and other routes.
 
-    `render` gives the body and its content type; the other routes guard themselves.
+    `render` returns the body and its content type; the other routes check their clients
+    themselves.
     """
     app = _plain_app()
     for router in others:
@@ -109,7 +111,7 @@ def create_metrics_app(
         verdict = await readers.check(request.headers.get("authorization", ""))
         if verdict is not HTTPStatus.OK:
             return _refused(verdict)
-        # A thread renders while the loop admits.
+        # In a thread, so that the event loop can answer admission requests.
         content, content_type = await asyncio.to_thread(render)
         return Response(content, headers={"content-type": content_type})
 
@@ -117,7 +119,7 @@ def create_metrics_app(
 
 
 def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]:
-    """Return what raises the HTTPException that refuses a request of anyone else."""
+    """Return a check that raises HTTPException for clients that are not allowed as readers."""
 
     async def guard(request: Request) -> None:
         verdict = await readers.check(request.headers.get("authorization", ""))
@@ -128,16 +130,16 @@ def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]
 
 
 class WebhookApp(FastAPI):
-    """A FastAPI that passes admission requests on before its routing.
+    """A FastAPI that handles admission requests before its routing.
 
-    Its middleware and router cost a quarter of an answer; a route, a mount and a middleware were
-    tried.
+    Its middleware and router would take a quarter of the time of an answer; a route, a mount and a
+    middleware were tried.
     """
 
     def __init__(self, endpoint: AdmissionEndpoint, validation: RingValidation) -> None:
         super().__init__(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
         self.endpoint = endpoint
-        """What a server can also call directly."""
+        """The endpoint, which a server can also call directly."""
         self._validation = validation
 
     @override

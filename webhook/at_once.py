@@ -1,10 +1,11 @@
-"""Answer whole reviews at the end of the loop's turn that has received them, in one write each.
+"""Answer whole reviews at the end of the turn of the event loop that received them.
 
-The parser's callbacks, the task, and the messages and writes of ASGI take as long as all the rest
-of an answer.  What is not plainly one whole review goes that way.
+Callbacks of a parser, a task, and messages and writes of ASGI would take as long as the rest of an
+answer, so each answer is one write.  Data that is not clearly one whole review takes the way
+through parser and ASGI.
 
-What came in one turn is first received, then decided, then written.  One after the other each
-review would take half as long again: receiving, deciding and writing evict each other from the
+All reviews of one turn are first received, then decided, then written.  One after the other, each
+review would take 1.5 times as long: receiving, deciding and writing evict each other from the
 processor's caches.
 """
 
@@ -33,17 +34,19 @@ _SPECIAL: Final = re.compile(rb"\n(?:connection|content-length|expect|transfer-e
 """Fields that change what a request is, or what follows its answer."""
 
 MAX_HEAD_BYTES: Final = 1024
-"""The API server's are a quarter of that."""
+"""The heads of the API server are a quarter of this."""
 
 MAX_BYTES: Final = 16 * 1024
-"""A larger review does not wait: with others it would leave the processor's cache meanwhile."""
+"""A larger review is answered at once: while it waits with others, it would leave the processor's
+cache."""
 
 HEADS: Final = 1024
-"""That are remembered: without their lengths, those of one API server to one ring are alike."""
+"""Limit on the remembered heads: apart from their lengths, the heads of one API server to one ring
+are equal."""
 
 
 def review_in(data: bytes) -> tuple[str, bytes] | None:
-    """Return path and body of the review that `data` is; None if it is anything else."""
+    """Return the path and the body if `data` is one whole review, else None."""
     length = _LENGTH.search(data, 0, MAX_HEAD_BYTES)
     end = data.find(_BLANK, 0, MAX_HEAD_BYTES)
     if length is None or end < 0 or int(length[1]) != len(data) - end - len(_BLANK):
@@ -54,7 +57,7 @@ def review_in(data: bytes) -> tuple[str, bytes] | None:
 
 @lru_cache(maxsize=HEADS)
 def _path_of(before: bytes, after: bytes) -> str | None:
-    """Return the path in the head of a review, given as it is before and after its length."""
+    """Return the path of a review whose head is `before`, its length, and `after`."""
     head = _HEAD.fullmatch(before + after)
     if head is None:
         return None
@@ -64,22 +67,22 @@ def _path_of(before: bytes, after: bytes) -> str | None:
 
 
 class Client(Protocol):
-    """The connection that a review came by."""
+    """The connection from which a review was received."""
 
     def reply(self, answer: bytes) -> None:
         """Send the answer to the review."""
         ...
 
     def parse(self, data: bytes) -> None:
-        """Leave what was taken for a review to a parser after all."""
+        """Pass data that was taken for a review to the parser after all."""
         ...
 
     def trust(self) -> None:
-        """Note that the client is the API server."""
+        """Record that the client is the API server."""
         ...
 
     def abort(self) -> None:
-        """Cut the connection."""
+        """Abort the connection."""
         ...
 
 
@@ -94,24 +97,25 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class AtOnce:
-    """Answers for an endpoint."""
+    """Collects reviews, and answers them with an endpoint."""
 
     def __init__(self, endpoint: AdmissionEndpoint) -> None:
         self._endpoint = endpoint
         self._head = b""
-        """Of a good answer, up to its length; empty while every answer ends its connection."""
+        """The head of a successful answer, up to its length; empty while every answer closes its
+        connection."""
         self._waiting: list[Taken] = []
 
     def stamp(self, date: bytes, *, is_open: bool) -> None:
-        """Show the date; leave all to ASGI unless connections stay open."""
+        """Set the date of the answers; leave all requests to ASGI unless connections stay open."""
         self.answer()
         head = b"HTTP/1.1 200 OK\r\ndate: %s\r\ncontent-type: application/json\r\n" % date
         self._head = head + b"content-length: " if is_open else b""
 
     def take(self, data: bytes, client: Client) -> bool:
-        """Take what a client has sent, if it is one whole review, and answer it soon.
+        """Take the data from a client if it is one whole review, and answer it soon.
 
-        Until then the client sends no other.
+        The client must not pass other data until then.
         """
         review = review_in(data) if self._head else None
         if review is None:
@@ -124,7 +128,7 @@ class AtOnce:
         return True
 
     def answer(self) -> None:
-        """Answer every review that was taken; leave to a parser what no decoder can read."""
+        """Answer all reviews that were taken; pass those that cannot be decoded to the parser."""
         waiting, self._waiting = self._waiting, []
         answers = [self._endpoint.answer(each.path, each.body) for each in waiting]
         for each, answer in zip(waiting, answers, strict=True):

@@ -10,22 +10,26 @@ from webhook.review import Body
 from webhook.sieve import Shape, Sieve
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
-"""A 3 MiB object may be 18 MiB in an update: `<` takes six bytes, and it comes twice."""
+"""A 3 MiB object can be 18 MiB in an update: `<` takes six bytes, and it comes twice."""
 
 MAX_RING_BYTES = 3 * 1024 * 1024
-"""Of a review of a ring: etcd takes requests of 1.5 MiB by default, and an update carries two."""
+"""Limit of a review of a ring: etcd accepts requests of 1.5 MiB by default, and an update contains
+two rings."""
 
 MAX_WHOLE_BYTES = 256 * 1024
-"""Larger requests go through a sieve as they come.  To decode this much takes 7 ms at worst."""
+"""Larger requests go through a sieve while they are received.  To decode this many bytes takes 7
+ms at worst."""
 
 MAX_HELD_BYTES = 24 * 1024 * 1024
-"""Of all requests that are half received; one that comes in one piece is never counted."""
+"""Limit of all incomplete requests together; a request that arrives in one piece is never
+counted."""
 
 SLICE_BYTES = 4 * 1024
-"""Read by a sieve at a time: 2 ms where there is nothing but brackets, else well below 0.1 ms."""
+"""Bytes that a sieve reads at a time: 2 ms if all of them are brackets, else well below 0.1 ms."""
 
 SLICE_SECONDS = 0.002
-"""After which a sieve pauses for as long: large requests get half of the event loop at most."""
+"""Seconds after which a sieve pauses for the same time: large requests get at most half of the
+event loop."""
 
 DecodedT = TypeVar("DecodedT")
 
@@ -41,30 +45,30 @@ class Refused(Exception):  # noqa: N818 - reads as a fact
 
 
 class Disconnected(Exception):  # noqa: N818 - reads as a fact
-    """The client went away, or the server gave up on it, before its request was complete."""
+    """The client disconnected, or the server gave up on it, before its request was complete."""
 
 
 class Intake:
-    """Takes requests in, within limits for each and for all that are under way."""
+    """Receives requests, within limits for each request and for all requests in progress."""
 
     def __init__(self, max_request_bytes: int, shape: Shape) -> None:
         """Allow bodies of up to `max_request_bytes`; `shape` is the part that is kept."""
         self._max = max_request_bytes
         self._shape = shape
         self._unfinished: dict[_Unfinished, None] = {}
-        """The one that began first comes first."""
+        """The oldest request is first."""
         self._turn = asyncio.Lock()
         """Held while a sieve reads."""
 
     async def take(
         self, scope: Scope, receive: Receive, decode: Callable[[Body], DecodedT]
     ) -> DecodedT:
-        """Return what `decode` makes of the request's body.
+        """Receive a request's body, and return the result of `decode`.
 
         Raises:
-            Refused: it is not a POST of JSON, or too large.
-            InvalidObject: it is not JSON, or `decode` rejects it.
-            Disconnected: the client has gone.
+            Refused: the request is not a POST of JSON, or too large.
+            InvalidObject: the body is not JSON, or `decode` rejects it.
+            Disconnected: the client has disconnected.
         """
         length = _length_of(scope)
         if length > self._max:
@@ -121,7 +125,7 @@ class Intake:
                     began = clock()
 
     def _make_room(self) -> None:
-        """Drop the oldest bodies: the API server sends without a pause."""
+        """Drop the oldest bodies, which are not from the API server: it sends without pauses."""
         held = sum(each.size for each in self._unfinished)
         while held > MAX_HELD_BYTES:
             oldest = next(iter(self._unfinished))
@@ -134,7 +138,7 @@ class Intake:
 
 
 class _Unfinished:
-    """A body that is being received: as it is, or what a sieve keeps of it."""
+    """A body that is being received, whole or reduced by a sieve."""
 
     def __init__(self) -> None:
         self.whole = bytearray()
@@ -164,7 +168,7 @@ def _length_of(scope: Scope) -> int:
     """Return the declared length of a POST of JSON, 0 if it has none.
 
     Raises:
-        Refused: it is something else.
+        Refused: the request is something else.
     """
     if scope["method"] != "POST":
         raise Refused(405, "wrong_method", "only POST is served here")
@@ -181,6 +185,7 @@ def _describe(headers: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, int]:
         if name == b"content-type":
             content_type = value.partition(b";")[0].strip().lower()
         elif name == b"content-length":
-            # More digits than any length has would make `int` fail; servers check the rest.
+            # `int` fails with very many digits, and no length has more than 18; servers check the
+            # rest.
             length = int(value[:18]) if value[:18].isdigit() else 0
     return content_type, length

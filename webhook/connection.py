@@ -1,7 +1,7 @@
-"""One HTTP connection: uvicorn's protocol on httptools, with limits on what is no body.
+"""One HTTP connection: uvicorn's protocol on httptools, with limits on everything but bodies.
 
-httptools has none of its own: it takes a head of any length, at any pace.  Bodies are limited
-where they are read (`webhook.body`).
+httptools has no limits of its own: it accepts a head of any length, at any pace.  Bodies are
+limited where they are read (`webhook.body`).
 """
 
 import asyncio
@@ -18,36 +18,36 @@ from webhook.at_once import AtOnce
 from webhook.endpoint import TRUST
 
 CUT = "cut"
-"""Under this key of its state, a request has what cuts its connection."""
+"""The key in a request's state under which a function aborts its connection."""
 
 MAX_HEAD_BYTES = 16 * 1024
-"""Request line and headers, and likewise trailers.
+"""Limit of the request line and the headers, and of trailers.
 
-A head that comes in a single read (256 KiB at most) is in memory already and passes.
+A head that arrives in a single read (at most 256 KiB) is in memory already and is accepted.
 """
 
 
 class Connection(HttpToolsProtocol):
-    """Counts bytes that bring a request no further, and knows since when it is incomplete."""
+    """Counts bytes that do not advance a request, and records since when it is incomplete."""
 
     is_made = False
-    """Whether it can carry requests: a TLS handshake comes first."""
+    """Whether the connection is ready for requests: a TLS handshake comes first."""
     is_trusted = False
-    """Whether its client is the API server; set by `trust`."""
+    """Whether the client is the API server; set by `trust`."""
     idle_since = 0.0
     """When the last request was complete."""
     _receiving_since: float | None = None
     _idle_bytes = 0
-    """Received since the request began, in reads without any of its body."""
+    """Bytes since the request began, in reads that contain no part of its body."""
     _advanced = False
     _refused = False
     _is_waiting = False
-    """Whether a review of its client was taken and waits for its answer."""
+    """Whether a review was taken and waits for its answer."""
 
     def __init__(
         self, config: Config, server_state: ServerState, at_once: AtOnce | None = None
     ) -> None:
-        """Prepare a connection that is not made yet; `at_once` gets the first look at requests."""
+        """Prepare a connection that is not made yet; `at_once` is offered requests first."""
         super().__init__(config, server_state, {TRUST: self.trust, CUT: self.abort})
         self.is_over = asyncio.Event()
         self._at_once = at_once
@@ -58,7 +58,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way, nor a part of one."""
+        """Whether no request is in progress, not even a part of one."""
         if self._is_waiting or self._receiving_since is not None:
             return False
         exchange = self._exchange
@@ -72,9 +72,11 @@ class Connection(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        # uvicorn cancels its timer only after an orderly end; the timer holds all of this.
+        # uvicorn cancels its timer only after an orderly end; the timer keeps all of this in
+        # memory.
         self._unset_keepalive_if_required()
-        # These refer back to the connection: it would stay until a garbage collection.
+        # These refer back to the connection, which would stay in memory until a garbage
+        # collection.
         self.cycle = self.scope = None  # type: ignore[assignment]  # as before the first request
         self.app_state = {}
         self.is_over.set()
@@ -98,7 +100,7 @@ class Connection(HttpToolsProtocol):
         super().shutdown()
 
     def parse(self, data: bytes) -> None:
-        """Have uvicorn answer, unless the connection has ended meanwhile."""
+        """Pass the data to uvicorn, unless the connection has ended in the meantime."""
         self._is_waiting = False
         if self.is_over.is_set():
             return
@@ -133,18 +135,18 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def _is_taken(self, data: bytes) -> bool:
-        """Pass on what is a whole review, and comes when nothing else is under way."""
+        """Pass a whole review to `at_once` if nothing else is in progress."""
         at_once = self._at_once
         if at_once is None or not self.is_idle or self.flow.write_paused:
             return False
-        self._is_waiting = True  # until `reply` or `parse`, which may come before `take` returns
+        self._is_waiting = True  # until `reply` or `parse`, which can come before `take` returns
         if at_once.take(data, self):
             return True
         self._is_waiting = False
         return False
 
     def _answer_waiting(self) -> None:
-        """Have the review answered that was taken, before what comes next."""
+        """Answer the review that was taken, before other data is handled."""
         if self._is_waiting and self._at_once is not None:
             self._at_once.answer()
 
@@ -161,7 +163,7 @@ class Connection(HttpToolsProtocol):
 
     @override
     def timeout_keep_alive_handler(self) -> None:
-        """Close the connection, unless it was used: no answer at once sets the timer again."""
+        """Close the connection unless it was used: answers of `at_once` do not reset the timer."""
         self._answer_waiting()
         rest = self.idle_since + self.timeout_keep_alive - self.loop.time()
         if rest <= 0:
@@ -171,7 +173,7 @@ class Connection(HttpToolsProtocol):
             self.timeout_keep_alive_task = later
 
     def expire(self, now: float, limit: float) -> None:
-        """Give up on a request that has not been complete for `limit` seconds."""
+        """Reject a request that has not been complete for `limit` seconds."""
         if self._receiving_since is None:
             if self._is_stalled():
                 self._receiving_since = now
@@ -179,13 +181,13 @@ class Connection(HttpToolsProtocol):
             self._refuse(HTTPStatus.REQUEST_TIMEOUT)
 
     def abort(self) -> None:
-        """Cut the connection, whatever is under way."""
+        """Abort the connection, even during a request."""
         self.transport.abort()
 
     def _is_stalled(self) -> bool:
         """Return whether neither a request nor the keep-alive timer runs.
 
-        This is the state before the first request, and after blank lines: they stop uvicorn's
+        This is the state before the first request, and after blank lines, which stop uvicorn's
         timer and begin no request.
         """
         exchange = self._exchange
@@ -194,7 +196,7 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _exchange(self) -> RequestResponseCycle | None:
-        """The last request and its answer; uvicorn's annotation leaves out that there is none."""
+        """The last request and its answer, None before; uvicorn's annotation omits None."""
         return self.cycle
 
     def _refuse(self, status: HTTPStatus) -> None:
@@ -210,6 +212,6 @@ class Connection(HttpToolsProtocol):
 
 
 def cut(request: Request) -> None:
-    """Cut the connection of a request, whatever is under way."""
+    """Abort the connection of a request, even during the request."""
     abort: Callable[[], None] = getattr(request.state, CUT)
     abort()

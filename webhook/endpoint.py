@@ -1,7 +1,7 @@
 """The admission endpoint: bytes → decode → decide → encode → bytes.
 
-It does no I/O but its own request and response, takes no lock and rebuilds nothing.  So small
-requests are answered by a plain call, and others by a bare ASGI callable: a route of a framework
+It does no I/O except its own request and response, takes no lock and rebuilds nothing.  So a plain
+call answers small requests, and a bare ASGI callable answers the others: the route of a framework
 takes longer than the decision.
 """
 
@@ -27,7 +27,7 @@ NO_RING = RingName("")
 """The label in metrics for rings that do not exist, whose names any client can invent."""
 
 TRUST = "trust"
-"""Under this key of its state, a request has what to call once its client has proved good."""
+"""The key in a request's state under which a function marks its client as trusted."""
 
 _NOT_HANDLED = Decision(outcome="not_handled")
 _FAILED = Decision(
@@ -40,11 +40,11 @@ class Observer(Protocol):
     """Counts the answers of the webhook."""
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
-        """Count an answer; `outcome` is one of a few fixed words, `ring` may be empty."""
+        """Count an answer; `outcome` is one of a few fixed words, `ring` can be empty."""
         ...
 
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that got its owner by a request."""
+        """Count an object that got its owner by its request."""
         ...
 
     def handed_over(self, ring: RingName) -> None:
@@ -62,13 +62,13 @@ class Answer(msgspec.Struct, frozen=True):
     assigned: GroupResource | None = None
     """The resource of an object that got its owner by this request."""
     handed_over: bool = False
-    """Whether another shard released it by the same request."""
+    """Whether another shard released the object by the same request."""
     trusted: bool = False
     """Whether the request came from the API server, not from another client."""
 
 
 class AdmissionEndpoint:
-    """Answers the API server; it never refuses a user's request."""
+    """Answers the API server; it never rejects a user's request."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class AdmissionEndpoint:
         trusts: Callable[[str], bool],
         max_request_bytes: int,
     ) -> None:
-        """Prepare; see `webhook.app.create_app`."""
+        """Set up the endpoint; see `webhook.app.create_app`."""
         self._rings = rings
         self._sharders = sharders
         self._is_stale = is_stale
@@ -94,7 +94,7 @@ class AdmissionEndpoint:
         started = time.perf_counter()
         try:
             request = await self._intake.take(scope, receive, review.decode)
-            # Not from a URL built with the Host header, which the client controls.
+            # Not from a URL that is built with the Host header, which the client controls.
             answer = self._answer(scope["path"], request)
         except Refused as refused:
             answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
@@ -119,7 +119,7 @@ class AdmissionEndpoint:
         return self._answer(path, request)
 
     def count(self, answer: Answer, seconds: float) -> None:
-        """Count an answer that was sent, so many seconds after its request began."""
+        """Count an answer that was sent `seconds` after its request began."""
         self._observer.answered(answer.ring, answer.outcome, seconds)
         if answer.assigned is not None:
             self._observer.assigned(answer.ring, answer.assigned)
@@ -166,14 +166,14 @@ class AdmissionEndpoint:
 
 
 def _trust(scope: Scope) -> None:
-    """Prefer the connection of a client that knows the token."""
+    """Mark the connection of a client that knows the token as trusted."""
     trust = scope.get("state", {}).get(TRUST)
     if trust is not None:
         trust()
 
 
 def _assigned(request: Request, decision: Decision) -> GroupResource | None:
-    """Return what to count as assigned."""
+    """Return the resource to count as assigned, None if there is none."""
     if decision.assigned is None or request.dry_run:
         return None
     return request.review.resource if request.review is not None else None

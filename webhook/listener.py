@@ -1,7 +1,7 @@
 """Accept connections on one port, up to a limit.
 
-The event loop's own server accepts until the process has no descriptor left, and knows a
-connection only after its TLS handshake.
+The event loop's own server accepts until the process has no file descriptors left, and does not
+see a connection before its TLS handshake has ended.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from webhook.connection import Connection
 
 ACCEPT_PAUSE_SECONDS = 0.1
-"""Pause after a failed accept, for example without free descriptors."""
+"""Seconds of a pause after a failed accept, for example without free file descriptors."""
 
 BACKLOG = 2048
 """Connections that wait to be accepted; uvicorn's default."""
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Listener:
-    """Holds the connections of its sockets, handshakes included.
+    """Keeps the connections of its sockets, TLS handshakes included.
 
-    At the limit the oldest connection of an untrusted client is closed, else the trusted one that
-    has been idle longest, else the new one.
+    At the limit it closes the oldest connection of an untrusted client, else the trusted
+    connection that has been idle longest, else the new connection.
     """
 
     def __init__(
@@ -46,24 +46,24 @@ class Listener:
         self._tls = tls
         self._handshake_seconds = handshake_seconds if tls else None
         self._open: dict[Connection, asyncio.Task[None]] = {}
-        """The oldest comes first."""
+        """The oldest connection is first."""
         self._loop = asyncio.get_running_loop()
         for each in sockets:
             self._loop.add_reader(each, self._accept, each)
 
     def __len__(self) -> int:
-        """How many connections are open."""
+        """Return the number of open connections."""
         return len(self._open)
 
     def close(self) -> None:
-        """Accept no more; connections that are there stay.  Idempotent."""
+        """Stop accepting; open connections stay.  Idempotent."""
         while self._sockets:
             listening = self._sockets.pop()
             self._loop.remove_reader(listening)
             listening.close()
 
     async def end(self) -> None:
-        """Cut the connections that are left, and wait until they are gone."""
+        """Abort the open connections, and wait until they have ended."""
         self.close()
         tasks = tuple(self._open.values())
         for connection in tuple(self._open):
@@ -72,10 +72,10 @@ class Listener:
             await asyncio.wait(tasks)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Take in one connection; others get their turn before the next."""
+        """Accept one connection; other tasks run before the next one."""
         try:
             accepted, peer = listening.accept()
-        except BlockingIOError:  # it went away meanwhile
+        except BlockingIOError:  # the client has disconnected
             return
         except OSError as error:
             fields = {"port": self._port, "error": str(error)}
@@ -130,14 +130,14 @@ class Listener:
         if connection.is_made:
             connection.abort()
         else:
-            task.cancel()  # its handshake is under way
+            task.cancel()  # its handshake is in progress
 
 
 def listening_sockets(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on a host's addresses, or on all of the machine.
+    """Return sockets that listen on a host's addresses, or on all addresses of the machine.
 
     Raises:
-        OSError: one cannot be listened on.
+        OSError: an address cannot be listened on.
     """
     if not host and socket.has_dualstack_ipv6():
         found = [(socket.AF_INET6, "")]

@@ -1,8 +1,8 @@
 """Authorize readers of the metrics with the API server, and cache its answers for seconds.
 
-A TokenReview of the bearer token and a SubjectAccessReview of its user, as controller-runtime's
-filters.WithAuthenticationAndAuthorization does for the reference.  Without an answer the request
-is refused.  A token is kept as its digest only, and is never logged.
+This takes a TokenReview of the bearer token and a SubjectAccessReview of its user, as
+controller-runtime's filters.WithAuthenticationAndAuthorization does for the reference.  Without an
+answer the request is rejected.  Only the digest of a token is kept, and tokens are never logged.
 """
 
 import asyncio
@@ -16,34 +16,34 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 
 BELIEVED_SECONDS: Final = 10.0
-"""How long an answer is cached: a changed right takes effect that late."""
+"""Seconds for which an answer is cached: a changed right takes effect with this delay."""
 
 MAX_BELIEVED: Final = 1_000
-"""Cached answers, some 200 KB.  This also bounds the accepted tokens that are reviewed without
-counting against `REVIEWS_PER_SECOND`."""
+"""Limit on the cached answers, about 200 KB.  This also limits the accepted tokens that are
+reviewed without counting against `REVIEWS_PER_SECOND`."""
 
 REVIEW_SECONDS: Final = 5.0
-"""For both questions about a token: scrapers wait 10 s by default."""
+"""Limit of both reviews of a token: scrapers wait 10 s by default."""
 
 REVIEWS_PER_SECOND: Final = 10
 BURST_SECONDS: Final = 2.0
 """Limit of reviews of unknown tokens, with a burst of twenty.
 
-Any client can make tokens up; this protects the API server, and occasional scrapers.
+Any client can invent tokens; the limit protects the API server, and occasional scrapers.
 """
 
 
 class _Answer(NamedTuple):
     status: HTTPStatus
     until: float
-    """When it expires; it is kept longer."""
+    """When the answer expires; it is kept longer."""
 
 
 class MetricsAuthorizer:
-    """Decides who may read the metrics."""
+    """Decides which clients are allowed to read the metrics."""
 
     def __init__(self, reviews: Reviews, clock: Clock) -> None:
-        """Begin with an empty cache."""
+        """Start with an empty cache."""
         self._reviews = reviews
         self._clock = clock
         self._answers: dict[bytes, _Answer] = {}
@@ -55,7 +55,7 @@ class MetricsAuthorizer:
         self._errors = ErrorLog("review tokens", ignore)
 
     async def check(self, authorization: str) -> HTTPStatus:
-        """Return OK, or the status that refuses a request with this Authorization header.
+        """Return OK, or the status that rejects a request with this Authorization header.
 
         UNAUTHORIZED: no token that the API server accepts.  FORBIDDEN: no right to the metrics.
         TOO_MANY_REQUESTS: the rate of reviews is exceeded.  INTERNAL_SERVER_ERROR, as in the
@@ -86,7 +86,7 @@ class MetricsAuthorizer:
             self._believe(digest, status)
             self._errors.over()
         except (ApiError, TimeoutError) as error:
-            # An error could quote the request.
+            # An error could contain the request, and so the token.
             text = str(error).replace(token, "<token>") or "no answer in time"
             self._errors.failed(Unavailable(text))
         finally:
@@ -112,7 +112,7 @@ class MetricsAuthorizer:
     def _believe(self, digest: bytes, status: HTTPStatus) -> None:
         self._answers.pop(digest, None)
         if len(self._answers) >= MAX_BELIEVED:
-            # Accepted tokens go last, so that made-up ones do not evict them.
+            # Accepted tokens are evicted last, so that invented ones do not evict them.
             refused = (each for each, a in self._answers.items() if a.status is not HTTPStatus.OK)
             del self._answers[next(refused, next(iter(self._answers)))]
         self._answers[digest] = _Answer(status, self._clock.monotonic() + BELIEVED_SECONDS)

@@ -1,8 +1,8 @@
 """Decode and encode AdmissionReviews (admission.k8s.io/v1).
 
-Decoding reads only the fields that a decision needs and skips the object's spec and status, nearly
-all of the bytes.  A review that cannot be decoded must not refuse the user's request, so it is
-answered if its uid is found.
+Decoding reads only the fields that a decision needs, and skips the object's spec and status, which
+are nearly all of the bytes.  A user's request must not fail because its review cannot be decoded,
+so the review is answered if its uid is found.
 """
 
 from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -20,7 +20,7 @@ from webhook.sieve import shape_of
 Body: TypeAlias = bytes | bytearray
 
 MAX_WARNING_CHARACTERS = 256
-"""Kubernetes may cut longer warnings ("Dynamic Admission Control", section on responses)."""
+"""Kubernetes can truncate longer warnings ("Dynamic Admission Control", section on responses)."""
 
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 """Key of the claim that the API server takes from a token bound to a pod."""
@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     review: Review | None = None
     dry_run: bool = False
     problem: str = ""
-    """Why the request could not be decoded; empty also if it need not be."""
+    """Why the request could not be decoded; also empty if there is nothing to decide."""
 
 
 class Unjudged(NamedTuple):
@@ -41,7 +41,7 @@ class Unjudged(NamedTuple):
 
     uid: str
     problem: str = ""
-    """Why it could not be read; empty if it neither creates nor updates."""
+    """Why the request could not be decoded; empty if it neither creates nor updates."""
 
 
 class Asked(Protocol):
@@ -71,8 +71,9 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
     """Return the create or update that a review asks about.
 
     Raises:
-        InvalidObject: not JSON, or without request.uid: it cannot be answered.
-        RecursionError: nested too deeply for a decoder; `sieve.Sieve` makes it shallow.
+        InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
+        RecursionError: the body is nested too deeply for a decoder; `sieve.Sieve` makes it
+            shallow.
     """
     try:
         request = decoder.decode(body).request
@@ -89,8 +90,9 @@ def decode(body: Body) -> Request:
     """Decode the request of the API server.
 
     Raises:
-        InvalidObject: not JSON, or without request.uid: it cannot be answered.
-        RecursionError: nested too deeply for a decoder; `sieve.Sieve` makes it shallow.
+        InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
+        RecursionError: the body is nested too deeply for a decoder; `sieve.Sieve` makes it
+            shallow.
     """
     request = request_in(body, _ADMISSION_REVIEW)
     if isinstance(request, Unjudged):
@@ -105,7 +107,7 @@ def decode(body: Body) -> Request:
 
 
 def encode(uid: str, decision: Decision) -> bytes:
-    """Return the answer: always allowed, with a JSON patch where there is something to change."""
+    """Return the answer: always allowed, with a JSON patch if there is something to change."""
     response = _Response(uid=uid, allowed=True)
     if decision.operations or decision.warning:
         operations = decision.operations
@@ -169,7 +171,7 @@ _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
 
 SHAPE: Final = shape_of(inspect.type_info(Envelope[_Request]))
-"""What `decode` reads of a review."""
+"""The part of a review that `decode` reads."""
 
 
 def _review_of(request: _Request, obj: PartialObject) -> Review:
@@ -199,7 +201,7 @@ def uid_of(body: Body) -> str:
 
 
 def printable(warning: str) -> str:
-    """Fit the text into an HTTP header: the API server sends warnings in one each."""
+    """Fit the text into an HTTP header: the API server sends each warning in one."""
     text = "".join(c if c.isprintable() else "?" for c in warning)
     if len(text) <= MAX_WARNING_CHARACTERS:
         return text

@@ -1,8 +1,8 @@
 """The endpoint that validates ControllerRings when they are written.
 
-docs/protocol.md, "Refused and warned", lists what it refuses and warns about.  It refuses only a
-ring that it has decoded and found invalid; in all other cases the request passes, because the ring
-controller checks with the same function and reports in the ring's status.
+docs/protocol.md, "Refused and warned", lists what it rejects and warns about.  It only rejects a
+ring that it has decoded and found invalid.  In all other cases the request passes, because the
+ring controller checks with the same function and reports in the ring's status.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ring: ControllerRing | None = msgspec.field(default=None, name="object")
     old: ControllerRing | None = msgspec.field(default=None, name="oldObject")
     problem: str = ""
-    """Why the request could not be read."""
+    """Why the request could not be decoded."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The problems of a ring: it is refused if there are refusals."""
+    """The problems of a ring, which is rejected if there are refusals."""
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -55,8 +55,9 @@ def decode(body: Body) -> Request:
     """Decode the request of the API server.
 
     Raises:
-        InvalidObject: not JSON, or without request.uid: it cannot be answered.
-        RecursionError: nested too deeply for a decoder; `sieve.Sieve` makes it shallow.
+        InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
+        RecursionError: the body is nested too deeply for a decoder; `sieve.Sieve` makes it
+            shallow.
     """
     request = request_in(body, _REVIEW)
     if isinstance(request, Unjudged):
@@ -65,7 +66,7 @@ def decode(body: Body) -> Request:
 
 
 def encode(request: Request, verdict: Verdict) -> bytes:
-    """Return the answer; a refusal names each field, as those of the API server do."""
+    """Return the answer; a rejection names each invalid field, as in the API server."""
     warnings = tuple(printable(warning) for warning in verdict.warnings)
     status = _status(request, verdict.refusals) if verdict.refusals else None
     response = _Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
@@ -109,7 +110,7 @@ _REVIEW = msgspec.json.Decoder(Envelope[Request])
 _ENCODER = msgspec.json.Encoder()
 
 SHAPE: Final = shape_of(inspect.type_info(Envelope[Request]))
-"""What `decode` reads of a review."""
+"""The part of a review that `decode` reads."""
 
 
 def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
@@ -118,13 +119,14 @@ def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
 
 
 DISCOVERY_SECONDS = 2.0
-"""For all discovery for one ring: the API server waits at most 5 s for the answer."""
+"""Limit of all discovery for one ring: the API server waits at most 5 s for the answer."""
 
 CHECK_SECONDS = 4.0
-"""For a ring, waiting included: the API server waits at most 5 s."""
+"""Limit of the check of a ring, its time in the queue included: the API server waits at most 5
+s."""
 
 MAX_WAITING = 10
-"""Rings that are being checked or waiting, one at a time."""
+"""Limit on the rings that are being checked or wait; rings are checked one at a time."""
 
 _FAILED = Verdict(warnings=("the sharder failed to check this ring; see its condition Ready",))
 
@@ -143,10 +145,10 @@ class RingValidation:
         custom: Collection[str],
         max_request_bytes: int,
     ) -> None:
-        """Prepare.
+        """Set up the endpoint.
 
         Args:
-            rings: Returns a ring's present snapshot, None if there is no such ring.
+            rings: Returns a ring's current snapshot, None if there is no such ring.
             selected: Returns the namespaces that a ring selects, also for a ring not yet created.
             objects: For discovery.
             custom: The names of the installed strategies.

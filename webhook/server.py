@@ -1,7 +1,7 @@
 """An HTTP server of the process: one port, with or without TLS.
 
-uvicorn parses and answers.  Its own start and stop are not used: they end the process if a port is
-taken, install signal handlers, and do not report the port.
+uvicorn parses requests and answers them.  Its own start and stop are not used: they end the
+process if a port is in use, install signal handlers, and do not report the port.
 """
 
 import asyncio
@@ -21,23 +21,25 @@ from webhook.listener import Listener, listening_sockets
 from webhook.tls import ServerTls
 
 KEEP_ALIVE_SECONDS = 120
-"""Longer than the API server keeps an idle connection (90 s), so that it closes first."""
+"""Longer than the 90 s for which the API server keeps an idle connection, so that the API server
+closes it first."""
 
 REQUEST_SECONDS = 10.0
-"""In which a request must be complete; the API server waits 5 s for its answer by default."""
+"""Seconds in which a request must be complete; the API server waits 5 s for its answer by
+default."""
 
 HANDSHAKE_SECONDS = 5.0
-"""For the TLS handshake, and for the peer's half of a shutdown; the loop's default is 60."""
+"""Limit of the TLS handshake, and of the peer's half of a shutdown; the loop's default is 60."""
 
 MAX_CONNECTIONS = 512
-"""The API server has one for each call that is under way, and keeps 25 idle ones."""
+"""The API server uses one connection for each call in progress, and keeps 25 idle connections."""
 
 SWEEP_SECONDS = 1.0
-"""Between two checks for incomplete requests."""
+"""Seconds between two checks for incomplete requests."""
 
 
 class Server:
-    """Serves `app` from `start` to `stop`; `async with` does both.  Leaves signals alone."""
+    """Serves `app` from `start` to `stop`; `async with` does both.  It does not handle signals."""
 
     def __init__(
         self,
@@ -54,14 +56,15 @@ class Server:
         Args:
             app: Its lifespan is not run.
             host: Address or name to listen on; empty for all interfaces.
-            port: 0 for any free one.
+            port: 0 for any free port.
             tls: The certificate; None for plain HTTP.
-            max_connections: Handshakes included; see `listener.Listener` for what gives way.
-            request_seconds: In which a request must be complete, else it is dropped (408).
-                A TLS handshake gets no longer either.
+            max_connections: Limit, TLS handshakes included; `listener.Listener` says which
+                connection is closed.
+            request_seconds: Limit for a request to be complete, else it is rejected (408).  A TLS
+                handshake gets no more time either.
         """
         self.port = port
-        """The port listened on, once started."""
+        """The port that the server listens on, after the start."""
         self._host, self._tls = host, tls
         self._request_seconds = request_seconds
         self._uvicorn = uvicorn.Server(_config(app, tls))
@@ -72,7 +75,7 @@ class Server:
         self._headers: list[tuple[bytes, bytes]] = []
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
             ConfigError: the address cannot be listened on.
@@ -98,20 +101,20 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many are open now, handshakes included."""
+        """The number of open connections, TLS handshakes included."""
         return len(self._listener) if self._listener is not None else 0
 
     def retire(self) -> None:
         """Keep serving, but end each connection with its next answer.
 
-        Call it when the replica is already not ready: it moves clients with open connections to
-        other replicas before `stop` closes the rest.
+        Call this when the replica is already not ready: clients with open connections move to
+        other replicas before `stop` closes the remaining connections.
         """
         self._headers = [(b"connection", b"close")]
         self._stamp()
 
     async def stop(self, within: float = 0.0) -> None:
-        """Stop listening and give open requests `within` seconds; then cut all connections.
+        """Stop listening and give open requests `within` seconds; then abort all connections.
 
         Idempotent.
         """

@@ -16,19 +16,20 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP
 
 MAX_TEXT_BYTES: Final = 4 * 1024
-"""Longer texts are replaced by a digest: equal ones stay equal, and relevant ones are shorter."""
+"""Longer texts are replaced by a digest: equal texts stay equal, and relevant texts are
+shorter."""
 
 MAX_COLLECTION_BYTES: Final = 128 * 1024
 """Limit of a map or list.  Later entries are dropped, unless their key has our domain.
 
-A decoder uses some 150 bytes for a label of eight.
+A decoder uses about 150 bytes for a label of 8 bytes.
 """
 
 MAX_BYTES: Final = 2 * 1024 * 1024
-"""Of all that is kept: more than the three collections of two objects can be."""
+"""Limit of all that is kept: more than the three collections of two objects can have."""
 
 MAX_SCALAR_BYTES: Final = 1024
-"""Of a number or literal; Kubernetes writes at most 25."""
+"""Limit of a number or literal; Kubernetes writes at most 25 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ Shape: TypeAlias = Members | Entries | Items | None
 
 
 def shape_of(type_: inspect.Type) -> Shape:
-    """Return what a decoder of this type reads."""
+    """Return the shape that a decoder of this type reads."""
     match type_:
         case inspect.StructType(fields=fields):
             return Members({f'"{f.encode_name}"'.encode(): shape_of(f.type) for f in fields})
@@ -79,7 +80,7 @@ class _Frame:
     kept: int = 0
     """Bytes of its members or items."""
     key: bytes = b""
-    """Quoted, of the member whose value is to come; empty before it."""
+    """The quoted key of the member whose value comes next; empty before the key."""
 
     @property
     def closer(self) -> int:
@@ -88,7 +89,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _Text:
-    """A text that is being read; `kept` ends where its digest takes over."""
+    """A text that is being read; a long text has a digest instead of `kept`."""
 
     kept: bytearray = field(default_factory=bytearray)
     digest: blake2b | None = None
@@ -133,20 +134,20 @@ class Sieve:
         self._is_escaped = False
         """The next byte of the text follows a backslash."""
         self._skipped = 0
-        """How many brackets are open that are not kept."""
+        """The number of open brackets that are not kept."""
         self._scalar = b""
-        """The beginning of one that the last piece cut through."""
+        """The beginning of a number or literal that the end of the last piece has cut."""
 
     @property
     def size(self) -> int:
-        """Bytes that are held."""
+        """The number of bytes that are kept."""
         return len(self._kept)
 
     def feed(self, piece: bytes) -> None:
-        """Read on, at a cost that depends on the length of the piece alone.
+        """Read one more piece, at a cost that depends only on its length.
 
         Raises:
-            InvalidObject: it is not a JSON object, or not one that Kubernetes writes.
+            InvalidObject: the input is not a JSON object, or not one that Kubernetes writes.
         """
         piece, self._scalar = self._scalar + piece, b""
         position = 0
@@ -159,11 +160,11 @@ class Sieve:
                 position = self._read(piece, position)
 
     def finish(self) -> bytes:
-        """Return what was kept; no JSON if what came was cut off or went on after its end."""
+        """Return what was kept; not JSON if the input was cut off, or went on after its end."""
         return bytes(self._kept) + self._scalar
 
     def _read(self, piece: bytes, position: int) -> int:
-        """Read as far as the next text or bracket, and what that is."""
+        """Read up to and including the next quote or bracket; return the position after it."""
         found = _PLAIN.match(piece, position)
         end = found.end() if found else position
         scalar = piece[position:end].strip(_BLANK)
@@ -184,7 +185,7 @@ class Sieve:
         return end + 1
 
     def _read_text(self, piece: bytes, position: int) -> int:
-        """Read a text to its end, or to that of the piece."""
+        """Read to the end of the text or of the piece; return the position after it."""
         found = _INSIDE.match(piece, position + self._is_escaped)
         end = found.end() if found else position
         is_over = end < len(piece) and piece[end] == _QUOTE
@@ -205,7 +206,7 @@ class Sieve:
             self._value(text.quoted() if text else b"")
 
     def _skip(self, piece: bytes, position: int) -> int:
-        """Read on in what is not kept, as far as its end, that of the piece, or a cut text."""
+        """Skip to the end of what is not kept, to a text that the piece cuts, or to its end."""
         depth = self._skipped
         while depth > 0 and (found := _SKIPPED.match(piece, position)):
             position = found.end()
@@ -220,7 +221,7 @@ class Sieve:
                     position += 1
                 break
         self._skipped = max(0, depth)
-        # Brackets that close more than was open belong to what is kept.
+        # Surplus closing brackets belong to what is kept.
         return position + min(0, depth)
 
     @property
@@ -270,13 +271,13 @@ class Sieve:
             self._value(bytes([bracket]))
             self._frames.append(_Frame(shape))
         elif self._is_wanted or self._is_key_next:
-            self._value(b"[]" if bracket == _LIST else b"{}")  # no less wrong than what it holds
+            self._value(b"[]" if bracket == _LIST else b"{}")  # as wrong as what it replaces
             self._skipped = 1
         else:
             self._leave_out()
 
     def _leave_out(self) -> None:
-        """Skip a value, or all that is left of a list that is full."""
+        """Skip a value, or the rest of a list that is full."""
         frame = self._frames[-1]
         frame.key = b""
         self._skipped = 1

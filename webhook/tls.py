@@ -13,12 +13,12 @@ class ServerTls:
     """Serves the last good certificate; TLS 1.2 or newer, no client certificates.
 
     Each connection takes its certificate from a context that was made for one certificate only.
-    Loading another one into a context in use fails handshakes, and if it does not load, all
-    that follow.
+    If another certificate is loaded into a context in use, handshakes fail; if the load fails, all
+    later handshakes fail.
     """
 
     def __init__(self, certificate: bytes, key: bytes) -> None:
-        """Begin with this certificate chain and its key, in PEM.
+        """Start with this certificate chain and its key, in PEM.
 
         Raises:
             ConfigError: they cannot be used.
@@ -26,16 +26,16 @@ class ServerTls:
         self._loaded = (certificate, key)
         self._current = _tested_context(certificate, key)
         self.context = _context(certificate, key)
-        """For the listening socket."""
+        """The context of the listening socket."""
         self.context.sni_callback = self._choose
 
     def replace(self, certificate: bytes, key: bytes) -> None:
         """Serve this certificate from the next handshake on; open connections stay.
 
-        The present one is not loaded again, because this is called often.
+        The current certificate is not loaded again, because this is called often.
 
         Raises:
-            ConfigError: it cannot be used; the present one stays.
+            ConfigError: it cannot be used; the current certificate stays.
         """
         if (certificate, key) == self._loaded:
             return
@@ -71,7 +71,7 @@ def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 @contextmanager
 def _readable(pem: bytes) -> Iterator[str]:
-    """Give the bytes a path, which OpenSSL requires; in memory if the system supports it.
+    """Yield a path to the bytes, which OpenSSL requires; in memory if the system supports it.
 
     A disk would keep the key, and the container's file system is read-only.
     """
