@@ -1,1 +1,1 @@
-"""The series that the service exports."""
+"""The metrics that the service exports."""

@@ -1,6 +1,6 @@
-"""Requests to the API server, and work queues, by the names of client-go and controller-runtime.
+"""Metrics of requests and work queues, with the names of client-go and controller-runtime.
 
-Dashboards and alerts for other controllers find them.
+So dashboards and alerts for other controllers find them.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ WAIT_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1, 5, 10, 60, 300)
 
 
 class ClientGoMetrics:
-    """Series of requests and queues."""
+    """The metrics of requests and queues."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counts(
@@ -63,12 +63,12 @@ class ClientGoMetrics:
     def show_queue(
         self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
     ) -> None:
-        """Show the depth of a running queue, and for how long its oldest key is handled."""
+        """Show the depth of a running queue, and for how long its oldest key has been handled."""
         self._depths.show(depth, queue)
         self._longest.show(longest, queue)
 
     def hide_queue(self, queue: str) -> None:
-        """Hide it."""
+        """Hide the gauges of a queue."""
         self._depths.hide(queue)
         self._longest.hide(queue)
 

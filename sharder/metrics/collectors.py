@@ -1,8 +1,7 @@
-"""Collectors that the library lacks.
+"""Collectors that prometheus_client lacks.
 
-Counters and histograms that cost little, because both are updated on every admission and the
-library's take ten times as long; gauges that come and go; and loads, which are replaced ring by
-ring.
+Counters and histograms are updated at every admission, and the library's take ten times as long.
+The gauges exist only while they are shown.  Loads are replaced ring by ring.
 """
 
 from bisect import bisect_left
@@ -34,12 +33,12 @@ class Counts(Collector):
         self._counts[labels] = self._counts.get(labels, 0) + 1
 
     def remove(self, ring: RingName) -> None:
-        """Forget the series of a ring; no error if there are none."""
+        """Remove the series of a ring; no error if there are none."""
         self._counts = {labels: n for labels, n in self._counts.items() if labels[0] != ring}
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return what is shown at a scrape."""
+        """Return the metrics of a scrape."""
         family = CounterMetricFamily(self._name, self._about, labels=self._labels)
         for labels, count in list(self._counts.items()):
             family.add_metric(labels, count)
@@ -66,13 +65,13 @@ class Times(Collector):
         self._sums[labels] = self._sums.get(labels, 0.0) + seconds
 
     def remove(self, ring: RingName) -> None:
-        """Forget the series of a ring; no error if there are none."""
+        """Remove the series of a ring; no error if there are none."""
         for labels in [labels for labels in self._counts if labels[0] == ring]:
             del self._counts[labels], self._sums[labels]
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return what is shown at a scrape."""
+        """Return the metrics of a scrape."""
         family = HistogramMetricFamily(self._name, self._about, labels=self._labels)
         bounds = [*(str(float(bound)) for bound in self._buckets), "+Inf"]
         for labels, counts in list(self._counts.items()):
@@ -89,16 +88,16 @@ class Readings(Collector):
         self._read: dict[tuple[str, ...], Callable[[], float]] = {}
 
     def show(self, read: Callable[[], float], *labels: str) -> None:
-        """Show what `read` returns under these label values; another thread may call it."""
+        """Show what `read` returns under these label values; another thread can call it."""
         self._read[labels] = read
 
     def hide(self, *labels: str) -> None:
-        """Show the series no more; no error if it is not shown."""
+        """Hide the series; no error if it is not shown."""
         self._read.pop(labels, None)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return what is shown at a scrape."""
+        """Return the metrics of a scrape."""
         family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
         for labels, read in list(self._read.items()):
             family.add_metric(labels, read())
@@ -113,16 +112,16 @@ class Loads(Collector):
         self._shown: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
 
     def show(self, ring: RingName, objects: int, shards: Iterable[ShardLoad]) -> None:
-        """Replace what was shown of the ring."""
+        """Show the loads of a ring instead of its previous ones."""
         self._shown[ring] = objects, tuple(shards)
 
     def remove(self, ring: RingName) -> None:
-        """Forget the series of a ring; no error if there are none."""
+        """Remove the series of a ring; no error if there are none."""
         self._shown.pop(ring, None)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return what is shown at a scrape."""
+        """Return the metrics of a scrape."""
         shard_labels = ("namespace", "shard", "controllerring")
         of_rings = self._family(
             "controllerring_objects",

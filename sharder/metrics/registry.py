@@ -1,4 +1,4 @@
-"""The metrics of one process, by the reference's names where it has them.
+"""The metrics of one process, with the names of the reference where it has them.
 
 See docs/protocol.md, "Metrics".  Labels are rings, resources, shards and fixed words; never an
 object's name.  Deleted rings and shards leave no series behind.
@@ -184,7 +184,7 @@ class Metrics:
         self._assignments.add(ring, resource.group, resource.resource)
 
     def handed_over(self, ring: RingName) -> None:
-        """Count an object whose acknowledgement gave it its new owner: it always had one."""
+        """Count an object that its acknowledgement gave to its new owner: it always had one."""
         self.transitions.handed_over(ring, "drained", 0.0)
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
@@ -204,11 +204,11 @@ class Metrics:
         self._rebalance_moves.add(ring)
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
-        """Show how many moves the last rebalance has found, carried out or not."""
+        """Show how many moves the last rebalance found, carried out or not."""
         self._rebalance_planned.labels(ring).set(moves)
 
     def hide_planned_moves(self, ring: RingName) -> None:
-        """Hide them; no error if they are not shown."""
+        """Hide the number of moves; no error if it is not shown."""
         self._rebalance_planned.remove(ring)
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
@@ -224,7 +224,7 @@ class Metrics:
             gauge.labels(ring, resource.group, resource.resource).set_function(value)
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        """Hide them; no error if they are not shown."""
+        """Hide the backlogs and the overdue drains; no error if they are not shown."""
         for gauge in (*self._backlogs, self._overdue):
             gauge.remove(ring, resource.group, resource.resource)
 
@@ -237,7 +237,7 @@ class Metrics:
         self._loads.show(ring, objects, shards)
 
     def hide_load(self, ring: RingName) -> None:
-        """Hide it; no error if it is not shown."""
+        """Hide the loads of the ring; no error if they are not shown."""
         self._loads.remove(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:
@@ -245,7 +245,7 @@ class Metrics:
         self._resync_seconds.observe(seconds, ring)
 
     def crashed(self, task: str) -> None:
-        """Count a crash of a task; there are few names."""
+        """Count a crash of a task; `task` is one of a few names."""
         self._crashes.add(task)
 
     def _forget_ring(self, ring: RingName) -> None:
@@ -257,6 +257,6 @@ class Metrics:
     def render(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type.
 
-        May be called from another thread.
+        Can be called from another thread.
         """
         return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4

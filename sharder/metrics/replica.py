@@ -1,4 +1,4 @@
-"""What one replica shows of itself: its watches, leadership, certificates, ports and loop."""
+"""The metrics of one replica: its watches, leadership, certificates, ports and event loop."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ class ReplicaMetrics:
     """The metrics of one process that concern no ring."""
 
     def __init__(self, gauge: NewGauge, times: NewTimes, *, version: str) -> None:
-        """Register them with the running version."""
+        """Register the metrics; `version` is the running version."""
         self._watch_healthy = gauge(
             "watch_healthy",
             "1 while this replica's watch of rings, Leases or namespaces works, else 0",
@@ -53,11 +53,11 @@ class ReplicaMetrics:
         self._leading.set(leading)
 
     def show_watch(self, watch: str, is_healthy: Callable[[], bool]) -> None:
-        """Show whether a watch works, as it is at each scrape."""
+        """Show whether a watch works; `is_healthy` is called at each scrape."""
         self._watch_healthy.labels(watch).set_function(is_healthy)
 
     def show_connections(self, port: str, count: Callable[[], float]) -> None:
-        """Show the connections of a port, as they are at each scrape."""
+        """Show the open connections of a port; `count` is called at each scrape."""
         self._connections.labels(port).set_function(count)
 
     def set_certificate_expiry(

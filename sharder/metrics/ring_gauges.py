@@ -12,7 +12,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.metrics.collectors import Counts
 
 UNKNOWN_STATE = "unknown"
-"""State of a shard whose Lease has none that is known, as in the reference."""
+"""State of a shard whose Lease has no known state, as in the reference."""
 
 _SHARD: Final = ("namespace", "shard", "controllerring")
 
@@ -93,7 +93,7 @@ class RingGauges:
         self._invalid_leases.labels(ring).set(invalid_leases)
 
     def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
-        """Show whether a ring cannot be decoded; one that can has no such series."""
+        """Show whether a ring cannot be decoded; a readable ring has no such series."""
         if unreadable:
             self._unreadable.labels(ring).set(1)
         else:
@@ -117,7 +117,7 @@ class RingGauges:
         """Remove a shard; no error if it is not known."""
         labels = (namespace, shard, ring)
         known = self._uids.pop(labels, None)
-        # By all labels: a removal by some of them goes through all series.
+        # With all labels: a removal by some of them goes through all series.
         if known is not None:
             self._shard_info.remove(*labels, known)
             for word in self._states:

@@ -1,6 +1,6 @@
-"""The metrics of a shard, by the names of controller-runtime and client-go where they have them.
+"""The metrics of a shard, with the names of controller-runtime and client-go where they have them.
 
-They are on the process' default registry, beside those of the author.
+They are on the default registry of the process, beside the author's own metrics.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from sharder.metrics.collectors import Counts, Readings, Times
 PREFIX: Final = "controller_sharding_"
 
 RECONCILE_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Seconds: some of those of controller-runtime."""
+"""Seconds: some of the buckets of controller-runtime."""
 
 HANDOFF_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Seconds: from one write to a queue of many objects."""
@@ -121,14 +121,14 @@ class PrometheusShardMetrics(ClientGoMetrics):
         objects: Callable[[], int],
         workers: int,
     ) -> None:
-        """Show a controller that works."""
+        """Show the gauges of a running controller."""
         name = str(resource)
         self._objects.show(objects, ring, resource.group, resource.resource)
         self._limit.show(lambda: workers, name)
         self._active.show(lambda: self._running.get(name, 0), name)
 
     def hide_controller(self, ring: RingName, resource: GroupResource) -> None:
-        """Hide it."""
+        """Hide the gauges of a controller."""
         name = str(resource)
         self._objects.hide(ring, resource.group, resource.resource)
         self._limit.hide(name)

@@ -1,4 +1,4 @@
-"""Transitions of rings, and how long their objects were without an owner meanwhile."""
+"""Metrics of the transitions of rings, and of the times that their objects had no owner."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -21,31 +21,31 @@ STATUSES: Final = ("True", "False", "Unknown")
 
 
 class Series(Protocol):
-    """Series; those of one ring can be removed."""
+    """Series that can be removed by ring."""
 
     def remove(self, ring: RingName) -> None:
-        """Forget the series of a ring; no error if there are none."""
+        """Remove the series of a ring; no error if there are none."""
         ...
 
 
 class Conditions(Collector):
-    """One series for each condition of a ring and each possible status, 1 for the present one."""
+    """One series for each condition of a ring and each possible status, 1 for the current one."""
 
     def __init__(self, prefix: str) -> None:
         self._name = prefix + "controllerring_condition"
         self._shown: dict[RingName, Mapping[str, str]] = {}
 
     def show(self, ring: RingName, conditions: Mapping[str, str]) -> None:
-        """Show these, with their statuses, and no others of the ring."""
+        """Show exactly these conditions of the ring, with their statuses."""
         self._shown[ring] = dict(conditions)
 
     def remove(self, ring: RingName) -> None:
-        """Forget the series of a ring; no error if there are none."""
+        """Remove the series of a ring; no error if there are none."""
         self._shown.pop(ring, None)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return what is shown at a scrape."""
+        """Return the metrics of a scrape."""
         family = GaugeMetricFamily(
             self._name,
             "1 for the present status of the ring's condition, else 0; shown by the leader",
@@ -59,7 +59,7 @@ class Conditions(Collector):
 
 
 class TransitionMetrics:
-    """What happens to rings and their objects."""
+    """The metrics of transitions, and of the times that objects had no owner."""
 
     def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
         self._handovers = Times(
@@ -92,7 +92,7 @@ class TransitionMetrics:
         self._handovers.observe(seconds, ring, reason)
 
     def rescued(self, ring: RingName, seconds: float) -> None:
-        """Record how long the objects of an ended shard took to get other shards."""
+        """Record how long it took until all objects of an ended shard were reassigned."""
         self._rescues.observe(seconds, ring)
 
     def happened(self, ring: RingName, transition: Transition) -> None:
@@ -104,5 +104,5 @@ class TransitionMetrics:
         self._conditions.show(ring, conditions)
 
     def hide_conditions(self, ring: RingName) -> None:
-        """Hide them; no error if they are not shown."""
+        """Hide the conditions of the ring; no error if they are not shown."""
         self._conditions.remove(ring)
