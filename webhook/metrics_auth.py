@@ -26,11 +26,12 @@ REVIEW_SECONDS: Final = 5.0
 """Limit of both reviews of a token: scrapers wait 10 s by default."""
 
 REVIEWS_PER_SECOND: Final = 10
-BURST_SECONDS: Final = 2.0
-"""Limit of reviews of unknown tokens, with a burst of twenty.
+"""Limit on the reviews of unknown tokens.
 
 Any client can invent tokens; the limit protects the API server, and occasional scrapers.
 """
+BURST_SECONDS: Final = 2.0
+"""Reviews of so many seconds are allowed at once: twenty."""
 
 
 class _Answer(NamedTuple):

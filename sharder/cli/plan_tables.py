@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import islice
+from typing import Final
 
 from sharder.cli.output import table, write
 from sharder.cli.reports import Explanation, PlacementView, ShardView
@@ -14,9 +15,10 @@ from sharder.core.preview.balance import BalanceReport
 from sharder.core.preview.report import PlanReport, ShardLoad
 from sharder.core.rebalance.messages import number
 
-_SHOWN_MOVES = 50
-_SHOWN_REASONS = 5
-_SHOWN_MEASURES = 10
+_SHOWN_MOVES: Final = 50
+"""Limit on the moves in a table; the line below it counts the others.  The same for the rest."""
+_SHOWN_REASONS: Final = 5
+_SHOWN_MEASURES: Final = 10
 
 
 def explanation(report: Explanation) -> None:

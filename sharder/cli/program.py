@@ -19,6 +19,7 @@ from sharder.cli import missing
 from sharder.core.errors import SharderError
 
 FAILED: Final = 1
+"""Exit code of a command that failed; a usage error exits with 2."""
 
 _ORDER: Final = (
     *("rings", "shards", "top", "explain", "plan", "dump", "check", "fence"),

@@ -1,7 +1,7 @@
 """Lists and results as tables for people; their form can change in any release."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,8 @@ from sharder.cli.reports import (
 from sharder.core.names import API_GROUP
 from sharder.core.plurals import counted
 
-_SHOWN_OBJECTS = 50
+_SHOWN_OBJECTS: Final = 50
+"""Limit on the objects in a table; the line below it counts the others."""
 _RING = f"controllerring.{API_GROUP}"
 _LEASE = "lease.coordination.k8s.io"
 PAUSED = 'is paused; run "sharder resume" to continue'

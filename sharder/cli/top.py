@@ -22,6 +22,7 @@ from sharder.ports import Readable
 from sharder.runtime.clock import Clock, SystemClock
 
 REFRESH_SECONDS: Final = 2.0
+"""Seconds between two refreshes of the screen."""
 
 _BAR: Final = 20
 """Characters of a full bar."""

@@ -19,6 +19,7 @@ from sharder.core.errors import Expired, Unavailable
 from sharder.runtime.clock import Clock, SystemClock
 
 POLL_SECONDS: Final = 2.0
+"""Seconds between two reads of the cluster."""
 BUSY_SHARE: Final = 0.1
 """At most this share of the time is spent reading."""
 

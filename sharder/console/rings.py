@@ -35,6 +35,7 @@ MAX_FLOWS: Final = 50
 """Limit on the flows in one document; the flows with the most objects are kept."""
 
 MAX_CONDITIONS: Final = 20
+"""Limit on the conditions of a ring in one document."""
 
 _WORST_FIRST = tuple(Health)
 

@@ -23,6 +23,7 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 Host header comes from a web page whose own name resolves to the loopback (DNS rebinding)."""
 
 MAX_NAME: Final = 253
+"""Characters of the longest name that Kubernetes accepts."""
 
 Guard = Callable[[Request], Awaitable[None]]
 """Raises an HTTPException to reject a request."""

@@ -38,6 +38,7 @@ from sharder.sdk.startup.ring_check import RingCheck
 from sharder.sdk.startup.settings import Settings
 
 _EMPTY_POLL_SECONDS: Final = 0.2
+"""Seconds between two checks whether the shard still has objects."""
 _REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
 _log = logging.getLogger(__name__)

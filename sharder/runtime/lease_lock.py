@@ -28,6 +28,7 @@ from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.lease_record import LeaseRecord, Leases
 
 _LONGEST_PAUSE: Final = 0.9
+"""The longest time between two polls of a candidate, in retry periods."""
 _JITTER: Final = 0.4
 """Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one
 period; candidates of client-go wait 1 to 2.2 periods."""

@@ -1,9 +1,11 @@
 """A cluster in memory: the objects of the API server, and the writes of other clients."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, overload
 
 import msgspec
+from typing_extensions import override
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
@@ -11,12 +13,13 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.stores import LEASES
+from sharder.runtime.clock import Clock
+from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.clock import FakeClock, StillBusy
 from sharder.sdk.testing.documents import FakeDocuments, WholeStore
-from sharder.sdk.testing.reconciles import ReconcileCounts
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
 from sharder.sdk.testing.store import FakeStore
@@ -24,6 +27,27 @@ from sharder.sdk.testing.store_state import Versions
 from sharder.sdk.work import OwnObjects
 
 T = TypeVar("T")
+
+
+class ReconcileCounts(NoShardMetrics):
+    """The reconciles of each object at the present time: a count ends when the time moves."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._time = clock.monotonic()
+        self._counts = Counter[ObjectRef]()
+
+    @override
+    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
+        """Count a reconcile."""
+        if self._time != self._clock.monotonic():
+            self._time = self._clock.monotonic()
+            self._counts.clear()
+        self._counts[ref] += 1
+
+    def most(self) -> tuple[ObjectRef, int] | None:
+        """Return the object with the most reconciles, and their number; None without any."""
+        return max(self._counts.items(), key=lambda item: item[1], default=None)
 
 
 class FakeCluster:
