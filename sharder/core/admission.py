@@ -23,8 +23,8 @@ from sharder.core.movement.desired import (
 )
 from sharder.core.movement.patches import Operation, admission
 from sharder.core.names import GroupResource, ShardName, is_label_value
+from sharder.core.placement.counting.tally import Reservation
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 

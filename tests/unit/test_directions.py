@@ -27,8 +27,8 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import Reservation
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj, snapshot
 from tests.support.values_placement import RENDEZVOUS, bounded, shard

@@ -17,11 +17,11 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Reservation, Tally
 
 
 class Placed(NamedTuple):

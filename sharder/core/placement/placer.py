@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
-from sharder.core.placement.counts import NO_COUNTS, Counts
+from sharder.core.placement.counting.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import Choice, Layout, Strategy

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.placer import Placer
 
 

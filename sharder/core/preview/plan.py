@@ -28,9 +28,9 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.distribution import Distribution, Placed, distribute
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Tally
 from sharder.core.preview.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 

@@ -13,7 +13,7 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.leases.state import ShardState
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.tally import Tally
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.preview.balance import BalanceReport, balanced, is_rebalanced
 from sharder.core.preview.observe import imbalance, is_unowned, not_ready
 from sharder.core.preview.plan import Planned, followed, tally_after, why

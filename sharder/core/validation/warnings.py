@@ -13,11 +13,11 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.names import GroupResource, ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, identity_of
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
-from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.rebalance.policy import AUTO
 
 MAX_WARNINGS: Final = 10

@@ -42,9 +42,9 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.distribution import LeastDrawn
 from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
-from sharder.core.placement.tally import Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import DEMO, SECRETS, WIDGETS

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.hashing import place_at, weight_of_first, weights
 from sharder.core.placement.strategies.active_loads import Capacities

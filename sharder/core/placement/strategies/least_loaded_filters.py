@@ -13,7 +13,7 @@ import msgspec
 from sharder.core.api.ring import AntiAffinity
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.strategies.active_loads import ActiveLoads, Capacities
 from sharder.core.placement.strategies.group_members import GroupMembers
 from sharder.core.placement.strategy import Layout, Objection

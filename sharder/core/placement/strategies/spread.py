@@ -14,7 +14,7 @@ import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.strategies.group_members import GroupMembers, group_members_of
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection

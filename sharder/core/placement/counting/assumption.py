@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sharder.core.names import ShardName
-from sharder.core.placement.entries import Entry
+from sharder.core.placement.counting.entries import Entry
 
 LIVES: Final = 30
 """How many times an assumption ages before it is forgotten, as the watch can be late or broken."""

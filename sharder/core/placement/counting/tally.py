@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sharder.core.names import ShardName
-from sharder.core.placement.assumption import LIVES, Assumption, Assumptions
-from sharder.core.placement.entries import Entries, Entry, makes_room
-from sharder.core.placement.sums import Counted, Sums
+from sharder.core.placement.counting.assumption import LIVES, Assumption, Assumptions
+from sharder.core.placement.counting.entries import Entries, Entry, makes_room
+from sharder.core.placement.counting.sums import Counted, Sums
 
 AGE_SECONDS: Final = 1.0
 """Time between two calls of `age`."""

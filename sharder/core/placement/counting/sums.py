@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from sharder.core.names import ShardName
-from sharder.core.placement.entries import Entry
+from sharder.core.placement.counting.entries import Entry
 
 K = TypeVar("K", int, ShardName)
 S = TypeVar("S", ShardName, ShardName | None)
