@@ -17,16 +17,10 @@ from msgspec import structs
 
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.leases.departures import Departures
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.leases.state import (
-    ObservedLease,
-    ShardState,
-    is_given_up,
-    is_held,
-    problem_of,
-    stops_after,
-)
-from sharder.core.leases.validity import MAX_LEASES
+from sharder.core.leases.state import ShardState, is_given_up, is_held, stops_after
+from sharder.core.leases.validity import MAX_LEASES, problem_of
 from sharder.core.names import STATE_LABEL, ObjectRef
 
 

@@ -11,14 +11,9 @@ from math import inf
 from sharder.core.api.lease import Lease
 from sharder.core.leases.index import Known, RingLeases, judged
 from sharder.core.leases.membership import Members, Standing, members_of, ring_of, standing_by
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.outages import Outages
-from sharder.core.leases.state import (
-    DEFAULT_DURATION,
-    ObservedLease,
-    is_given_up,
-    is_held,
-    stops_after,
-)
+from sharder.core.leases.state import DEFAULT_DURATION, is_given_up, is_held, stops_after
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import ObjectRef, RingName, ShardName
 

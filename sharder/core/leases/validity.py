@@ -12,13 +12,38 @@ from functools import cached_property
 from typing import TypeAlias
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.state import is_held, problem_of
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.leases.state import (
+    MAX_DURATION_SECONDS,
+    MIN_DURATION_SECONDS,
+    is_complete,
+    is_held,
+)
+from sharder.core.names import SHARDER_IDENTITY, ObjectRef, ShardName, is_label_value
 
 MAX_LEASES = 1024
 """Shards of one ring, the oldest ones: bounds the cost of forged Leases."""
 
 _SURPLUS = f"the ring already has {MAX_LEASES} older shards"
+
+
+def problem_of(lease: Lease) -> str | None:
+    """Return why the Lease makes no shard, None if it makes one.
+
+    The name must be a label value, because it becomes the owner label of objects: the API server
+    rejects objects with a longer one.
+    """
+    if not is_label_value(lease.metadata.name):
+        return "its name is not a valid label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
+    if lease.metadata.name == SHARDER_IDENTITY:
+        return "its name is reserved for the sharder"
+    if not is_complete(lease):
+        return "acquireTime, renewTime or leaseDurationSeconds is missing or unreadable"
+    seconds = lease.spec.lease_duration_seconds or 0
+    if lease.spec.holder_identity == SHARDER_IDENTITY:
+        return None  # ours lasts twice as long as the shard's did
+    if not MIN_DURATION_SECONDS <= seconds <= MAX_DURATION_SECONDS:
+        return f"leaseDurationSeconds must be {MIN_DURATION_SECONDS} to {MAX_DURATION_SECONDS}"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

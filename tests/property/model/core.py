@@ -15,7 +15,8 @@ from sharder.core.api.ring import (
 )
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.register import Membership
-from sharder.core.leases.state import ShardState, duration_of, is_held, problem_of
+from sharder.core.leases.state import ShardState, duration_of, is_held
+from sharder.core.leases.validity import problem_of
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, excess_of
 from sharder.core.movement.patches import Operation, acknowledge, patch_of

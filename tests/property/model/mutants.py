@@ -84,13 +84,13 @@ MUTANTS = (
     ),
     Mutant(
         name="waits for one duration only",
-        module="core/leases/state.py",
+        module="core/leases/observed.py",
         old="return self.since + stops_after(self.lease)",
         new="return self.since + stops_after(self.lease) / 2",
     ),
     Mutant(
         name="observes its own state label",
-        module="core/leases/state.py",
+        module="core/leases/observed.py",
         old="if lease.spec == self.lease.spec:",
         new="if lease == self.lease:",
     ),
