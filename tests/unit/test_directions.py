@@ -5,7 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard

@@ -4,7 +4,8 @@ Where the code's signatures change, only this module follows.
 """
 
 from sharder.controllers.lease_controller import Delete, SetState, TakeOver, care_for, taken
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import (
     ControllerRing,

@@ -162,8 +162,8 @@ MUTANTS = (
     # What admission makes of requests
     Mutant(
         name="lets any client change an owner",
-        module="core/admission.py",
-        old=("return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
+        module="core/admission/rules.py",
+        old=("return restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
         new="return PASS",
     ),
     Mutant(
@@ -174,13 +174,13 @@ MUTANTS = (
     ),
     Mutant(
         name="takes for an acknowledgement what was not asked for",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):",
         new="if snapshot.is_draining(review.obj):",
     ),
     Mutant(
         name="believes the owner in a request for a new object",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="*admit(snapshot, named), name=",
         new=(
             "*((Choice(snapshot.owner_of(obj)), None) if snapshot.owner_of(obj)"
@@ -202,22 +202,22 @@ MUTANTS = (
     ),
     Mutant(
         name="gives an owner away before what it controls",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old='return Decision(outcome="left_to_leader")',
         new=(
-            "return _assign(obj, snapshot, "
+            "return assign(obj, snapshot, "
             "destination.shard or snapshot.placer.layout.available[0].name)"
         ),
     ),
     Mutant(
         name="gives an owner away before what it controls when a user edits it",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="if role is Role.LEADING or had_none:",
         new="if role is not Role.LEADING and had_none:",
     ),
     Mutant(
         name="gives away at an edit what may have lost its label a moment ago",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="if role is Role.LEADING or had_none:",
         new="if role is Role.LEADING:",
     ),
@@ -402,7 +402,7 @@ MUTANTS = (
             ),
             Mutant(
                 name="does not reserve for what is released",
-                module="core/admission.py",
+                module="core/admission/rules.py",
                 old="None if shard is None else reservation_on(snapshot, obj, shard)",
                 new="None",
             ),

@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
 from sharder.core.keys import main_key
