@@ -1,4 +1,4 @@
-"""The answers to requests: each leaves an object, assigns it, or restores its labels."""
+"""The answers to admission requests: assign the object, leave it unassigned, or restore labels."""
 
 import msgspec
 
@@ -19,9 +19,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     assigned: ShardName | None = None
     """The shard to which this request assigns the object."""
     reservation: Reservation | None = None
-    """What the tally counts at once, unless the request is a dry run."""
+    """How the tally counts the object at once, unless the request is a dry run."""
     warning: str = ""
-    """For the user: what is wrong and cannot be repaired here."""
+    """For the user: a problem that the webhook cannot repair."""
 
 
 PASS = Decision(outcome="unchanged")
@@ -35,7 +35,10 @@ def place(
     *,
     name: str = "",
 ) -> Decision:
-    """Assign a main object to the chosen shard; `name` is its generated name, if any."""
+    """Assign a main object to the chosen shard, or leave it unassigned if there is none.
+
+    `name` is the object's generated name, if it has one.
+    """
     if choice.shard is None:
         warning = choice.reason if snapshot.placer.layout.available else ""
         return unassigned(obj.metadata, snapshot, warning)
@@ -49,9 +52,10 @@ def assign(
     name: str = "",
     reservation: Reservation | None = None,
 ) -> Decision:
-    """Assign an object to the shard, which its labels can name already."""
+    """Assign an object to the shard; nothing changes if its labels already name the shard."""
     operations = owned(obj.metadata, snapshot, shard, name=name)
-    if not operations:  # labelled by its creator, or by us in an earlier call: not counted again
+    # Its creator, or our answer to an earlier call, has already set the labels.
+    if not operations:
         return Decision(outcome=PASS.outcome, reservation=reservation)
     return Decision(
         outcome="assigned", operations=operations, assigned=shard, reservation=reservation
@@ -59,20 +63,23 @@ def assign(
 
 
 def unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> Decision:
-    """Leave the object unassigned: the leader retries."""
+    """Leave the object unassigned; the leader assigns it later."""
     operations = owned(meta, snapshot, None)
     return Decision(outcome="no_shard", operations=operations, warning=warning)
 
 
 def uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:
-    """Leave an object without a controller unassigned, whatever owner it names."""
+    """Leave an object without a controller unassigned, even if its labels name an owner."""
     return Decision(outcome="no_controller", operations=owned(meta, snapshot, None))
 
 
 def waiting(
     old: PartialObject | None, meta: ObjectMeta, snapshot: RingSnapshot
 ) -> tuple[Operation, ...]:
-    """Leave an object unassigned, and keep its `next`: its controlled objects move first."""
+    """Return what leaves an object unassigned and keeps its `next` annotation.
+
+    The controlled objects of such an object move first.
+    """
     known = "" if old is None else old.metadata.annotation(snapshot.next_annotation)
     return admission(
         meta,
@@ -84,7 +91,7 @@ def waiting(
 def restore(
     old: ObjectMeta, meta: ObjectMeta, snapshot: RingSnapshot, owner: ShardName
 ) -> Decision:
-    """(b), (c): restore the owner and drain labels; only the sharder changes them."""
+    """Restore the owner and drain labels, because only the sharder can change them (b, c)."""
     drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
     if not (is_label_value(owner) and (not drain or is_label_value(drain))):
         return PASS  # the API server rejects such labels
@@ -95,7 +102,7 @@ def restore(
 def owned(
     meta: ObjectMeta, snapshot: RingSnapshot, shard: ShardName | None, *, name: str = ""
 ) -> tuple[Operation, ...]:
-    """Return what sets the owner, or removes it if `shard` is None, and ends any drain."""
+    """Return what sets the owner, or removes it if `shard` is None; both end a drain."""
     return admission(
         meta,
         labels={snapshot.owner_label: shard, snapshot.drain_label: None},

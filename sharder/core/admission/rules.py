@@ -1,8 +1,9 @@
 """Decide how the webhook answers a create or an update.
 
-The answer is a function of (old object, object, writer, snapshot), so every replica answers alike
-and a repeated call changes nothing; strategies that stick also use the live counts.  Every request
-is allowed.  The letters are the rules of docs/protocol.md, "Admission".
+The answer is a function of the old object, the object, the writer and the snapshot.  So all
+replicas give the same answer, and a repeated call changes nothing.  Strategies that stick also use
+the live counts.  Every request is allowed.  The letters (a) to (f) are the rules of
+docs/protocol.md, "Admission".
 """
 
 from typing import Literal
@@ -42,7 +43,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: Literal["CREATE", "UPDATE"]
     uid: str = ""
-    """The uid of the request; repeated calls for one request have the same."""
+    """The uid of the request; repeated calls for one request have the same uid."""
     resource: GroupResource
     obj: PartialObject
     old: PartialObject | None
@@ -80,16 +81,16 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
 
 
 def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
-    """Return the answer while the snapshot is stale: the object waits for the leader.
+    """Return the answer while the snapshot is stale: the leader assigns the object later.
 
-    A child stays with the shard that creates it.
+    A controlled object stays with the shard that creates it.
     """
     shard = _creator(review, snapshot)
     return Decision(outcome="stale", operations=owned(review.obj.metadata, snapshot, shard))
 
 
 def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
-    """(e), (f): assign a new object; an owner in the request counts for controlled ones only."""
+    """Assign a new object (e, f); an owner in the request counts only for controlled objects."""
     obj = review.obj
     if role is Role.CONTROLLED:
         pod, asked = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
@@ -111,7 +112,7 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
 
 
 def _named(obj: PartialObject, uid: str) -> PartialObject:
-    """Return the object with its final name, which is empty if it has no generateName either."""
+    """Return the object with its final name; empty if it has neither name nor generateName."""
     meta = obj.metadata
     if meta.name or not meta.generate_name:
         return obj
@@ -120,10 +121,10 @@ def _named(obj: PartialObject, uid: str) -> PartialObject:
 
 
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
-    """Assign an object without owner, unless that is for the leader.
+    """Assign an object without an owner, or leave that to the leader.
 
-    The leader moves what the object controls first.  Only the leader knows for how long an object
-    has had no owner: a shard may still be working on one that lost its label a moment ago.
+    The leader moves the objects that it controls first.  Only the leader knows for how long an
+    object has had no owner: if it has just lost its label, a shard might still be working on it.
     """
     obj = review.obj
     if not snapshot.matches(obj, role):
@@ -152,9 +153,9 @@ def _place_child(
 ) -> Decision:
     """Assign a controlled object to the first available shard of `near`, else by its controller.
 
-    It belongs to the shard that works on its controller.  On another shard, or on none, it would
-    be invisible there, and that shard would create it again: so while no shard is available, as
-    after an outage of the API server, it stays with its `creator`.
+    It belongs to the shard that works on its controller.  If it were on another shard, or on none,
+    that shard would not see it and would create it again.  So while no shard is available, for
+    example after an outage of the API server, the object stays with its `creator`.
     """
     if obj.metadata.controller is None:
         return uncontrolled(obj.metadata, snapshot)
@@ -167,14 +168,14 @@ def _place_child(
 
 
 def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, role: Role) -> Choice:
-    """Return where a draining main object goes once released; nowhere if the leader decides.
+    """Return where a draining main object goes after its release; no shard if the leader decides.
 
-    The old object's `next` counts, because the sharder wrote it.
+    The `next` annotation of the old object counts, because the sharder wrote it.
     """
     if role is not Role.MAIN or not snapshot.is_draining(old):
         return Choice(None)
     if snapshot.tally is not None:
-        # Another replica has already answered this request: keep its choice.
+        # Another replica has already answered this request, so its choice is kept.
         asked = snapshot.owner_of(review.obj)
         if asked is not None and _is_available(asked, snapshot):
             return Choice(asked)
@@ -189,7 +190,7 @@ def _release(
     role: Role,
     destination: Choice,
 ) -> Decision:
-    """(d): assign a released object, unless its controlled objects move first."""
+    """Assign a released object (d), unless its controlled objects move first."""
     obj = review.obj
     if why := objection(review.writer, old.metadata, obj.metadata, snapshot):
         owner = ShardName(old.metadata.label(snapshot.owner_label))
@@ -203,9 +204,9 @@ def _release(
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:
-    """Return whether the object enters the scope with an owner that is gone.
+    """Return whether the object enters the ring's scope with an owner that is gone.
 
-    An object of a controlled resource without a controller is out of scope, whatever its owner.
+    An object of a controlled resource without a controller is always out of scope.
     """
     if role is Role.CONTROLLED:
         return review.obj.metadata.controller is None
@@ -220,7 +221,7 @@ def _releases(
     """Return whether the update removes both labels from a draining object."""
     if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
         return False
-    # In a repeated call the object already has the label that our first answer set.
+    # In a repeated call, the object already has the label that our first answer set.
     return snapshot.owner_of(review.obj) in {None, destination}
 
 

@@ -1,7 +1,7 @@
 """A Lease as this process has watched it (docs/protocol.md, "Shards and their Leases").
 
-The running service judges by how long a Lease was watched unchanged, on its own clock, because
-`renew_time` is another machine's clock.
+The running service judges a Lease by how long it has not changed, on the clock of the service,
+because `renew_time` comes from the clock of another machine.
 """
 
 from dataclasses import dataclass, replace
@@ -23,39 +23,39 @@ from sharder.core.leases.state import (
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """A Lease, and since when (monotonic seconds) this process has seen its spec unchanged."""
+    """A Lease, and the time (monotonic seconds) since which its spec has not changed."""
 
     lease: Lease
     since: float
     renewed: bool = False
-    """Whether it was seen to change: then the shard works, whatever its clock shows."""
+    """Whether its spec was seen to change: then the shard works, even if its clock is wrong."""
 
     def then(self, lease: Lease, at: float) -> "ObservedLease":
         """Return the observation after `lease` was seen at `at`.
 
-        Only the spec counts, because metadata changes when we write the state label.
+        Only a change of the spec counts, because our own writes of the state label are no renewal.
         """
         if lease.spec == self.lease.spec:
             return replace(self, lease=lease)
         return ObservedLease(lease, at, renewed=True)
 
     def anew(self, at: float) -> "ObservedLease":
-        """Return the observation without any silence before `at`."""
+        """Return the same observation, as if the spec had last changed at `at`."""
         return replace(self, since=at)
 
     def silent_at(self) -> float:
-        """Return when the shard has been silent long enough for its Lease to be taken."""
+        """Return when the Lease can be taken, if the shard does not renew it before."""
         return self.since + stops_after(self.lease)
 
     def kept_until(self) -> float:
-        """Return until when a Lease without its holder is kept, whatever its times say."""
+        """Return until when a Lease that its shard does not hold is kept, whatever its times."""
         return self.since + (duration_of(self.lease) + ORPHANED_AFTER).total_seconds()
 
     def state(self, now: datetime, monotonic: float) -> ShardState:
-        """Return the value of the shard's state label; it does not lose objects because of it.
+        """Return the value of the shard's state label, which does not decide about its objects.
 
-        Once a held Lease was seen to be renewed, only its silence counts; until then the times in
-        it count too.
+        Once a held Lease was seen to be renewed, only the time without a renewal counts.  Until
+        then, the times in the Lease count too.
         """
         if not is_held(self.lease):
             return state_of(self.lease, now)
@@ -67,11 +67,11 @@ class ObservedLease:
         return max(seen, state_of(self.lease, now), key=HEALTHIEST_FIRST.index)
 
     def is_silent(self, monotonic: float) -> bool:
-        """Return whether the shard was watched for two durations without a renewal: it is dead."""
+        """Return whether the shard has not renewed for two durations, and so is dead."""
         return is_held(self.lease) and monotonic >= self.silent_at()
 
     def state_changes_in(self, now: datetime, monotonic: float) -> float | None:
-        """Return in how many seconds the state changes, or a Lease can be deleted; None: never."""
+        """Return the seconds until the state changes or the Lease can be deleted; None: never."""
         waits = [] if self.renewed and is_held(self.lease) else self._waits_by_times(now)
         edges = (
             (self._expired_at(), self.silent_at()) if is_held(self.lease) else (self.kept_until(),)
@@ -80,7 +80,7 @@ class ObservedLease:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def _waits_by_times(self, now: datetime) -> list[float]:
-        """Return in how many seconds the times in the Lease lead to another state."""
+        """Return in how many seconds the state changes by the times in the Lease."""
         if not is_complete(self.lease):
             return []
         duration, age = duration_of(self.lease), age_at(self.lease, now)

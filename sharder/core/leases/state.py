@@ -1,8 +1,8 @@
 """The state of a shard, by its Lease (docs/protocol.md, "Shards and their Leases").
 
-There are two judgements, kept apart on purpose.  `state_of` reads the times in the Lease, which is
-all that a single read can show, for example to the command line.  `ObservedLease` in `observed.py`
-is how long this process has watched the Lease unchanged, on its own clock.
+There are two judgements, and they are separate on purpose.  `state_of` reads the times in the
+Lease.  A single read, such as one by the command line, shows nothing else.  `ObservedLease` in
+`observed.py` judges by how long this process has seen the Lease unchanged, on its own clock.
 """
 
 from datetime import datetime, timedelta
@@ -12,13 +12,13 @@ from sharder.core.api.lease import Lease, parse_time
 from sharder.core.names import SHARDER_IDENTITY
 
 DEFAULT_DURATION = timedelta(seconds=15)
-"""client-go's default, used if a Lease has no duration."""
+"""The default of client-go, for a Lease without a valid duration."""
 
 ORPHANED_AFTER = timedelta(seconds=60)
 """How long a dead Lease is kept after it has expired, as in the reference."""
 
 MIN_DURATION_SECONDS, MAX_DURATION_SECONDS = 1, 3600
-"""A duration outside this range is a mistake or an attack: the Lease is invalid."""
+"""A Lease with a duration outside this range is invalid: it is a mistake or an attack."""
 
 
 class ShardState(StrEnum):
@@ -54,12 +54,12 @@ def is_held(lease: Lease) -> bool:
 
 
 def is_given_up(lease: Lease) -> bool:
-    """Return whether no shard works under this Lease: its shard released it, or we took it."""
+    """Return whether no shard works under this Lease: it was released, or we took it over."""
     return lease.spec.holder_identity in {None, "", SHARDER_IDENTITY}
 
 
 def is_complete(lease: Lease) -> bool:
-    """Return whether the Lease has all its times, readable."""
+    """Return whether the Lease has a duration and both times, and these are valid."""
     spec = lease.spec
     return (
         spec.lease_duration_seconds is not None
@@ -69,18 +69,18 @@ def is_complete(lease: Lease) -> bool:
 
 
 def duration_of(lease: Lease) -> timedelta:
-    """Return the Lease's duration; the default if it is missing, absurd or incomplete."""
+    """Return the Lease's duration; the default if it is absurd or the Lease is incomplete."""
     seconds = lease.spec.lease_duration_seconds
     if seconds is None or not is_complete(lease):
         return DEFAULT_DURATION
-    # A Lease that we took lasts twice as long as the shard's, hence twice the limit.
+    # A Lease that we took over lasts twice as long as the shard's did, so its limit is doubled.
     if not MIN_DURATION_SECONDS <= seconds <= 2 * MAX_DURATION_SECONDS:
         return DEFAULT_DURATION
     return timedelta(seconds=seconds)
 
 
 def stops_after(lease: Lease) -> float:
-    """Return for how many seconds after its last renewal the shard might work."""
+    """Return for how many seconds the shard might work after its last renewal."""
     return 2 * duration_of(lease).total_seconds()
 
 
