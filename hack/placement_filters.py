@@ -17,11 +17,11 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
-from sharder.core.placement.tally import Tally
 
 RING: Final = RingName("my-ring")
 SPREAD: Final = PlacementSpec(strategy=StrategyName.SPREAD)

@@ -21,7 +21,7 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import (
     ShardName,
 )
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.demand import Reader, identity_of
 from sharder.core.placement.distribution import Placed, distribute
 from sharder.core.placement.strategies.registry import STICKING

@@ -13,7 +13,8 @@ from typing import Protocol
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from sharder.core.admission import Decision, decide, withhold
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import decide, withhold
 from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot

@@ -10,7 +10,8 @@ from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, Typ
 import msgspec
 from msgspec import inspect
 
-from sharder.core.admission import Decision, Review
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import Writer

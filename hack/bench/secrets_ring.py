@@ -17,9 +17,9 @@ from sharder.core.api.ring import (
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import GroupResource, RingName, ShardName, owner_label
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.strategies.registry import GROUPING
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build

@@ -16,14 +16,10 @@ from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import invalid_annotations
-from sharder.core.leases.state import (
-    ObservedLease,
-    ShardState,
-    duration_of,
-    problem_of,
-)
-from sharder.core.leases.validity import MAX_LEASES
+from sharder.core.leases.state import ShardState, duration_of
+from sharder.core.leases.validity import MAX_LEASES, problem_of
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock

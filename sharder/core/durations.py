@@ -22,14 +22,14 @@ _UNITS: Final = {
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _LIMIT: Final = Decimal(2**63 - 1) / 1000
-"""The longest duration that Go knows (2^63 - 1 ns, 292 years), in microseconds."""
+"""The longest duration in Go (2^63 - 1 ns, 292 years), in microseconds."""
 
 
 def parse_duration(text: str) -> timedelta:
     """Return the duration in `text`, rounded to microseconds.
 
     Raises:
-        ValueError: Go rejects it too.
+        ValueError: `text` is not a duration; Go rejects it too.
     """
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if digits == "0":
@@ -47,7 +47,7 @@ def parse_time(text: str) -> timedelta:
     """Return the duration in `text`; a number without a unit is in seconds.
 
     Raises:
-        ValueError: It is neither.
+        ValueError: `text` is neither a duration nor a number.
     """
     return parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
 

@@ -1,40 +1,40 @@
-"""What can go wrong, by who has to act.
+"""The errors of this project, by who has to act.
 
     SharderError
     ├── ConfigError      the operator: settings, flags, kubeconfig
     ├── InvalidObject    its author: an object that cannot be understood
-    ├── ApiError         the API server said no
+    ├── ApiError         the API server rejected or failed a request
     │   ├── Conflict     read again now: another client wrote first
-    │   ├── NotFound     read again now: the object does not exist (any more)
+    │   ├── NotFound     read again now: the object does not exist
     │   ├── Expired      list again: the resource version is too old (410)
     │   ├── Forbidden    the operator: grant the verb on the resource
     │   ├── Rejected     its author or the operator: the write is invalid (400, 422)
     │   └── Unavailable  back off: server busy, unreachable or broken
     └── LeaseLost        stop work: another process holds the Lease, or might hold it
 
-The type decides what happens next, never the text.  A message says what failed, on which
-object, and what to do.
+The type of an error decides what happens next, never its text.  A message says what failed, on
+which object, and what to do.
 """
 
 
 class SharderError(Exception):
-    """Root of the errors that this project raises on purpose."""
+    """The base class of all errors that this project raises on purpose."""
 
 
 class ConfigError(SharderError):
     """The settings are wrong; the message is for the operator and fits on one line."""
 
 
-class InvalidObject(SharderError):  # noqa: N818 - reads as a fact, like its siblings
+class InvalidObject(SharderError):  # noqa: N818 - states a fact, like the others
     """An object from the cluster does not have the required shape."""
 
 
 class ApiError(SharderError):
-    """The API server refused or failed a request."""
+    """The API server rejected or failed a request."""
 
 
 class Conflict(ApiError):  # noqa: N818
-    """A guarded write lost the race, or the object to create exists already (409)."""
+    """Another client wrote first, or the object to create already exists (409)."""
 
 
 class NotFound(ApiError):  # noqa: N818
@@ -42,7 +42,7 @@ class NotFound(ApiError):  # noqa: N818
 
 
 class Expired(ApiError):  # noqa: N818
-    """The resource version is too old to watch or page from: list again (410)."""
+    """The resource version is too old for a watch or the next page: list again (410)."""
 
 
 class Forbidden(ApiError):  # noqa: N818
@@ -50,7 +50,7 @@ class Forbidden(ApiError):  # noqa: N818
 
 
 class Rejected(ApiError):  # noqa: N818
-    """The server rejects this request, however often it is sent (other 4xx)."""
+    """The server rejects this request, and would reject it again (other 4xx)."""
 
 
 class Unavailable(ApiError):  # noqa: N818

@@ -1,8 +1,8 @@
 """The key of an object, which its ring hashes, and names for objects with generateName.
 
-A key is `group/Kind/namespace/name`.  It has no version, so objects stay where they are when a
-resource gets a new version, and no uid, which does not exist yet at admission (docs/protocol.md,
-"Keys").
+A key is `group/Kind/namespace/name`.  It contains no version, so objects stay where they are when
+a resource gets a new version.  It contains no uid, because an object has none yet at admission
+(docs/protocol.md, "Keys").
 
 An object is placed by its name, so the mutating webhook sets the name of an object that has only
 a generateName.
@@ -26,9 +26,9 @@ def owner_key(owner: OwnerReference, namespace: str) -> str:
 
 
 def namespace_key(key: str) -> str:
-    """Return the key that all objects of a kind share in the namespace of the object `key`.
+    """Return the key that all objects of one kind in one namespace share; `key` is of any of them.
 
-    For resources with `hashKey: Namespace`.  Names and namespaces contain no slash.
+    It is for resources with `hashKey: Namespace`.  Names and namespaces contain no slash.
     """
     return key[: key.rindex("/") + 1]
 
@@ -38,25 +38,26 @@ def _key(group: str, kind: str, namespace: str, name: str) -> str:
 
 
 MAX_LENGTH: Final = 63
-"""Of generated names, as in Kubernetes (apiserver v0.36.3, storage/names/generate.go)."""
+"""Maximum characters of a generated name (apiserver v0.36.3, storage/names/generate.go)."""
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Kubernetes' own for generated names: no vowels, and nothing similar to one."""
+"""As in Kubernetes: no vowels, and no digits that look like vowels."""
 
 _DIGITS: Final = 10
-"""Twice Kubernetes' own: the API server retries when its own name is taken, but not ours."""
+"""Twice as many as in Kubernetes, because the API server does not retry if our name is taken."""
 
 _FEW_DIGITS: Final = 5
 _LONG_PREFIX: Final = 43
-"""From this length on a name is no longer than Kubernetes' own, because some names must be short:
-a CronJob's has at most 52 characters, and a Job's with an index fewer than 63."""
+"""With a prefix of this length or more, a name is as short as one from Kubernetes, because some
+names must be short: that of a CronJob has at most 52 characters, that of an indexed Job fewer
+than 63."""
 
 
 def generated_name(prefix: str, uid: str) -> str:
     """Return the name for an object with `generateName: prefix`, the same for the same request.
 
     Args:
-        prefix: It is cut so that the name has at most `MAX_LENGTH` characters.
+        prefix: It is truncated so that the name has at most `MAX_LENGTH` characters.
         uid: The uid of the admission request.
     """
     digits = _DIGITS if len(prefix) < _LONG_PREFIX else _FEW_DIGITS

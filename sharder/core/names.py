@@ -12,7 +12,7 @@ RingName = NewType("RingName", str)
 ShardName = NewType("ShardName", str)
 
 NO_RING: Final = RingName("")
-"""Stands for what concerns all rings."""
+"""The ring of a log line, Event or metric that concerns all rings."""
 
 API_GROUP: Final = "sharding.timebertt.dev"
 API_VERSION: Final = "v1alpha1"
@@ -23,27 +23,27 @@ RING_LABEL: Final = "alpha.sharding.timebertt.dev/controllerring"
 STATE_LABEL: Final = "alpha.sharding.timebertt.dev/state"
 REVISION_LABEL: Final = "alpha.sharding.timebertt.dev/revision"
 RECALLED: Final = "recalled"
-"""The value of the drain label if it was written when the object's shard was gone."""
+"""The value of the drain label if the object's shard was gone when the label was written."""
 POOL_ANNOTATION: Final = "alpha.sharding.timebertt.dev/pool"
 CAPACITY_ANNOTATION: Final = "alpha.sharding.timebertt.dev/capacity"
 WEIGHT_ANNOTATION: Final = "alpha.sharding.timebertt.dev/weight"
 CORDONED_ANNOTATION: Final = "alpha.sharding.timebertt.dev/cordoned"
 EVACUATE_ANNOTATION: Final = "alpha.sharding.timebertt.dev/evacuate"
 EVACUATE_ON_STOP: Final = "on-stop"
-"""The value that a stopping shard writes itself; people write `true`."""
+"""The value that a stopping shard writes to its own Lease; people write `true`."""
 POD_UID_ANNOTATION: Final = "alpha.sharding.timebertt.dev/pod-uid"
 """The uid of the pod of a Lease's holder, so that a restarted holder recognizes its own Lease."""
 LOAD_ANNOTATION: Final = "alpha.sharding.timebertt.dev/load"
 MOVE_COST_ANNOTATION: Final = "alpha.sharding.timebertt.dev/move-cost"
 PRIORITY_ANNOTATION: Final = "alpha.sharding.timebertt.dev/priority"
-"""Like a Pod's `spec.priority`, which metadata lacks; the next one is like `status.qosClass`."""
+"""Like a Pod's `spec.priority`, which is not part of its metadata; the QoS class likewise."""
 QOS_CLASS_ANNOTATION: Final = "alpha.sharding.timebertt.dev/qos-class"
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 EVICTION_COST_ANNOTATION: Final = "scheduling.koordinator.sh/eviction-cost"
 KOORDINATOR_PRIORITY_CLASS_LABEL: Final = "koordinator.sh/priority-class"
 KOORDINATOR_QOS_LABEL: Final = "koordinator.sh/qosClass"
 POOL_LABEL: Final = "alpha.sharding.timebertt.dev/pool"
-"""On an object: it goes only to shards of that pool; likewise the next two."""
+"""On an object: it goes only to shards of that pool, and likewise of that region and zone."""
 WANTED_REGION_LABEL: Final = "alpha.sharding.timebertt.dev/region"
 WANTED_ZONE_LABEL: Final = "alpha.sharding.timebertt.dev/zone"
 ROTATE_ANNOTATION: Final = "alpha.sharding.timebertt.dev/rotate"
@@ -54,7 +54,7 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 
 EXCLUDED_NAMESPACE: Final = "kube-system"
-"""Never sharded, whatever a ring selects; nor is the sharder's own namespace."""
+"""Never sharded, even if a ring selects it; the sharder's own namespace is not sharded either."""
 
 SHARDER_IDENTITY: Final = "shardlease-controller"
 """The holder that the sharder writes when it takes the Lease of a dead shard."""
@@ -70,7 +70,7 @@ VALIDATION_NAME: Final = "controllerrings.sharding.timebertt.dev"
 """The ValidatingWebhookConfiguration for ControllerRings, and the webhook in it."""
 VALIDATION_PATH: Final = "/webhooks/validate/controllerring"
 METRICS_PATH: Final = "/metrics"
-"""Also the nonResourceURL in the right to read the metrics."""
+"""Also the nonResourceURL that a client needs the right to read."""
 APP_LABEL: Final = ("app.kubernetes.io/name", "controller-sharding")
 
 _OWNER_PREFIX: Final = "shard.alpha.sharding.timebertt.dev/"
@@ -81,7 +81,7 @@ _PIN_PREFIX: Final = "pin.alpha.sharding.timebertt.dev/"
 _RESOURCE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 # Kubernetes' grammar of label values: at most 63 characters.  Kubernetes also allows an empty
-# value; here an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
+# value; here, an empty owner is no owner (apimachinery, util/validation.IsValidLabelValue).
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
@@ -114,7 +114,7 @@ def owner_label(ring: RingName) -> str:
 
 
 def drain_label(ring: RingName) -> str:
-    """Return the label that drains an object: its shard has to release it; any value counts."""
+    """Return the label that drains an object, whatever its value: the shard has to release it."""
     return _DRAIN_PREFIX + ring
 
 
@@ -147,7 +147,7 @@ def is_label_value(text: str) -> bool:
 
 
 def is_resource(resource: GroupResource) -> bool:
-    """Return whether the resource has a valid name; wildcards and subresources do not."""
+    """Return whether the resource has a valid name; wildcards and subresources are not valid."""
     group, name = resource
     return bool(_RESOURCE.fullmatch(name)) and (not group or bool(_SUBDOMAIN.fullmatch(group)))
 

@@ -1,19 +1,20 @@
 """Cut deeply nested values out of JSON, so that it can be decoded.
 
-Decoders recurse and give up at about 1,000 levels, to guard the C stack.  Kubernetes allows
-10,000, and its managedFields are nested as deeply as the object that they describe.  Sharding
-reads only fields near the top, so the rest is cut off first, without recursion.
+Decoders are recursive and fail at about 1,000 levels, to protect the C stack.  Kubernetes allows
+10,000 levels, and its managedFields are nested as deeply as the object that they describe.
+Sharding reads only fields near the top, so deeper values are removed first, without recursion.
 """
 
 import re
 
 LEVELS = 64
-"""Levels that remain: labels of a list's item are at the fourth, of a review at the fifth."""
+"""Levels that remain.  The labels of an item of a list are at the fourth level, and those in a
+review at the fifth."""
 
 CUT = b'"\xe2\x80\xa6 nested too deeply"'
-"""Replaces a value that was cut off; a text, so that a decoder can report it."""
+"""Replaces a value that was removed; it is a string, so that a decoder can report it."""
 
-# Anything between brackets, texts included, then a run of brackets.
+# Anything between brackets, strings included, then a run of brackets.
 _RUN = re.compile(
     rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))',
     re.DOTALL,
@@ -27,7 +28,7 @@ def cut(body: bytes | bytearray) -> bytes:
     """
     kept: list[bytes] = []
     depth = end = position = 0
-    # Not `finditer`: without a match, that would retry from the next byte.
+    # `finditer` is not used, because without a match it would retry from the next byte.
     while run := _RUN.match(body, position):
         position, before = run.end(), depth
         opened, closed = run.span("open"), run.span("close")

@@ -2,5 +2,5 @@
 
 
 def counted(number: int, noun: str) -> str:
-    """Return such as `1 object` or `2 objects`; the noun's plural ends in s."""
+    """Return a text such as `1 object` or `2 objects`; the plural of the noun must end in s."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,7 +1,7 @@
 """Kubernetes quantities as exact numbers: `4`, `500m`, `8Gi`, `1e3`.
 
-Source: apimachinery, pkg/api/resource/quantity.go.  The Kubernetes client's parser would load the
-whole client into every process; a test compares ours with it.
+Source: apimachinery, pkg/api/resource/quantity.go.  The parser of the Kubernetes client is not
+used, because it would load the whole client into every process; a test compares the two.
 """
 
 import re
@@ -25,13 +25,13 @@ _BINARY: Final = dict(zip(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), range(1, 7), str
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_./-]{0,251}[A-Za-z0-9])?")
 
 MAX_LENGTH: Final = 4096
-"""Characters of a list.  An annotation can be 256 KiB long, and it is parsed again and again."""
+"""Maximum characters of a list.  An annotation can have 256 KiB, and is parsed often."""
 
 MAX_PARTS: Final = 32
-"""Resources that a list can name, far more than are counted."""
+"""Maximum resources in a list, far more than any ring compares."""
 
 _SHOWN: Final = 40
-"""Characters of an invalid text that a message repeats."""
+"""Maximum characters of an invalid text that a message repeats."""
 
 
 def quantity(text: str) -> Decimal:
@@ -62,7 +62,7 @@ def quantities(text: str) -> Mapping[str, Decimal]:
     """Return the amounts in a list such as `objects=6000,cpu=4,memory=8Gi`, by resource.
 
     Raises:
-        ValueError: it is not such a list, or too long; the message names the part.
+        ValueError: `text` is not such a list, or is too long; the message names the invalid part.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"a list of quantities has at most {MAX_LENGTH} characters")

@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """How the API server reaches the webhook: a URL, or else a Service; as in clientConfig."""
+    """How the API server reaches the webhook: a URL or a Service, as in clientConfig."""
 
     url: str = ""
     service_namespace: str = ""
@@ -39,7 +39,7 @@ class Endpoint:
     service_path: str = ""
     service_port: int = 443
     ca_bundle: str = ""
-    """Base64 PEM; empty if another client injects it."""
+    """Base64 PEM; empty if another client injects the bundle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +49,17 @@ class Registration:
     endpoint: Endpoint
     default_namespaces: LabelSelector
     excluded: frozenset[str]
-    """Namespaces for which the webhook is never called, whatever a ring selects."""
+    """Namespaces for which the webhook is never called, even if a ring selects them."""
     sharders: frozenset[str]
     annotations: dict[str, str] = field(default_factory=dict)
     token: str = field(default="", repr=False)
-    """Part of the path, to recognize calls of the API server; empty: no token."""
+    """Part of the path, so that the webhook recognizes the API server; empty: no token."""
 
 
 def configuration_of(ring: ControllerRing, registration: Registration) -> Json:
     """Return the body to apply for `ring`.
 
-    The objectSelector is always sent, or the reference's would survive our apply.
+    The objectSelector is always sent; without it, that of the reference would remain.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -88,7 +88,7 @@ def parts_of(ring: ControllerRing) -> tuple[Part, ...]:
     """Return one part for each webhook that the ring needs.
 
     An objectSelector selects main objects.  Their controlled objects rarely have the same labels,
-    but need the owner label too.
+    but also need the owner label.
     """
     roles, selector = roles_of(ring), ring.spec.object_selector or LabelSelector()
     controlled = tuple(of for of in sorted(roles) if roles[of] is Role.CONTROLLED)
@@ -128,13 +128,13 @@ def _webhook(ring: ControllerRing, registration: Registration, part: Part) -> Js
 def match_conditions(
     ring: ControllerRing, registration: Registration, part: Part
 ) -> dict[str, str]:
-    """Return the CEL expressions, by name, that must all be true for a call of the webhook.
+    """Return CEL expressions by name; the API server calls the webhook only if all are true.
 
-    CEL has the escapes of JSON, except those of surrogates.
+    CEL has the same escapes as JSON, except those for surrogates.
     """
     excluded = json.dumps(sorted(registration.excluded), ensure_ascii=False)
     conditions = {
-        # The request for a Namespace is in that namespace.
+        # A request for a Namespace object has that namespace as its namespace.
         "in-scope": f"!(has(request.namespace) && request.namespace in {excluded})",
         "concerns-owner": _concerns_owner(ring, registration.sharders, part.selector),
     }
@@ -148,9 +148,9 @@ def _concerns_owner(
 ) -> str:
     """Match every create, and updates that the webhook might have to change.
 
-    Those are updates without an owner label, and changes of the owner or drain label by a client
-    other than the sharder; of the drain label also its value, which tells a drain from a recall.
-    An ordinary update of an owned object costs no call.
+    Such an update has no owner label, or a client other than the sharder changes the owner label
+    or the drain label.  The value of the drain label counts too, because it distinguishes a drain
+    from a recall.  An ordinary update of an owned object does not call the webhook.
     """
     owner, drain = json.dumps(owner_label(ring.name)), json.dumps(drain_label(ring.name))
     new_owner = f"object.metadata.?labels[{owner}].orValue('')"
@@ -158,7 +158,7 @@ def _concerns_owner(
     new_drain = f"object.metadata.?labels[{drain}]"
     old_drain = f"oldObject.metadata.?labels[{drain}]"
     users = json.dumps(sorted(sharders), ensure_ascii=False)
-    # An object that enters the scope of an objectSelector can name a shard that is gone.
+    # An object that enters the scope of an objectSelector can have an owner that is gone.
     enters = (
         "object.metadata.?labels.orValue({}) != oldObject.metadata.?labels.orValue({}) || "
         if selector != LabelSelector()
@@ -174,7 +174,7 @@ def _concerns_owner(
 def _has_controller(ring: ControllerRing, controlled: Iterable[GroupResource]) -> str:
     """Match controlled objects, and objects of controlled resources with an owner label.
 
-    Other objects of controlled resources, such as most ConfigMaps of a cluster, need no call.
+    Other objects of controlled resources, such as most ConfigMaps of a cluster, do not need it.
     """
     owner = json.dumps(owner_label(ring.name))
     names = json.dumps([str(resource) for resource in controlled])
@@ -205,7 +205,7 @@ def _rule(resource: GroupResource) -> Json:
         "apiGroups": [resource.group],
         "apiVersions": ["*"],
         "operations": ["CREATE", "UPDATE"],
-        # Labels change through the status subresource too.
+        # Labels can also be changed through the status subresource.
         "resources": [resource.resource, f"{resource.resource}/status"],
         "scope": "*",
     }

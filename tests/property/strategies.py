@@ -5,7 +5,7 @@ from typing import Literal
 
 from hypothesis import strategies as st
 
-from sharder.core.admission import Review
+from sharder.core.admission.rules import Review
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.leases.membership import Members, Standing

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharder.core.admission import Review, decide
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.membership import Standing

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.outages import OUTAGE_SECONDS, Attempts, Outages
-from sharder.core.leases.state import ObservedLease
 from tests.support.values import lease
 
 TWO_DURATIONS = 30

@@ -14,13 +14,13 @@ from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.distribution import Placed, distribute
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
-from sharder.core.placement.tally import Reservation, Tally
 from tests.property.placements import (
     FIVE,
     FOLLOWING,

@@ -5,7 +5,7 @@ from typing import assert_never
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.admission import Review, decide
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement import patches

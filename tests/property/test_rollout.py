@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from sharder.core.admission import Review, decide
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard

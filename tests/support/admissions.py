@@ -1,6 +1,7 @@
 """Requests to the webhook, and what is stored after its answer."""
 
-from sharder.core.admission import Decision, Review, decide, withhold
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide, withhold
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource

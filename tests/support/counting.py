@@ -10,7 +10,7 @@ from sharder.controllers.counting.tallies import Tallies
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, GroupBy, PlacementSpec, RingSpec, StrategyName
 from sharder.core.names import ShardName
-from sharder.core.placement.tally import Tally
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.cluster import Cluster
 from tests.support.values import ring

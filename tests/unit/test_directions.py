@@ -5,7 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard
@@ -27,8 +28,8 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import Reservation
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj, snapshot
 from tests.support.values_placement import RENDEZVOUS, bounded, shard

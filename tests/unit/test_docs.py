@@ -42,7 +42,12 @@ SDK = Path("docs/sdk.md")
 GUIDE = Path("docs/shard-your-controller.md")
 FOLDERS = ("sharder/", "webhook/", "tests/", "hack/", "charts/", "docs/", "examples/", ".ci/")
 RING = RingName("<ring>")
-ANSWERING = ("sharder/core/admission.py", "webhook/endpoint.py", "webhook/body.py")
+ANSWERING = (
+    "sharder/core/admission/answers.py",
+    "sharder/core/admission/rules.py",
+    "webhook/endpoint.py",
+    "webhook/body.py",
+)
 """Where the webhook says what came of a request."""
 
 

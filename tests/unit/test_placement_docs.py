@@ -13,12 +13,12 @@ from sharder.core import names
 from sharder.core.api.ring import AntiAffinity, GroupBy, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
-from sharder.core.placement.tally import Tally
 from tests.support.documents import ROOT, blocks, code, read, section, tables
 from tests.support.values_placement import cuts_of
 

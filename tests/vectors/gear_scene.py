@@ -15,13 +15,13 @@ from typing_extensions import override
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategies.least_loaded_filters import FilterResult
 from sharder.core.placement.strategy import Choice, Layout
-from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import cuts_of
 from tests.vectors.gear_file import Application, Server
 

@@ -16,7 +16,7 @@ from hack.bench.row import Goal, Limit, Row, Sample, Scale
 from hack.bench.secrets_ring import SECRETS, snapshot_of, stored
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import StrategyName
-from sharder.core.placement.tally import Tally
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.ring.snapshot import RingSnapshot
 
 CASES: Final = (

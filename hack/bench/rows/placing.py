@@ -9,7 +9,7 @@ from typing import Final
 
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Turn, Values, take_turns
 from hack.bench.secrets_ring import GROUP, filled, joined, members_of, request
-from sharder.core.admission import decide
+from sharder.core.admission.rules import decide
 from sharder.core.api.ring import StrategyName
 from sharder.core.leases.membership import Members
 from sharder.core.ring.snapshot import RingSnapshot

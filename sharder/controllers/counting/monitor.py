@@ -12,8 +12,8 @@ from sharder.controllers.cache import ClusterCache
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
 from sharder.core.names import RingName, ShardName
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.tally import Tally
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 

@@ -16,7 +16,7 @@ from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.tally_watch import Observe, Part, Ports, TallyWatch
 from sharder.controllers.scope import WHOLE, ListScope, scope_of
 from sharder.core.names import GroupResource, RingName
-from sharder.core.placement.tally import AGE_SECONDS, Tally
+from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ObjectStats, unowned_of
 from sharder.ports import Objects

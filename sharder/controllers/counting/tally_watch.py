@@ -15,9 +15,9 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, RingName
+from sharder.core.placement.counting.entries import Entries, Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import identity_of
-from sharder.core.placement.entries import Entries, Entry
-from sharder.core.placement.tally import Tally
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.backoff import UNSERVED, Rng, failures_after

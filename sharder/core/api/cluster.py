@@ -7,7 +7,7 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the API server calls a webhook; `ca_bundle` is base64 PEM, as on the wire."""
+    """How the API server calls a webhook; `ca_bundle` is PEM in base64, as on the wire."""
 
     ca_bundle: str = ""
 
@@ -25,7 +25,7 @@ class WebhookConfiguration(PartialObject, frozen=True, kw_only=True, rename="cam
 
 
 class Secret(PartialObject, frozen=True, kw_only=True, rename="camel"):
-    """A Secret; the values of `data` are base64 text, as on the wire."""
+    """A Secret; the values of `data` are text in base64, as on the wire."""
 
     type: str = ""
     data: dict[str, str] | None = None
@@ -37,7 +37,7 @@ class Secret(PartialObject, frozen=True, kw_only=True, rename="camel"):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """The user who sends a request, with all that authorizers decide by."""
+    """The user who sends a request, with everything that authorizers use."""
 
     username: str = ""
     uid: str = ""
@@ -52,7 +52,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The pods of a Deployment."""
+    """The spec of the pods of a Deployment."""
 
     service_account_name: str = "default"
     containers: tuple[Container, ...] = ()
@@ -71,20 +71,20 @@ class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Deployment should be."""
+    """The desired state of a Deployment."""
 
     replicas: int = 1
     template: PodTemplate = PodTemplate()
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a Deployment is."""
+    """The observed state of a Deployment."""
 
     ready_replicas: int = 0
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """A Deployment, as far as it is read."""
+    """A Deployment, with the fields that are read."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec = DeploymentSpec()
@@ -92,7 +92,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema of OpenAPI v3, as far as it is read."""
+    """A schema of OpenAPI v3, with the fields that are read."""
 
     properties: dict[str, "Schema"] = {}
     items: "Schema | None" = None

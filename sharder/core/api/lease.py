@@ -1,7 +1,7 @@
 """Leases of coordination.k8s.io as values, and the times in them.
 
-A client that can write a Lease can fill it up to the limit of etcd, so `read_lease` keeps only
-the fields that are used, and bounds their length.
+A client that can write a Lease can make it as large as etcd allows.  So `read_lease` keeps only
+the fields that are used, and limits their length.
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ MAX_TRANSITIONS: Final = 2**31 - 1
 """leaseTransitions is an int32: the API server rejects a larger one."""
 
 MAX_TEXT: Final = 63
-"""Characters of a label or annotation that are kept: the limit of a label value."""
+"""Maximum characters of a label or annotation, which is the limit of a label value."""
 
 MAX_LONG_TEXT: Final = 1024
-"""The same for a capacity, which is a list, and for a holder, which contains a pod's name."""
+"""Maximum characters of a capacity, which is a list, and of a holder, which names a pod."""
 
 _LABELS: Final = dict.fromkeys(
     (RING_LABEL, STATE_LABEL, REVISION_LABEL, REGION_LABEL, ZONE_LABEL), MAX_TEXT
@@ -45,11 +45,11 @@ _ANNOTATIONS: Final = {
     EVACUATE_ANNOTATION: MAX_TEXT,
     POD_UID_ANNOTATION: MAX_TEXT,
 }
-"""How many characters are kept of which."""
+"""The annotations that are kept, and their maximum characters."""
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The spec as on the wire; times are RFC 3339 text, durations whole seconds."""
+    """The spec as on the wire: times are RFC 3339 text, durations are whole seconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -59,12 +59,12 @@ class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def next_transition(self) -> int:
-        """The leaseTransitions to write when the Lease changes hands."""
+        """The leaseTransitions to write when the Lease gets another holder."""
         return min((self.lease_transitions or 0) + 1, MAX_TRANSITIONS)
 
 
 class Lease(PartialObject, frozen=True, kw_only=True, rename="camel"):
-    """A Lease; for shards the name is the shard's name."""
+    """A Lease; that of a shard has the name of the shard."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
@@ -91,10 +91,10 @@ _DECODER: Final = msgspec.json.Decoder(_OnTheWire)
 def read_lease(raw: bytes | msgspec.Raw) -> Lease:
     """Return the Lease that the API server sent, with only the fields that are used.
 
-    A text that is too long is replaced by one that says so, which is as invalid as the original.
+    A text that is too long is replaced by a text that says so and is also invalid.
 
     Raises:
-        msgspec.DecodeError: it is not a Lease.
+        msgspec.DecodeError: `raw` is not a Lease.
     """
     wire = _DECODER.decode(raw)
     meta, spec = wire.metadata, wire.spec
@@ -129,7 +129,7 @@ def _bounded(text: str | None, limit: int) -> str | None:
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Return the instant in UTC, None if `text` is empty or invalid."""
+    """Return the time in UTC, None if `text` is empty or invalid."""
     if not text:
         return None
     try:
@@ -140,13 +140,13 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def format_time(instant: datetime) -> str:
-    """Return the instant as metav1.MicroTime writes it: UTC, always six decimals."""
+    """Return the time in the format of metav1.MicroTime: UTC, always with six decimals."""
     utc = instant.astimezone(UTC).replace(tzinfo=None)
     return utc.isoformat(timespec="microseconds") + "Z"
 
 
 def to_the_second(instant: datetime) -> str:
-    """Return the instant as metav1.Time writes it, without a fraction."""
+    """Return the time in the format of metav1.Time: UTC, without a fraction."""
     return format_time(instant)[:19] + "Z"
 
 

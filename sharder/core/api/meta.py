@@ -1,7 +1,7 @@
 """Object metadata as it is on the wire, and resources as the API server serves them.
 
-The structs hold only the fields that sharding uses.  Decoding skips the rest, which makes it
-cheap.  The structs are immutable.
+The structs contain only the fields that sharding uses.  Decoding skips all others, so it is cheap.
+The structs are immutable.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ import msgspec
 from sharder.core.names import GroupResource, ObjectRef
 
 Json: TypeAlias = Union[str, int, float, bool, "Mapping[str, Json]", "Sequence[Json]", None]
-"""Any JSON value; bodies of writes are built of it."""
+"""Any JSON value; the bodies of writes consist of such values."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An owner of an object; `controller` marks the one that manages it."""
+    """An owner of an object; `controller` is True for the owner that manages the object."""
 
     api_version: str = ""
     kind: str = ""
@@ -32,7 +32,7 @@ class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The metadata that sharding reads; absent fields are empty."""
+    """The metadata that sharding reads; missing fields are empty."""
 
     name: str = ""
     generate_name: str = ""
@@ -51,7 +51,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return (self.labels or {}).get(key, "")
 
     def has_label(self, key: str) -> bool:
-        """Return whether the object has the label, whatever its value."""
+        """Return whether the object has the label, with any value."""
         return key in (self.labels or {})
 
     def annotation(self, key: str) -> str:
@@ -70,7 +70,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PartialObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object of any kind with its type and metadata only."""
+    """An object of any kind, with only its type and metadata."""
 
     api_version: str = ""
     kind: str = ""
@@ -98,4 +98,4 @@ class Resource:
     namespaced: bool
     singular: str = ""
     short_names: tuple[str, ...] = ()
-    """Other names that kubectl takes for it; empty where discovery was not needed."""
+    """Other names that kubectl accepts for it; empty if no discovery was needed."""

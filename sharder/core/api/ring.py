@@ -10,12 +10,12 @@ from sharder.core.names import GroupResource, RingName
 
 
 class HashKey(StrEnum):
-    """What the key of a main resource's objects consists of."""
+    """What the keys of a main resource's objects contain."""
 
     OBJECT = "Object"
-    """Each object has a key of its own."""
+    """Each object has its own key."""
     NAMESPACE = "Namespace"
-    """All objects of a namespace have one key, so they share a shard."""
+    """All objects of a namespace have the same key, so they share a shard."""
 
 
 class StrategyName(StrEnum):
@@ -33,9 +33,9 @@ class AntiAffinity(StrEnum):
     """Whether members of a group are allowed to share a shard."""
 
     PREFERRED = "Preferred"
-    """Only if there is no other shard."""
+    """They share a shard only if there is no other shard."""
     REQUIRED = "Required"
-    """Never."""
+    """They never share a shard."""
 
 
 class RebalanceStrategy(StrEnum):
@@ -44,7 +44,7 @@ class RebalanceStrategy(StrEnum):
     NONE = "None"
     """Objects are not moved for balance."""
     RESOURCE_BALANCE = "ResourceBalance"
-    """By how unevenly each shard's resources are used: its fragmentation."""
+    """By the fragmentation of each shard: how unevenly its resources are used."""
     EVEN_LOAD = "EvenLoad"
     """By how full the shards are, compared with each other."""
 
@@ -90,11 +90,11 @@ class GroupBy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Which objects of a namespace form a group."""
 
     labels: tuple[str, ...] = ()
-    """Keys of labels whose values must be equal, as far as an object has them."""
+    """Keys of labels; the members of a group have the same of these labels, with equal values."""
     selectors: tuple[LabelSelector, ...] = ()
-    """Selectors that match either all members of a group or none."""
+    """Selectors, each of which matches either all members of a group or none."""
     owner: bool = False
-    """The objects must have the same controller."""
+    """Whether the members of a group must have the same controller."""
 
 
 class PlacementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -104,13 +104,13 @@ class PlacementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     custom: str = ""
     """Custom: the name of an entry point in the group `sharder.placement`."""
     per_shard_capacity: int | None = None
-    """Hard ceiling of objects on one shard; None: only the capacity that the shard declares."""
+    """Hard ceiling of objects on one shard; None: only the capacity that a shard declares."""
     use_topology_labels: bool = False
-    """Whether topology.kubernetes.io labels of objects count as wanted region and zone."""
+    """Whether the topology.kubernetes.io labels of an object are its wanted region and zone."""
     group_by: GroupBy = GroupBy()
     anti_affinity: AntiAffinity = AntiAffinity.PREFERRED
     min_zones: int = 1
-    """Zones that must be available to a group of two or more."""
+    """The number of zones that must be available to a group of two or more objects."""
     require_zone: bool = False
     require_pool: bool = False
     pool_capacity: int | None = None
@@ -122,13 +122,13 @@ class RebalanceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     strategy: RebalanceStrategy = RebalanceStrategy.NONE
     resources: tuple[str, ...] = ("cpu", "memory")
-    """Resources in the shards' capacities and the objects' loads that are compared."""
+    """The resources, of the shards' capacities and the objects' loads, that are compared."""
     threshold: str = "Auto"
     """ResourceBalance: the fragmentation above which objects leave a shard, or `Auto`."""
     min_gain: str = "0.02"
-    """ResourceBalance: what all moves of one run from a shard have to gain it together.
+    """ResourceBalance: the minimum gain of all moves from one shard in a run.
 
-    EvenLoad: the difference between the rates of two shards that allows a move between them.
+    EvenLoad: the minimum difference between the rates of two shards for a move between them.
     """
     interval: str = "5m"
     """Time between two runs."""
@@ -138,16 +138,16 @@ class RebalanceSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MovementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many objects can move at a time.  Objects of a shard that is gone always move."""
+    """How many objects can move at a time; objects of a shard that is gone always move."""
 
     paused: bool = False
-    """No object is drained."""
+    """Whether movement is paused: no object is drained."""
     max_concurrent_drains: int = 0
     """Per shard; 0: no limit."""
     max_moves_per_minute: int = 0
     """Per ring; 0: no limit."""
     drain_timeout: str = "0s"
-    """A longer drain is reported as overdue; 0: no drain is."""
+    """A drain that takes longer is reported as overdue; 0: never."""
 
 
 class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -156,9 +156,9 @@ class RingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resources: tuple[RingResource, ...] = ()
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
-    """Only matching objects are sharded; None selects all."""
+    """Only matching objects are sharded; None matches all."""
     shard_namespaces: tuple[str, ...] = ()
-    """Namespaces in which a Lease can make a shard; empty: all."""
+    """The namespaces in which a Lease can make a shard; empty: all."""
     placement: PlacementSpec = PlacementSpec()
     rebalance: RebalanceSpec = RebalanceSpec()
     movement: MovementSpec = MovementSpec()
@@ -169,11 +169,11 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
     name: str
     state: str
-    """The state on its Lease: ready, expired and so on."""
+    """The state in its Lease's label: ready, expired and so on."""
     objects: int | None = None
     """Objects of main resources, draining ones included."""
     load: dict[str, str] = {}
-    """Kubernetes quantities by resource; likewise the capacity."""
+    """Kubernetes quantities by resource, as in the capacity."""
     capacity: dict[str, str] = {}
     zone: str = ""
     pool: str = ""
@@ -182,10 +182,10 @@ class ShardStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
 
 
 class LastResync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The leader's last complete pass over all objects of the ring."""
+    """The last complete pass of the leader over all objects of the ring."""
 
     time: str
-    """When it ended; RFC 3339 to the second."""
+    """When the pass ended; RFC 3339 to the second."""
     duration_seconds: float
     assigned: int
     moved: int
@@ -198,7 +198,7 @@ class PlannedMove(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An object that would move for balance."""
 
     object: str
-    """As in `sharder plan`: group/Kind/namespace/name."""
+    """`group/Kind/namespace/name`, as in `sharder plan`."""
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")
 
@@ -214,27 +214,27 @@ class LastRebalance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     why: str
     """The result, in one sentence."""
     planned: tuple[PlannedMove, ...] = ()
-    """In a dry run: the first moves, at most 20."""
+    """The first moves of a dry run, at most 20."""
 
 
 class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the sharder reports; `shards` counts Leases, `available_shards` those that own objects.
+    """The status that the sharder reports; None is written as null, which deletes the field.
 
-    None is written as null, which deletes the field.
+    `shards` is the number of Leases, `available_shards` that of shards that own objects.
     """
 
     observed_generation: int = 0
     shards: int = 0
     available_shards: int = 0
     objects: int | None = None
-    """Objects of main resources in scope; likewise the next four."""
+    """The number of main objects in scope; the next four fields count some of these."""
     assigned: int | None = None
     unassigned: int | None = None
     unowned: int | None = None
     """Objects without an available owner."""
     draining: int | None = None
     oldest_unassigned_since: str | None = None
-    """RFC 3339 to the second; since then at least one object has always been unassigned."""
+    """The time since which at least one object was always unassigned; RFC 3339 to the second."""
     oldest_drain_since: str | None = None
     shard_statuses: tuple[ShardStatus, ...] = ()
     """At most 200, the fullest first."""
@@ -258,7 +258,7 @@ class ControllerRing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class UnreadableRing(ControllerRing, frozen=True, kw_only=True):
-    """A ring that this version cannot decode, such as one of a later version; no spec is known."""
+    """A ring that this version cannot decode, for example from a later version; it has no spec."""
 
     problem: str
     """Why it cannot be decoded."""

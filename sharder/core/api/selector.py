@@ -1,4 +1,4 @@
-"""Label selectors: what they match, and how they are written in a request."""
+"""Label selectors, and what they match."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,9 +10,9 @@ OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One expression of a LabelSelector; one with an unknown operator matches nothing.
+    """One expression of a LabelSelector; with an unknown operator, it matches nothing.
 
-    Decoding does not reject such an operator, because a ring that cannot be decoded is unreadable.
+    Decoding accepts such an operator, because otherwise the whole ring would be unreadable.
     """
 
     key: str
@@ -20,7 +20,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Match as the API server does: `NotIn` also matches if the label is missing."""
+        """Match like the API server: `NotIn` also matches if the label is missing."""
         if self.operator == "Exists":
             return self.key in labels
         if self.operator == "DoesNotExist":
@@ -30,7 +30,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The LabelSelector of metav1; an empty one matches everything."""
+    """A LabelSelector of metav1; an empty one matches everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[Requirement, ...] = ()

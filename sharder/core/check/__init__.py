@@ -1,1 +1,1 @@
-"""What `sharder check` concludes from what it has read of a cluster."""
+"""The findings of `sharder check`, from the facts that it has read from a cluster."""

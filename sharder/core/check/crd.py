@@ -1,6 +1,6 @@
 """Whether the CustomResourceDefinition knows all fields of this release.
 
-The API server drops fields that it does not know, without an error.
+The API server silently drops fields that are not in the schema.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Whether the fence of a ring stands, and covers the pods of its shards."""
+"""Whether the fence of a ring is in force, and covers the pods of its shards."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ _SHOWN: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceFacts:
-    """What was read of the fence of a ring that has one, or once had."""
+    """The facts about the fence of a ring that has, or once had, one."""
 
     proof: Proof | Unread
     users: Mapping[ObjectRef, str | None] | Unread
-    """The user of the pod with the name of each Lease of an available shard; None: no pod."""
+    """For each Lease of an available shard, the user of the pod of that name; None: no pod."""
 
 
 def fence(ring: ControllerRing, facts: FenceFacts) -> Iterator[Finding]:
-    """Yield whether the fence stands, and the shards that it does not cover."""
+    """Yield whether the fence is in force, and the shards that it does not cover."""
     proof, advice = facts.proof, how_to_apply(ring.name)
     if isinstance(proof, Unread):
         yield unknown(FENCE, proof, ring=ring.name)

@@ -1,4 +1,4 @@
-"""Replicas, leader, certificates and clocks of the sharder."""
+"""The checks of the sharder's replicas, leader, certificates and clock."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sharder.core.names import ObjectRef
 REPLICAS, LEADER, CERTIFICATES, CLOCK = "replicas", "leader", "certificates", "clock"
 
 CONTAINER: Final = "sharder"
-"""Name of the container by which a Deployment is recognized as the sharder's."""
+"""The name of the container by which the sharder's Deployment is recognized."""
 
 MAX_SKEW: Final = timedelta(seconds=5)
 """A third of the default duration of a Lease: less is harmless."""
@@ -22,24 +22,24 @@ MAX_SKEW: Final = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A certificate by its times."""
+    """The times of a certificate."""
 
     role: str
     not_before: datetime
     not_after: datetime
     ends_soon: bool
-    """Whether it should have been replaced by now."""
+    """Whether it should already have been replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificates:
-    """What the Secret of the certificates holds."""
+    """The contents of the Secret with the certificates."""
 
     secret: ObjectRef
     foreign: bool
-    """Whether another program made the serving certificate, and replaces it."""
+    """Whether another program issues and replaces the serving certificate."""
     problem: str | None
-    """Why the webhook cannot serve it, or None."""
+    """Why the webhook cannot serve the certificate, or None."""
     certificates: tuple[Certificate, ...]
 
 
@@ -76,7 +76,7 @@ def replicas(found: Iterable[Deployment] | Unread, namespace: str) -> Iterator[F
 
 
 def leader(lease: Lease | Unread | None, ref: ObjectRef, now: datetime) -> Finding:
-    """Return whether a replica leads, by its Lease."""
+    """Return whether a replica is leader, according to the Lease."""
     if isinstance(lease, Unread):
         return unknown(LEADER, lease)
     advice = (
@@ -98,7 +98,7 @@ def leader(lease: Lease | Unread | None, ref: ObjectRef, now: datetime) -> Findi
 
 
 def certificates(found: Certificates | Unread, now: datetime) -> Iterator[Finding]:
-    """Yield what is wrong with the certificates in the sharder's Secret, or when they end."""
+    """Yield the problems of the certificates in the sharder's Secret, or when they expire."""
     if isinstance(found, Unread):
         yield unknown(CERTIFICATES, found)
         return
@@ -120,9 +120,10 @@ def certificates(found: Certificates | Unread, now: datetime) -> Iterator[Findin
 
 
 def clock(skew: timedelta) -> Finding:
-    """Return whether this machine's clock agrees with the API server's, which is ahead by `skew`.
+    """Return whether this machine's clock agrees with that of the API server.
 
-    It matters to the commands alone: shards and sharder measure time on their own clocks.
+    The API server's clock is ahead by `skew`.  This matters only for commands: shards and the
+    sharder measure durations on their own clocks.
     """
     if abs(skew) < MAX_SKEW:
         return ok(CLOCK, "the clock of this machine agrees with the API server's")

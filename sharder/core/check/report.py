@@ -18,32 +18,32 @@ from sharder.core.names import ObjectRef, RingName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingFacts:
-    """What was read of one ring."""
+    """The facts about one ring."""
 
     ring: ControllerRing
     members: Members | Unread
     configuration: webhook.Configuration | Unread | None
-    """None if there is none."""
+    """The webhook configuration of the ring; None if there is none."""
     answer: webhook.Answer | Unread
-    """To a probe of the webhook."""
+    """The answer to a probe of the webhook."""
     fence: FenceFacts | None = None
-    """None if the ring never had a fence."""
+    """The facts about its fence; None if the ring never had one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was read of a cluster."""
+    """The facts about a cluster."""
 
     now: datetime
-    """By the clock of the API server."""
+    """The time on the clock of the API server; aware."""
     skew: timedelta
     """How far the API server's clock is ahead of ours."""
     schema: Schema | Unread | None
-    """None if ControllerRings are not served."""
+    """The schema of the CRD; None if ControllerRings are not served."""
     user: str
     """The sharder's user name."""
     asked: int
-    """Number of rights that were asked for."""
+    """The number of rights that were checked."""
     denied: Mapping[rights.Rule, Collection[str]] | Unread
     """The verbs that the user lacks."""
     deployments: tuple[Deployment, ...] | Unread
@@ -52,13 +52,13 @@ class Facts:
     certificates: installation.Certificates | Unread
     rings: tuple[RingFacts, ...] | Unread
     known: Mapping[RingName, ControllerRing]
-    """All rings, also those that are not checked."""
+    """All rings, including those that are not checked."""
     leases: tuple[Lease, ...]
     """All Leases with the label of a ring."""
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of all checks; as JSON a stable interface (docs/cli.md)."""
+    """The result of all checks; its JSON is a stable interface (docs/cli.md)."""
 
     failed: int
     warned: int

@@ -1,6 +1,6 @@
-"""Which rights the sharder needs, and which it lacks.
+"""Which rights the sharder needs, and which of them it lacks.
 
-The chart gives the same (charts/sharder/templates/rbac*.yaml); a test compares them.
+The chart grants the same rights (charts/sharder/templates/rbac*.yaml); a test compares them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,20 +20,20 @@ _LEASES: Final = GroupResource("coordination.k8s.io", "leases")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule of a role; each of its verbs is asked for."""
+    """A rule of a role; each of its verbs is checked."""
 
     resource: GroupResource
-    """With its subresource, as in a role: `controllerrings/status`."""
+    """The resource, with a subresource as in a role: `controllerrings/status`."""
     needed: tuple[str, ...]
     """Verbs without which something does not work."""
     useful: tuple[str, ...] = ()
-    """Verbs without which it works with a fallback."""
+    """Verbs without which the sharder uses a fallback."""
     name: str = ""
-    """The only object that it is about; empty: all."""
+    """The only object that the rule is for; empty: all objects."""
     namespace: str = ""
-    """Empty: the cluster."""
+    """The namespace of the objects; empty: all namespaces."""
     instead: tuple[str, ...] = ()
-    """Namespaces in which the right is enough, together."""
+    """Namespaces; the right in all of them is enough instead."""
 
     @property
     def verbs(self) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ FOR_ALL: Final = (
         name=VALIDATION_NAME,
     ),
     Rule(resource=GroupResource("", "events"), needed=(), useful=("create",)),
-    # Of the metrics, which can be off.
+    # For the metrics, which can be disabled.
     Rule(
         resource=GroupResource("authentication.k8s.io", "tokenreviews"),
         needed=(),
@@ -75,11 +75,14 @@ FOR_ALL: Final = (
         useful=("create",),
     ),
 )
-"""Rules in all namespaces, whatever the rings are."""
+"""Rules for all namespaces that do not depend on rings."""
 
 
 def own_rules(namespace: str, secret: str | None) -> tuple[Rule, ...]:
-    """Return the rules in the sharder's own namespace; without `secret` it has no certificates."""
+    """Return the rules for the sharder's own namespace.
+
+    `secret` is the Secret of its certificates, None if it has none.
+    """
     lease = Rule(resource=_LEASES, needed=("create",), namespace=namespace)
     if secret is None:
         return (lease,)
@@ -93,10 +96,12 @@ def own_rules(namespace: str, secret: str | None) -> tuple[Rule, ...]:
 def ring_rules(
     rings: Iterable[tuple[ControllerRing, Collection[str]]], *, most_namespaces: int
 ) -> tuple[Rule, ...]:
-    """Return the rules for the objects of rings, each with the namespaces that it selects.
+    """Return the rules for the objects of rings.
 
-    In up to `most_namespaces` the sharder asks for the objects of each, so that rights there are
-    enough.
+    Args:
+        rings: Each ring with the namespaces that it selects.
+        most_namespaces: If a ring selects at most this many namespaces, the sharder can list each
+            of them, so rights in these namespaces are enough.
     """
     selected: dict[GroupResource, set[str]] = {}
     for ring, namespaces in rings:
@@ -116,7 +121,10 @@ def ring_rules(
 def rights(
     denied: Mapping[Rule, Collection[str]] | Unread, user: str, *, asked: int
 ) -> Iterator[Finding]:
-    """Yield the rules that `user` lacks, of `asked` rights; `denied` are verbs."""
+    """Yield the rights that `user` lacks.
+
+    `denied` are the verbs that it lacks, by rule, and `asked` is the number of checked rights.
+    """
     if isinstance(denied, Unread):
         yield unknown(CHECK, denied)
         return

@@ -1,4 +1,4 @@
-"""Rings by their conditions, and the Leases of their shards."""
+"""The checks of rings, by their conditions, and of the Leases of their shards."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ _SHOWN: Final = 10
 
 
 class _Fault(NamedTuple):
-    """What a condition says when it has the wrong status."""
+    """What a condition reports if it does not have the right status."""
 
     type: str
     status: str
@@ -47,7 +47,7 @@ _FAULTS: Final = (
 
 
 def ring(ring: ControllerRing) -> Iterator[Finding]:
-    """Yield the faults of a ring by its conditions, or that it has none."""
+    """Yield the faults of a ring according to its conditions, or that it has none."""
     name = ring.name
     if isinstance(ring, UnreadableRing):
         advice = "correct the ring, or upgrade sharder: it is of a later version"
@@ -68,7 +68,7 @@ def ring(ring: ControllerRing) -> Iterator[Finding]:
 
 
 def shards(ring: ControllerRing, members: Members, now: datetime) -> Iterator[Finding]:
-    """Yield the faults of a ring's Leases: ignored, not renewed, or from the future."""
+    """Yield the faults of a ring's Leases: ignored, not renewed, or renewed in the future."""
     validity, problems = members.validity, members.validity.problems
     findings = list[Finding]()
     for lease in sorted((*validity.leases, *validity.foreign), key=lambda each: each.metadata.ref):
@@ -119,7 +119,7 @@ def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
 def _late(ring: RingName, lease: Lease, now: datetime) -> Iterator[Finding]:
     renewed, name = parse_time(lease.spec.renew_time), lease.metadata.name
     if renewed is None or not is_held(lease):
-        return  # a shard that has left: its Lease is deleted by the leader
+        return  # The shard has left, and the leader will delete its Lease.
     age = now - renewed
     if age < -MAX_SKEW:
         message = f"{name} renewed its Lease {-age.total_seconds():.0f}s in the future"

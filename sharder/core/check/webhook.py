@@ -1,8 +1,8 @@
 """Whether the API server calls the webhook of a ring.
 
-The API server admits objects without an answer of the webhook, so an object without owner shows
-little.  A probe is a request with an owner label that no shard has: the webhook always replaces
-or removes it, so if it comes back the webhook was not called.
+The API server admits objects even if the webhook does not answer, and an object can lack an owner
+for other reasons.  So a probe is a request with an owner label that no shard has.  The webhook
+always replaces or removes that label, so if it comes back, the webhook was not called.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from sharder.core.ring.snapshot import Role
 CONFIGURATION, WEBHOOK = "configuration", "webhook"
 
 NO_SHARD: Final = "sharder-check"
-"""The owner in a probe."""
+"""The owner label of a probe."""
 
 _KINDS: Final = {"configmaps": "ConfigMap", "secrets": "Secret"}
-"""Resources of the core group whose objects need no content."""
+"""Resources of the core group whose objects can be created without content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,23 +31,24 @@ class Configuration:
     has_ca: bool
     """Whether every webhook has a caBundle."""
     trusts: bool | Unread
-    """Whether each has the authority that issued the serving certificate."""
+    """Whether every caBundle contains the authority that issued the serving certificate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back for a probe."""
+    """The answer to a probe."""
 
     request: str
-    """What was tried, for people."""
+    """The request that was sent, in words."""
     owner: str
-    """The owner label of the answer, empty without one."""
+    """The owner label in the answer, empty if there is none."""
 
 
 def probe_of(ring: ControllerRing) -> tuple[GroupResource, Json] | None:
     """Return an object of the ring that can be created in a dry run, and its resource.
 
-    None if there is no such kind, or its labels cannot be told from the objectSelector.
+    The result is None if no resource allows that, or if the objectSelector does not determine the
+    labels of the object.
     """
     selector = ring.spec.object_selector
     labels = {} if selector is None else dict(selector.match_labels)
@@ -67,17 +68,17 @@ def probe_of(ring: ControllerRing) -> tuple[GroupResource, Json] | None:
 
 
 def relabelled(ring: ControllerRing) -> Json:
-    """Return the patch of an object with an owner that is tried where none can be created."""
+    """Return the patch that probes with an existing object, if none can be created."""
     return {"metadata": {"labels": {owner_label(ring.name): NO_SHARD}}}
 
 
 def answer_of(ring: ControllerRing, request: str, obj: PartialObject) -> Answer:
-    """Return the answer to a probe by the object that came back."""
+    """Return the answer to a probe, given the object in the response."""
     return Answer(request=request, owner=obj.metadata.label(owner_label(ring.name)))
 
 
 def configuration(ring: ControllerRing, found: Configuration | Unread | None) -> Finding:
-    """Return whether the webhook configuration of the ring is there, with the right CA."""
+    """Return whether the webhook configuration of the ring exists and has the right CA."""
     if isinstance(found, Unread):
         return unknown(CONFIGURATION, found, ring=ring.name)
     name = f"MutatingWebhookConfiguration {webhook_configuration(ring.name)}"
@@ -100,7 +101,7 @@ def configuration(ring: ControllerRing, found: Configuration | Unread | None) ->
 
 
 def webhook(ring: ControllerRing, found: Answer | Unread, *, available: int) -> Finding:
-    """Return whether the API server reached the webhook; `available` shards could be assigned."""
+    """Return whether the API server reached the webhook; `available` is the number of shards."""
     if isinstance(found, Unread):
         return unknown(WEBHOOK, found, ring=ring.name)
     if found.owner == NO_SHARD:

@@ -1,1 +1,1 @@
-"""The fence of a ring: what the API server refuses to shards, and the proof that it does."""
+"""The fence of a ring: the writes of shards that the API server rejects, and the proof of it."""

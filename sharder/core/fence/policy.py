@@ -25,10 +25,10 @@ from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
 
 PROBE_MANAGER: Final = "sharder-fence-probe"
-"""The field manager of the dry run that the policy refuses to every client (`probe.py`)."""
+"""The field manager of the dry run that the policy rejects for every client (`probe.py`)."""
 
 _POD_CLAIM: Final = "authentication.kubernetes.io/pod-name"
-"""What the API server knows of a token that is bound to a pod, since Kubernetes 1.20.
+"""The key under which the API server shows the pod of a bound token, since Kubernetes 1.20.
 
 Source: apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey.
 """
@@ -45,7 +45,7 @@ def policy_name(ring: RingName) -> str:
 
 
 def how_to_apply(ring: RingName) -> str:
-    """Return what to do where the fence of a ring is missing or old."""
+    """Return what to do if the fence of a ring is missing or old."""
     return f'apply the output of "sharder fence {ring}", or the chart with rings[].serviceAccounts'
 
 
@@ -89,8 +89,8 @@ def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json,
 def digest_of(ring: ControllerRing) -> str:
     """Return 12 hexadecimal digits that change with the rules of the ring's fence.
 
-    They depend on the ring's resources and on this release, not on the accounts.  helm has the
-    same bytes: its toJson sorts keys and escapes three characters.
+    They depend on the ring's resources and on this release, not on the accounts.  helm computes
+    them from the same bytes: its toJson sorts keys and escapes three characters.
     """
     encoded = json.dumps(_rules(ring), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for character in "<>&":
@@ -99,7 +99,7 @@ def digest_of(ring: ControllerRing) -> str:
 
 
 def answer(ring: RingName, digest: str, users: Sequence[str]) -> str:
-    """Return what the policy says to the probe."""
+    """Return the message with which the policy rejects the probe."""
     return f"fence of the ring {ring} stands: rules {digest}, accounts {' '.join(users)}"
 
 
@@ -143,7 +143,7 @@ def _rule(group: str, resources: Sequence[str]) -> Json:
 
 
 def _is_judged(users: Sequence[str]) -> str:
-    """Match the accounts and the probe; on the ring's status a shard is not judged."""
+    """Match the accounts and the probe; a shard is not judged when it writes the ring's status."""
     return (
         f"request.resource.group == '{API_GROUP}' ? request.?dryRun.orValue(false)"
         f" && request.?options.?fieldManager.orValue('') == '{PROBE_MANAGER}'"
@@ -157,7 +157,7 @@ def _variables(ring: ControllerRing) -> Iterable[tuple[str, str]]:
     main = sorted(str(of) for of, role in roles_of(ring).items() if role is not Role.CONTROLLED)
     yield "isProbe", f"request.resource.group == '{API_GROUP}'"
     yield "isLease", "request.resource.group == 'coordination.k8s.io'"
-    # The webhook has given such an object its owner already.
+    # The webhook has already set the owner of such an object.
     yield (
         "isMainCreate",
         "request.operation == 'CREATE' && request.?subResource.orValue('') == ''"
@@ -226,11 +226,11 @@ def _validations(ring: RingName) -> list[Json]:
 
 
 def _deny(unless: str, *, message: str, expression: str = "") -> Json:
-    """Return a validation; `expression` makes a message with more detail."""
+    """Return a validation; `expression` computes a message with more detail."""
     detail: dict[str, Json] = {"messageExpression": expression} if expression else {}
     return {"expression": unless, "message": message, "reason": "Forbidden", **detail}
 
 
 def _list(texts: Sequence[str]) -> str:
-    """Return a list of CEL, as toJson of helm writes it."""
+    """Return a CEL list, as helm's toJson writes it."""
     return json.dumps(texts, separators=(",", ":"))

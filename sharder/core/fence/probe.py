@@ -1,9 +1,9 @@
-"""The proof that a ring's fence stands: a dry run that only its policy refuses.
+"""The proof that a ring's fence is in force: a dry run that only its policy rejects.
 
-The dry run changes nothing of the ring's status.  The policy recognizes it by its field manager,
-and refuses it with the digest of its own rules and the accounts that it judges; without a policy
-that is enforced, the dry run passes.  So the sharder needs no right to read policies, and does
-not have to trust that a stored policy is also in force.
+The dry run is a write of the ring's status that changes nothing.  The policy recognizes it by its
+field manager, and rejects it with a message that contains the digest of its own rules and the
+accounts that it judges.  If no policy is in force, the dry run passes.  So the sharder needs no
+right to read policies, and does not have to trust that a stored policy is also in force.
 """
 
 import re
@@ -24,9 +24,9 @@ class Fence:
     """A fence that the API server enforces."""
 
     digest: str
-    """Of its rules, as `policy.digest_of`."""
+    """The digest of its rules, as from `policy.digest_of`."""
     users: tuple[str, ...]
-    """Names of the users that it judges, `system:serviceaccount:NAMESPACE:NAME`."""
+    """The users that it judges, each as `system:serviceaccount:NAMESPACE:NAME`."""
 
     @property
     def namespaces(self) -> frozenset[str]:
@@ -36,12 +36,12 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class NoFence:
-    """The dry run passed."""
+    """The dry run passed: no fence is in force."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownFence:
-    """The dry run had another result."""
+    """The dry run had another result, which proves nothing."""
 
     why: str
 
@@ -50,7 +50,7 @@ Proof: TypeAlias = Fence | NoFence | UnknownFence
 
 
 def proof_of(refusal: str, ring: RingName) -> Fence | UnknownFence:
-    """Return what the refusal of the dry run proves."""
+    """Return what the rejection of the dry run proves; `refusal` is its message."""
     found = _ANSWER.search(refusal)
     if found is None or found["ring"] != ring:
         return UnknownFence(refusal)

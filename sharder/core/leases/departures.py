@@ -8,22 +8,25 @@ from sharder.core.names import ObjectRef
 
 
 class Departures:
-    """Times by Lease; no change takes linear time, because tenants can delete Leases at will."""
+    """Times by Lease.
+
+    No change takes linear time, because tenants can delete as many Leases as they like.
+    """
 
     def __init__(self) -> None:
         self._until: dict[ObjectRef, float] = {}
         self._order: list[tuple[float, ObjectRef]] = []
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of Leases."""
         return len(self._order)
 
     def __iter__(self) -> Iterator[tuple[float, ObjectRef]]:
-        """Yield times and Leases, the earliest first."""
+        """Yield each time with its Lease, the earliest first."""
         return iter(self._order)
 
     def note(self, ref: ObjectRef, until: float) -> None:
-        """Note a Lease; a shorter wait does not replace a longer one."""
+        """Remember a Lease; an earlier time does not replace a later one."""
         before = self._until.get(ref, -inf)
         if until > before:
             self.discard(ref)
@@ -39,13 +42,13 @@ class Departures:
         return True
 
     def pop_first(self) -> float:
-        """Forget the earliest; return until when its shard might work."""
+        """Forget the Lease with the earliest time, and return that time."""
         until, ref = self._order.pop(0)
         del self._until[ref]
         return until
 
     def prune(self, at: float) -> None:
-        """Forget the Leases whose time is over."""
+        """Forget the Leases whose time has passed."""
         over = bisect_right(self._order, at, key=_moment)
         for _, ref in self._order[:over]:
             del self._until[ref]

@@ -1,8 +1,8 @@
-"""Who holds a Lease, and the changes that take, keep and release it.
+"""Who holds a Lease, and the changes that take it, keep it and release it.
 
-Another holder's clock is never read: its silence is measured on our own clock, from when we first
-saw the Lease as it is.  Only the spec is compared, because other clients change labels and
-annotations.
+The clock of another holder is never read.  How long it has not renewed is measured on our own
+clock, from the moment at which we first saw the present spec.  Only the spec is compared, because
+other clients change labels and annotations.
 
 Source:
     client-go v0.36.3 `tools/leaderelection`, package comment and `tryAcquireOrRenew`.
@@ -19,10 +19,10 @@ from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_AN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTiming:
-    """How long a Lease lasts and how it is kept; all in seconds.
+    """How long a Lease lasts and how often it is renewed; all in seconds.
 
-    A holder stops at `renew_deadline`, so that it has stopped before others can take the Lease
-    at `lease_duration`.
+    A holder that cannot renew stops at `renew_deadline`, before others can take the Lease at
+    `lease_duration`.
     """
 
     lease_duration: int = 15
@@ -30,7 +30,7 @@ class LeaseTiming:
     retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        """Reject times with which two processes could hold the Lease, or none."""
+        """Reject times with which two processes, or none, could hold the Lease."""
         if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
             raise ValueError(
                 f"a lease needs duration > renew deadline > retry period > 0, not {self}"
@@ -39,12 +39,15 @@ class LeaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedRecord:
-    """A Lease as last read, None if it does not exist; `since` is when we first saw its spec."""
+    """A Lease as last read, None if it does not exist.
+
+    `since` is when we first saw its present spec, in seconds on our monotonic clock.
+    """
 
     lease: Lease | None
     since: float
     is_first: bool = False
-    """Whether the spec is still the one of our first read since we started."""
+    """Whether the spec has not changed since our first read after we started."""
 
     def then(self, lease: Lease | None, now: float) -> "ObservedRecord":
         """Return the record after another read."""
@@ -64,7 +67,7 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Any process can take the Lease."""
+    """The Lease is free: any process can take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +93,16 @@ def judge(
 
     Args:
         seen: The Lease and how long it has been unchanged, on our monotonic clock.
-        identity: The name we hold Leases under.
-        written: Renew times of ours that the Lease can have: the last confirmed one, and later
-            ones whose answer was lost.  Our name with any other time means that another process
-            uses our name.  If that is in our own pod, and the Lease did not change for a retry
-            period, it is our predecessor, which ended before we started: a living process would
-            have renewed the Lease.  In another pod, or an unknown one, the process might only be
-            disconnected, and work until its renew deadline.
-        now: Our monotonic clock.
-        timing: Its retry period is also that of other processes of our name; its duration is the
-            default for a Lease without one.
+        identity: The name under which we hold Leases.
+        written: The renew times that we might have written: the last confirmed one, and later ones
+            whose answer was lost.  If the Lease has our name and any other time, another process
+            uses our name.  If that process is in our own pod, and the Lease has not changed for a
+            retry period, it is our predecessor and has ended, because a running process would
+            have renewed the Lease.  In another or an unknown pod, the process might only be
+            disconnected, and might work until its renew deadline.
+        now: Our monotonic clock, in seconds.
+        timing: Other processes of our name have the same retry period; a Lease without a duration
+            has this one.
         pod_uid: The uid of our pod; empty: unknown.
     """
     spec = seen.lease.spec if seen.lease else LeaseSpec()
@@ -121,7 +124,7 @@ def _is_of(lease: Lease, pod_uid: str) -> bool:
 
 
 def runs_out_at(seen: ObservedRecord, timing: LeaseTiming) -> float:
-    """Return when a Lease can be taken from its holder, if that stays silent."""
+    """Return when the Lease can be taken from its holder, if that does not renew it before."""
     spec = seen.lease.spec if seen.lease else LeaseSpec()
     return seen.since + (spec.lease_duration_seconds or timing.lease_duration)
 
@@ -142,8 +145,8 @@ def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
 
     Args:
         lease: As last seen, None if there is none.
-        wanted: Whether we ask for evacuation because we are about to stop.  If not, the request
-            of a killed predecessor is withdrawn; a person's request stays.
+        wanted: Whether we request an evacuation because we are about to stop.  If not, the request
+            of a predecessor that was killed is withdrawn; the request of a person remains.
     """
     value = lease.metadata.annotation(EVACUATE_ANNOTATION) if lease else ""
     if wanted:
@@ -154,7 +157,7 @@ def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
 
 
 def released(now: datetime) -> dict[str, str | int]:
-    """Return the change that releases a Lease: no holder, and a duration of a second."""
+    """Return the change that releases a Lease: no holder, and a duration of one second."""
     return {
         "holderIdentity": "",
         "leaseDurationSeconds": 1,

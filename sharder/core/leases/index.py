@@ -1,9 +1,10 @@
 """The Leases of one ring as this process has seen them, bounded in number.
 
-A client that can write Leases can label any number of them with a ring's name.  So each ring
-keeps a bounded number: the oldest that make shards, some that make none, some outside the ring's
-namespaces, and some that are gone.  A Lease without room is forgotten, and the ring is *crowded*
-until the next list: an unknown name might then be that of a working shard.
+A client that can write Leases can label any number of them with a ring's name.  So only a bounded
+number is kept for each ring: the oldest Leases of shards, some that make no shard, some outside
+the ring's namespaces, and some that were deleted.  If there is no room for a Lease, it is
+forgotten, and the ring is *crowded* until the next list: then an unknown name might be that of a
+working shard.
 """
 
 from bisect import bisect_left, insort
@@ -17,16 +18,10 @@ from msgspec import structs
 
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.leases.departures import Departures
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.leases.state import (
-    ObservedLease,
-    ShardState,
-    is_given_up,
-    is_held,
-    problem_of,
-    stops_after,
-)
-from sharder.core.leases.validity import MAX_LEASES
+from sharder.core.leases.state import ShardState, is_given_up, is_held, stops_after
+from sharder.core.leases.validity import MAX_LEASES, problem_of
 from sharder.core.names import STATE_LABEL, ObjectRef
 
 
@@ -36,35 +31,35 @@ class Tier(IntEnum):
     SHARD = 0
     """It makes a shard and is held."""
     OTHER = 1
-    """It makes no shard at the moment."""
+    """It does not make a shard at present."""
     FOREIGN = 2
     """It is outside the ring's namespaces."""
 
 
 REPORTED = 16
-"""Shards beyond the limit that are kept, so that Events can report some."""
+"""Leases of shards beyond the limit that are kept, so that Events can report some of them."""
 
 LIMITS: Final = {
     Tier.SHARD: MAX_LEASES + REPORTED,
     Tier.OTHER: MAX_LEASES,
     Tier.FOREIGN: MAX_LEASES // 4,
 }
-"""Leases of one ring that are kept in each tier."""
+"""Maximum Leases of one ring in each tier."""
 
 MAX_DEPARTED: Final = MAX_LEASES
-"""Deleted Leases of one ring that are remembered."""
+"""Maximum deleted Leases of one ring that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A Lease, and what was found when it was seen."""
+    """A Lease as last seen, and how it was judged then."""
 
     observed: ObservedLease
     shard: Shard
     problem: str | None
     """Why it makes no shard in any ring; None: it can make one."""
     worked: bool = False
-    """Whether it was seen to make a shard of the ring and to be held."""
+    """Whether it was ever seen held and making a shard of the ring."""
 
     @property
     def lease(self) -> Lease:
@@ -72,15 +67,16 @@ class Known:
         return self.observed.lease
 
     def is_merely_renewed(self, lease: Lease, at: float) -> bool:
-        """Return whether `lease`, seen at `at`, shows the same but for a renewal in time.
+        """Return whether `lease`, seen at `at`, differs only by a renewal that came in time.
 
-        Its state was, is shown as, and stays READY, so nothing that follows from it changes.
+        Its state was READY and remains READY, and its label says so.  So nothing that depends on
+        the Lease changes.
         """
         meta, spec = self.lease.metadata, self.lease.spec
         return (
             self.problem is None
             and self.observed.renewed
-            # Without a problem it lasts as long as it says.
+            # A Lease without a problem lasts as long as its spec says.
             and at < self.observed.since + (spec.lease_duration_seconds or 0)
             and is_held(lease)
             and meta.label(STATE_LABEL) == ShardState.READY
@@ -108,15 +104,15 @@ class RingLeases:
         self.departed = Departures()
         """Deleted Leases, and until when their shards might work."""
         self.doubted_until = float("-inf")
-        """Until when a shard might work whose departure was forgotten."""
+        """Until when a shard whose deleted Lease was forgotten might work."""
         self.ambiguous: set[str] = set()
-        """Names of forgotten Leases that exist in another namespace too."""
+        """Names of forgotten Leases for which there is a Lease in another namespace."""
         self.namespaces: frozenset[str] = frozenset()
         """The namespaces of the ring's shards; empty: all."""
         self.is_judged = False
-        """Whether members were computed: then all members in other namespaces are known."""
+        """Whether members were computed once: then all members in other namespaces are known."""
         self.longest = 0.0
-        """Two durations, in seconds, of the longest forgotten Lease."""
+        """Twice the duration of the longest forgotten Lease, in seconds."""
         self._known: dict[ObjectRef, Known] = {}
         self._order: dict[Tier, list[_Rank]] = {tier: [] for tier in Tier}
         self._names = Counter[str]()
@@ -145,11 +141,11 @@ class RingLeases:
         return not self.namespaces or ref.namespace in self.namespaces
 
     def has_room(self) -> bool:
-        """Return whether a list could show Leases that there is room for."""
+        """Return whether there is room for some Leases that a list would show."""
         return any(len(self._order[tier]) < LIMITS[tier] for tier in self._forgot or Tier)
 
     def live_in(self, namespaces: Collection[str]) -> list[ObjectRef]:
-        """Set the namespaces of the ring's shards; return the Leases that are dropped."""
+        """Set the namespaces of the ring's shards, and return the Leases that are dropped."""
         self.namespaces = frozenset(namespaces)
         known, self._known = self._known, {}
         self._order = {tier: [] for tier in Tier}
@@ -158,7 +154,7 @@ class RingLeases:
         return [ref for ref in evicted if ref is not None]
 
     def keep(self, known: Known) -> ObjectRef | None:
-        """Keep a Lease as it is now; return the one that is dropped instead, if any."""
+        """Keep a Lease as it is now, and return the Lease that is dropped instead, if any."""
         ref, tier = known.lease.metadata.ref, self._tier(known)
         before = self._take_out(ref)
         if tier is Tier.SHARD or (before is not None and before.worked):
@@ -179,7 +175,7 @@ class RingLeases:
         known = self._known.get(ref)
         if known is None or not known.is_merely_renewed(lease, at):
             return False
-        # Shard, tier and rank stay the same: they do not depend on the time of the renewal.
+        # Shard, tier and rank do not depend on the time of the renewal.
         observed = known.observed.then(lease, at)
         self._known[ref] = Known(observed, known.shard, known.problem, known.worked)
         return True
@@ -203,13 +199,13 @@ class RingLeases:
         return known
 
     def depart(self, ref: ObjectRef, until: float) -> None:
-        """Remember a deleted Lease; a shorter wait does not replace a longer one."""
+        """Remember a deleted Lease; an earlier time does not replace a later one."""
         self.departed.note(ref, until)
         if len(self.departed) > MAX_DEPARTED:
             self.doubted_until = max(self.doubted_until, self.departed.pop_first())
 
     def prune(self, at: float) -> None:
-        """Forget departures after which the standing of a stranger fits."""
+        """Forget departed shards that have the same standing as unknown ones."""
         self.departed.prune(at)
 
     def begin_list(self) -> None:
@@ -217,9 +213,10 @@ class RingLeases:
         self._forgot.clear()
 
     def end_list(self, at: float) -> bool:
-        """Return whether the list has ended the crowding: no Lease was forgotten since it began.
+        """End the list; return whether the ring is no longer crowded.
 
-        A Lease that was forgotten and then deleted might have been renewed until `at`.
+        That is so if no Lease was forgotten since the list began.  A Lease that was forgotten and
+        then deleted might have been renewed until `at`.
         """
         if not self.is_crowded or self._forgot:
             return False
@@ -234,7 +231,7 @@ class RingLeases:
         if known is None or is_given_up(known.lease):
             return
         if tier is Tier.FOREIGN and self.is_judged and not known.worked:
-            return  # it never made a shard of the ring
+            return  # It never made a shard of the ring.
         self.is_crowded = True
         self._forgot.add(tier)
         self.longest = max(self.longest, stops_after(known.lease))
@@ -249,7 +246,7 @@ class RingLeases:
 
 
 def judged(lease: Lease, before: Known | None, at: float) -> Known:
-    """Return a Lease that is seen at `at`; its shard is parsed again only if its text changed."""
+    """Return the Lease as seen at `at`; its shard is parsed again only if its text has changed."""
     if before is None:
         observed, parsed = ObservedLease(lease, at), None
     else:

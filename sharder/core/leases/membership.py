@@ -1,8 +1,8 @@
-"""The members of a ring, and from which of them objects can be taken.
+"""The members of a ring, and which of them can lose their objects at once.
 
-"Not available" is not enough to take an object: a shard whose Lease was deleted by mistake might
-be working on it.  So each shard has a standing (docs/protocol.md, "When an object may be taken
-from a shard").
+An object must not be taken from a shard just because the shard is not available: if its Lease was
+deleted by mistake, it might still work on the object.  So each shard has a standing
+(docs/protocol.md, "When an object may be taken from a shard").
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,13 +40,13 @@ class Members:
 
     standings: Mapping[ShardName, Standing]
     stranger: Standing
-    """The standing of an unknown shard."""
+    """The standing of shards that are not in `standings`."""
     namespaces: Mapping[ShardName, str]
-    """The namespace of each shard's Lease, available or not; of several the held one."""
+    """The namespace of each shard's Lease, available or not; of several Leases, the held one."""
     shards: Mapping[ShardName, Shard] = field(default_factory=dict, compare=False)
-    """How each shard describes itself, available or not; likewise."""
+    """How each shard describes itself on that Lease."""
     validity: LeaseValidity = field(default_factory=lambda: classify((), ()), compare=False)
-    """The Leases behind the standings; not compared, as only standings matter."""
+    """The Leases that the standings follow from; not compared, because only standings matter."""
 
     @cached_property
     def available(self) -> frozenset[ShardName]:
@@ -98,7 +98,7 @@ def members_of(
 def _departed(
     leases: RingLeases, at: float, *, is_doubtful: bool
 ) -> Iterator[tuple[str, Standing]]:
-    """Yield the standings of shards whose Lease is gone, unless that of a stranger fits."""
+    """Yield shards whose Lease is gone, unless they have the standing of unknown shards."""
     for until, ref in leases.departed:
         if not leases.counts(ref):
             continue
@@ -111,7 +111,7 @@ def _departed(
 def _standing_of(known: Known, problem: str | None, *, is_doubtful: bool) -> Standing:
     standing = standing_by(known.lease, problem)
     if standing is Standing.GONE and is_doubtful and not known.worked:
-        return Standing.MISSING  # a shard of that name might hold a Lease that was forgotten
+        return Standing.MISSING  # A shard of that name might hold a Lease that was forgotten.
     return standing
 
 
@@ -121,7 +121,7 @@ def ring_of(lease: Lease) -> RingName:
 
 
 def _best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
-    """Return each name's best standing, as Leases in several namespaces can have one name."""
+    """Return the best standing of each name, because several Leases can have one name."""
     best: dict[ShardName, Standing] = {}
     for name, standing in found:
         shard = ShardName(name)
@@ -130,7 +130,7 @@ def _best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
 
 
 def _was_there(lease: Lease, before: Members | None) -> bool:
-    """Return whether the Lease was a member's, or might have been, if that is not known yet."""
+    """Return whether the Lease was that of a member; True if the members are not known yet."""
     name = ShardName(lease.metadata.name)
     return before is None or before.namespaces.get(name) == lease.metadata.namespace
 

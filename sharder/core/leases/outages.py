@@ -1,7 +1,8 @@
 """When this process could not see whether shards renew their Leases.
 
-Silence of the API server is not silence of the shards, so it is subtracted from theirs
-(docs/protocol.md, "What the leader does to Leases").  Times are monotonic seconds.
+If the API server does not answer, that says nothing about the shards.  So the time of an outage
+does not count as time without a renewal (docs/protocol.md, "What the leader does to Leases").
+Times are monotonic seconds.
 """
 
 from dataclasses import dataclass
@@ -10,32 +11,32 @@ from typing import Final
 from sharder.core.leases.state import MAX_DURATION_SECONDS
 
 OUTAGE_SECONDS: Final = 5.0
-"""Consecutive failures for this long are an outage from the first failure to the next answer; of
-fewer only the calls themselves count.  A shard retries every 2s, so a shorter outage costs it no
-renewal that matters."""
+"""Consecutive failures for this long are an outage from the first failure to the next answer.  If
+they last less, only the time of the calls themselves counts.  A shard retries every 2s, so a
+shorter outage does not make it late."""
 
 STALE_SECONDS: Final = 5.0
 """How long the watch on Leases, or calls to the API server, can fail before the view is stale.
 
-A failure is known after at most `kube.client.REQUEST_SECONDS`, 10s.  Both together are half of the
-30s after which the Lease of a silent shard is taken by default.
+A failure is noticed after at most `kube.client.REQUEST_SECONDS`, 10s.  The sum is half of the 30s
+after which, by default, the Lease of a shard that does not renew it is taken.
 """
 
 _HORIZON: Final = 2.0 * MAX_DURATION_SECONDS
-"""Silence that counts did not begin earlier."""
+"""Seconds after which an outage is forgotten: no judgement looks further back."""
 
 _MAX_SPANS: Final = 128
-"""If there are more, the two oldest become one, with the time between them."""
+"""Maximum spans; of more, the two oldest are merged, with the time between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outages:
-    """Spans of time without sight of the Leases, the oldest first; none touches another."""
+    """Spans of time in which no Lease could be seen, the oldest first; they do not overlap."""
 
     spans: tuple[tuple[float, float], ...] = ()
 
     def noted(self, begin: float, end: float) -> "Outages":
-        """Return these spans and one that ends now, without those that ended long ago."""
+        """Return these spans and the given one, without spans that ended long ago."""
         apart = [span for span in self.spans if end - _HORIZON < span[1] < begin or span[0] > end]
         joined = [span for span in self.spans if begin <= span[1] and span[0] <= end]
         begin = min([begin, *(span[0] for span in joined)])
@@ -46,7 +47,7 @@ class Outages:
         return Outages(tuple(spans))
 
     def put_off(self, since: float) -> float:
-        """Return from when silence counts that began at `since`: later by all outages since."""
+        """Return `since`, later by the length of all outages after it."""
         return since + sum(end - max(begin, since) for begin, end in self.spans if end > since)
 
 
@@ -55,7 +56,7 @@ class Attempts:
     """Consecutive failures of calls to the API server."""
 
     failing_since: float | None = None
-    """When the first of them was sent, None if the last one was answered."""
+    """When the first failed call was sent, None if the last call was answered."""
 
     def after(self, sent: float, *, answered: bool) -> "Attempts":
         """Return the state after a call."""
@@ -72,7 +73,10 @@ class Attempts:
 
 
 class Sight:
-    """Whether this process sees the Leases; notes return the span without sight."""
+    """Whether this process sees the Leases.
+
+    Some methods return the span of time, from begin to end, in which it could not see them.
+    """
 
     def __init__(self, at: float) -> None:
         """Begin with a current view."""
@@ -83,15 +87,15 @@ class Sight:
         """Since when calls or the watch fail and no Lease was seen."""
 
     def is_stale(self, at: float) -> bool:
-        """Return whether shards can have come and gone unseen for too long."""
+        """Return whether changes of shards could have been missed for too long."""
         return self._blind_since is not None and at - self._blind_since >= STALE_SECONDS
 
     def saw(self, at: float) -> None:
-        """Note that the watch showed a Lease."""
+        """Record that the watch showed a Lease."""
         self._heard, self._blind_since = at, None
 
     def watched(self, at: float, *, stands: bool) -> tuple[float, float]:
-        """Note that the watch is broken, or connected again."""
+        """Record that the watch has failed, or is connected again; return the span without it."""
         blind = self._heard, at
         if stands:
             self._heard = at
@@ -101,7 +105,7 @@ class Sight:
     def called(
         self, sent: float, at: float, *, answered: bool, watches: bool
     ) -> tuple[float, float] | None:
-        """Note a call that ends now; `watches` is whether the watch is connected."""
+        """Record a call that ends now; `watches` is whether the watch is connected."""
         self._note(at, sees=answered and watches)
         blind = self._attempts.blind(sent, at, answered=answered)
         self._attempts = self._attempts.after(sent, answered=answered)

@@ -1,7 +1,7 @@
 """The Leases of all rings as this process has seen them, and the members of the rings.
 
-This module keeps what the standing of a shard depends on: the Leases as last seen, and those that
-were deleted.  It has no clock: each call passes the time in monotonic seconds.
+This module keeps everything that the standing of a shard depends on: the Leases as last seen, and
+those that were deleted.  It has no clock: each call passes the time in monotonic seconds.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,29 +11,24 @@ from math import inf
 from sharder.core.api.lease import Lease
 from sharder.core.leases.index import Known, RingLeases, judged
 from sharder.core.leases.membership import Members, Standing, members_of, ring_of, standing_by
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.outages import Outages
-from sharder.core.leases.state import (
-    DEFAULT_DURATION,
-    ObservedLease,
-    is_given_up,
-    is_held,
-    stops_after,
-)
+from sharder.core.leases.state import DEFAULT_DURATION, is_given_up, is_held, stops_after
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import ObjectRef, RingName, ShardName
 
 UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
-"""Seconds after our start in which a shard that we never saw might be working."""
+"""Seconds after our start during which a shard that we have never seen might be working."""
 
 RELIST_SECONDS = 300.0
-"""Minimum time between two lists because of a crowded ring: a working shard is seen at its next
+"""Minimum time between two lists that a crowded ring causes.  A working shard is seen at its next
 renewal anyway, and a list of Leases can be large."""
 
 PIECE = 64
-"""Leases that are handled without a break."""
+"""Leases that are handled before other tasks can run."""
 
 MAX_GUESTS = MAX_LEASES
-"""Leases of all unknown rings together that are kept."""
+"""Maximum Leases that are kept of all unknown rings together."""
 
 
 @dataclass(slots=True)
@@ -42,14 +37,14 @@ class _Ring:
 
     leases: RingLeases = field(default_factory=RingLeases)
     is_known: bool = False
-    """Whether there was such a ring, or only a Lease that names it."""
+    """Whether the ring exists; if not, only Leases name it."""
     members: Members | None = None
     is_stale: bool = True
-    """Whether something has changed since then."""
+    """Whether anything has changed since the members were computed."""
     valid_until: float = 0.0
-    """When the members change by the passing of time alone."""
+    """When the members change only because time passes."""
     back: set[str] = field(default_factory=set)
-    """Names that were gone then, and whose shards might be working by now."""
+    """Names that were gone when the members were computed, and whose shards might work by now."""
 
     def takes_for_gone(self, name: str) -> bool:
         """Return whether the shard is gone in the members as last computed."""
@@ -63,7 +58,7 @@ class _Ring:
         return is_last and not self.is_stale and at < self.valid_until
 
     def next_edge(self, at: float) -> float:
-        """Return when time alone next changes a standing, except those of strangers."""
+        """Return when a standing next changes only because time passes; not for unknown shards."""
         edge, doubted = self.leases.departed.next_after(at), self.leases.doubted_until
         return min(edge, doubted) if doubted > at else edge
 
@@ -79,19 +74,19 @@ class Membership:
         self._guests: set[ObjectRef] = set()
         """The Leases of unknown rings."""
         self._longest = 0.0
-        """Two durations of the longest guest without room, 0 if all had room."""
+        """Twice the duration of the longest guest that was not kept, 0 if all were kept."""
         self._guests_until = float("-inf")
         """Until when the shards of deleted guests might work."""
         self._outages = Outages()
         self.begin(started)
 
     def begin(self, at: float) -> None:
-        """Assume that shards that were never seen could have worked until `at`."""
+        """Assume that shards that were never seen might have renewed until `at`."""
         self._strangers_until = at + UNKNOWN_SILENCE
         self._relist_at = at + RELIST_SECONDS
 
     def expect(self, name: RingName, namespaces: Collection[str]) -> None:
-        """Note that a ring exists, and the namespaces of its shards; empty: all."""
+        """Record that a ring exists, and the namespaces of its shards; empty: all."""
         ring = self._rings.setdefault(name, _Ring())
         if not ring.is_known:
             ring.is_known = True
@@ -105,11 +100,11 @@ class Membership:
                 del self._places[ref]
 
     def replace(self, leases: Iterable[Lease], at: float) -> frozenset[RingName]:
-        """Take `leases` as the list of all; return the rings that can be affected."""
+        """Replace all Leases by a new list, and return the rings that can be affected."""
         return frozenset().union(*self.replacing(leases, at))
 
     def replacing(self, leases: Iterable[Lease], at: float) -> Iterator[frozenset[RingName]]:
-        """Do the same in pieces, between which other tasks can run but must not write.
+        """Do the same in pieces; in between, other tasks can run but must not write.
 
         Events since the last list can have been missed, so a Lease that is gone counts as renewed
         until now.
@@ -130,9 +125,10 @@ class Membership:
                 yield frozenset({name})
 
     def renew(self, lease: Lease, at: float) -> bool:
-        """Note a Lease if it was merely renewed; return whether it was, else `see` has to note it.
+        """Record a Lease if it was only renewed, and return whether it was.
 
-        Nearly every event of a watch is such a renewal, and nothing follows from it.
+        If it was not, call `see`.  Nearly every event of a watch is such a renewal, and changes
+        nothing else.
         """
         ref = lease.metadata.ref
         ring = self._rings.get(self._places.get(ref, RingName("")))
@@ -141,7 +137,7 @@ class Membership:
         )
 
     def see(self, lease: Lease, at: float) -> frozenset[RingName]:
-        """Note a Lease as it is now; return the rings whose members can have changed."""
+        """Record a Lease as it is now, and return the rings whose members can have changed."""
         name, ref = ring_of(lease), lease.metadata.ref
         moved = self._places.get(ref, name) != name
         left = self._leave(ref, at) if moved else frozenset[RingName]()
@@ -169,13 +165,13 @@ class Membership:
         return left
 
     def forget(self, lease: Lease, at: float) -> frozenset[RingName]:
-        """Note that the Lease is gone: deleted, or without its ring label."""
+        """Record that the Lease is gone: deleted, or without its ring label."""
         return self._leave(lease.metadata.ref, at)
 
     def note_outage(self, begin: float, end: float) -> None:
-        """Note a time in which no renewal could be seen: it is not silence of the shards.
+        """Record a span of time in which no renewal could be seen.
 
-        Otherwise shards that could not renew during an outage of the API server would count as
+        Otherwise, shards that could not renew during an outage of the API server would count as
         dead as soon as it is back.
         """
         self._outages = self._outages.noted(begin, end)
@@ -191,13 +187,13 @@ class Membership:
         return ref in self._places
 
     def observed(self, ref: ObjectRef) -> ObservedLease | None:
-        """Return one Lease as observed; its silence counts without outages."""
+        """Return one Lease as observed, None if it is not kept; outages are subtracted."""
         place = self._places.get(ref)
         known = None if place is None else self._rings[place].leases.get(ref)
         return None if known is None else self._adjusted(known)
 
     def is_back(self, ring: RingName, shard: ShardName) -> bool:
-        """Return whether a shard that is gone in the ring's last members might work by now."""
+        """Return whether a shard that was gone in the ring's last members might work by now."""
         found = self._rings.get(ring)
         return found is not None and shard in found.back
 
@@ -215,8 +211,8 @@ class Membership:
             ring: Its name.
             at: Monotonic seconds.
             namespaces: The namespaces of its shards; empty: all.
-            before: The ring's members until now.  If `namespaces` now exclude one of them, its
-                objects are drained; forged Leases elsewhere have no effect.
+            before: The ring's members until now.  If `namespaces` no longer include one of them,
+                its objects are drained; forged Leases in other namespaces have no effect.
         """
         self.expect(ring, namespaces)
         found = self._rings[ring]
@@ -233,18 +229,18 @@ class Membership:
         return found.members
 
     def next_change(self, at: float) -> float | None:
-        """Return when a standing changes by the passing of time alone, None if never."""
+        """Return when a standing changes only because time passes, None if never."""
         edges = (ring.next_edge(at) for ring in self._rings.values())
         edge = min(self._end_of_doubt(at), min(edges, default=inf))
         return None if edge == inf else edge
 
     def due(self, since: float, at: float) -> frozenset[RingName]:
-        """Return the rings in which time alone changed a standing after `since`."""
+        """Return the rings in which a standing changed after `since` only because time passed."""
         for_all = self._end_of_doubt(since) <= at
         return frozenset(n for n, r in self._rings.items() if for_all or r.next_edge(since) <= at)
 
     def wants_list(self, at: float) -> bool:
-        """Return whether there is room again for forgotten Leases."""
+        """Return whether to list again, because there is room for forgotten Leases."""
         if at < self._relist_at:
             return False
         self._relist_at = at + UNKNOWN_SILENCE
@@ -253,7 +249,7 @@ class Membership:
         )
 
     def _end_of_doubt(self, at: float) -> float:
-        """Return when strangers count as gone, inf if they already do."""
+        """Return when unknown shards will count as gone, inf if they already do."""
         return self._strangers_until if self._strangers_until > at else inf
 
     def _adjusted(self, known: Known) -> ObservedLease:
@@ -262,7 +258,7 @@ class Membership:
         return observed if since == observed.since else observed.anew(since)
 
     def _keep(self, name: RingName, ring: _Ring, known: Known) -> ObjectRef | None:
-        """Keep a Lease; return the one that is dropped instead, if any."""
+        """Keep a Lease, and return the Lease that is dropped instead, if any."""
         self._places[known.lease.metadata.ref] = name
         evicted = ring.leases.keep(known)
         if evicted is not None:
@@ -285,7 +281,7 @@ class Membership:
         if not is_given_up(known.lease):
             until += stops_after(known.lease)
         if ring.is_known:
-            # A Lease that was recreated and never held does not shorten the wait for the old one.
+            # If the Lease was recreated and never held, the wait for the old one is not shortened.
             ring.leases.depart(ref, until)
         else:
             self._guests_until = max(self._guests_until, until)
@@ -295,7 +291,7 @@ class Membership:
 
 
 def is_another(before: Known, known: Known) -> bool:
-    """Return whether a Lease now describes another shard, or gives it another standing."""
+    """Return whether a Lease now describes its shard differently, or gives it another standing."""
     was, is_ = before.shard, known.shard
     if was != is_ or (was.ready, was.since) != (is_.ready, is_.since):
         return True

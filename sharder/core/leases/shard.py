@@ -1,7 +1,7 @@
 """How a shard describes itself on its Lease (docs/placement.md, "What shards say").
 
-Every client that can write the Lease can write these; an invalid value is ignored and reported by
-`invalid_annotations`.
+Every client that can write a Lease can write its labels and annotations.  An invalid value is
+ignored, and `invalid_annotations` reports it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,14 +32,14 @@ from sharder.core.quantities import quantities, quantity
 T = TypeVar("T")
 
 OBJECTS: Final = "objects"
-"""The resource that counts objects: each takes one."""
+"""The resource that counts objects: each object takes one."""
 
 MIN_WEIGHT, MAX_WEIGHT = Decimal("0.001"), Decimal(1_000_000)
-"""Weights outside this range are taken for a mistake."""
+"""A weight outside this range is treated as a mistake."""
 
 MAX_CEILING: Final = 10**12
-"""More objects than any cluster holds.  Higher ceilings limit nothing and are slow to compute with
-(`1e99` is a quantity)."""
+"""More objects than any cluster holds.  A higher ceiling, such as `1e99`, limits nothing and makes
+calculations slow."""
 
 _UNWELL: Final = frozenset({ShardState.EXPIRED, ShardState.UNCERTAIN})
 
@@ -67,15 +67,15 @@ class Shard:
     revision: str = ""
     """The revision of the controller that runs there; empty: unknown."""
     since: float = field(default=0.0, compare=False)
-    """When it took its Lease, in seconds since 1970, if it has a revision.  It is not compared, or
-    a client that writes a new time with each renewal would cause a resync each time."""
+    """When it took its Lease, in seconds since 1970, if it has a revision.  It is not compared;
+    otherwise a client that writes a new time with each renewal would cause a resync each time."""
     ready: bool = field(default=True, compare=False)
-    """It renews its Lease in time; strategies that stick prefer such a shard for new objects."""
+    """It renews its Lease in time; strategies that stick prefer such shards for new objects."""
     place: str = field(init=False, repr=False, compare=False)
-    """Its zone after its region, because two regions can have a zone of the same name; empty
-    without a zone.  Equal ones are one object, since a review looks up all of them."""
+    """`REGION/ZONE`, because two regions can have a zone of the same name; empty without a zone.
+    Equal places are one object, because an admission request looks up the place of each shard."""
     encoded: bytes = field(init=False, repr=False, compare=False)
-    """Its name in UTF-8, since a review hashes all of them."""
+    """Its name in UTF-8, because an admission request hashes the names of all shards."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encoded", self.name.encode())
@@ -85,7 +85,7 @@ class Shard:
 
     @property
     def set_aside(self) -> bool:
-        """Whether people want no new objects on it; its own objects never exceed a ceiling."""
+        """Whether it is cordoned or evacuating; its own objects never exceed a ceiling."""
         return self.cordoned or self.evacuating
 
     @property

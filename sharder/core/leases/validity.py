@@ -1,8 +1,8 @@
 """Which Leases of a ring make shards, and what is wrong with the others.
 
-Every client that can create Leases can label one with a ring's name.  So a Lease is validated
-before it counts, and only in the namespaces that the ring lists, if it lists any
-(docs/protocol.md, "When an object may be taken from a shard").
+Every client that can create Leases can label one with a ring's name.  So a Lease counts only if it
+is valid, and in one of the namespaces that the ring lists, if it lists any (docs/protocol.md,
+"When an object may be taken from a shard").
 """
 
 from collections import Counter
@@ -12,13 +12,38 @@ from functools import cached_property
 from typing import TypeAlias
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.state import is_held, problem_of
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.leases.state import (
+    MAX_DURATION_SECONDS,
+    MIN_DURATION_SECONDS,
+    is_complete,
+    is_held,
+)
+from sharder.core.names import SHARDER_IDENTITY, ObjectRef, ShardName, is_label_value
 
 MAX_LEASES = 1024
-"""Shards of one ring, the oldest ones: bounds the cost of forged Leases."""
+"""Maximum shards of one ring, the oldest ones; this bounds the cost of forged Leases."""
 
 _SURPLUS = f"the ring already has {MAX_LEASES} older shards"
+
+
+def problem_of(lease: Lease) -> str | None:
+    """Return why the Lease makes no shard, None if it makes one.
+
+    The name must be a label value, because it becomes the owner label of objects: otherwise the
+    API server would reject the objects.
+    """
+    if not is_label_value(lease.metadata.name):
+        return "its name is not a valid label value (at most 63 characters of A-Z a-z 0-9 - _ .)"
+    if lease.metadata.name == SHARDER_IDENTITY:
+        return "its name is reserved for the sharder"
+    if not is_complete(lease):
+        return "acquireTime, renewTime or leaseDurationSeconds is missing or unreadable"
+    seconds = lease.spec.lease_duration_seconds or 0
+    if lease.spec.holder_identity == SHARDER_IDENTITY:
+        return None  # A Lease that we took over lasts twice as long as the shard's did.
+    if not MIN_DURATION_SECONDS <= seconds <= MAX_DURATION_SECONDS:
+        return f"leaseDurationSeconds must be {MIN_DURATION_SECONDS} to {MAX_DURATION_SECONDS}"
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +51,13 @@ class LeaseValidity:
     """The Leases of one ring, sorted into those that count and those that do not."""
 
     leases: tuple[Lease, ...]
-    """Those in the ring's namespaces, oldest first, valid or not."""
+    """The Leases in the ring's namespaces, oldest first, valid or not."""
     foreign: tuple[Lease, ...]
-    """Those in other namespaces."""
+    """The Leases in other namespaces."""
     problems: dict[ObjectRef, str] = field(compare=False)
-    """Why a Lease makes no shard, for each that makes none."""
+    """Why a Lease makes no shard, for each Lease that makes none."""
     duplicate_names: frozenset[ShardName]
-    """Names held in more than one namespace: it is not known which shard an object belongs to."""
+    """Names of held Leases in more than one namespace: an owner label could mean either shard."""
 
     @cached_property
     def valid(self) -> tuple[Lease, ...]:
@@ -41,7 +66,7 @@ class LeaseValidity:
 
     @property
     def complaint(self) -> str | None:
-        """Why the ring is not ready and what to do about it, None if it is."""
+        """Why two shards of one name keep the ring from being ready, and what to do; or None."""
         if not self.duplicate_names:
             return None
         names = ", ".join(sorted(self.duplicate_names))
@@ -61,7 +86,7 @@ def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValid
 
 
 def validity_of(judged: Iterable[Judged], namespaces: Collection[str]) -> LeaseValidity:
-    """Return the same for Leases whose own problems are known."""
+    """Return which Leases of a ring are valid, if their own problems are already known."""
     own, foreign = list[Judged](), list[Lease]()
     for each in judged:
         if not namespaces or each[0].metadata.namespace in namespaces:
@@ -89,7 +114,10 @@ def _age(judged: Judged) -> tuple[str, str, str]:
 
 
 def _problems(oldest_first: Sequence[Judged]) -> dict[ObjectRef, str]:
-    """Return what is wrong with each Lease; only held, valid ones count towards the limit."""
+    """Return the problem of each Lease that has one.
+
+    Only held Leases without a problem of their own count towards `MAX_LEASES`.
+    """
     problems, shards = dict[ObjectRef, str](), 0
     for lease, problem in oldest_first:
         found = problem

@@ -1,1 +1,1 @@
-"""Which step one object needs next, and how many steps can be in progress."""
+"""Which step an object needs next, and how many steps can be in progress at a time."""

@@ -1,4 +1,4 @@
-"""Whether a write acknowledges a drain: its shard, or a person, releases the object on purpose.
+"""Whether a write acknowledges a drain: the shard, or a person, releases the object on purpose.
 
 The conditions are those of docs/protocol.md, "Admission".
 """
@@ -13,7 +13,10 @@ from sharder.core.ring.snapshot import RingSnapshot
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """The user who sent a request; `pod_name` is the claim of a pod-bound token, else empty."""
+    """The user who sent a request.
+
+    `pod_name` is the pod that the user's token is bound to, empty if it is bound to none.
+    """
 
     username: str
     pod_name: str = ""
@@ -30,8 +33,9 @@ def objection(
 ) -> str:
     """Return why a write that removes both labels is not an acknowledgement, empty if it is.
 
-    A person can replace an object without knowing the labels, so annotations must not change
-    either.  A shard removes the labels on purpose; another webhook can have annotated its write.
+    Other labels must not change.  If a person writes, annotations must not change either, because
+    people can replace an object without knowing about these labels.  A shard removes the labels on
+    purpose, and another webhook can have added annotations to its write.
     """
     owner = before.label(snapshot.owner_label)
     if not can_be_shard(writer, owner, snapshot):
@@ -50,7 +54,8 @@ def objection(
 def changes_nothing_else(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) -> bool:
     """Return whether a write that removed both labels can be an acknowledgement.
 
-    For those who see the result and not the writer, where no webhook might have judged it.
+    This is for a reader who sees the result but not the writer, and to whom it is not known
+    whether the webhook judged the write.
     """
     return not any(_others(before, after, snapshot))
 

@@ -1,8 +1,8 @@
-"""How many drains a ring can begin, and a shard can have open, at a time.
+"""How many drains a ring can begin, and how many drains of a shard can be open, at a time.
 
 Only drains are limited.  Objects of a shard that is gone, and controlled objects that follow their
-controller, move without a budget.  There is no clock: each call passes the time in monotonic
-seconds (docs/protocol.md, "Budgets").
+controller, move without a budget (docs/protocol.md, "Budgets").  There is no clock: each call
+passes the time in monotonic seconds.
 """
 
 from collections import Counter, deque
@@ -15,14 +15,14 @@ from sharder.core.api.ring import MovementSpec
 from sharder.core.names import ShardName
 
 MINUTE: Final = 60.0
-"""Seconds in which moves are counted, and after which an open drain no longer counts."""
+"""Seconds for which moves are counted, and after which an open drain no longer counts."""
 
 SOON: Final = 1.0
-"""Seconds after which to retry when it is unknown when there will be room."""
+"""Seconds until the next attempt, if it is not known when there will be room."""
 
 MAX_LEAVERS: Final = 400
-"""Objects of a ring's leading resources that move at a time: what a replica hands over in a second
-or two, so that none waits longer if the leader fails."""
+"""Maximum objects of a ring's leading resources that move at a time.  A replica hands over this
+many in a second or two, so if the leader fails, no object waits longer."""
 
 K = TypeVar("K", bound=Hashable)
 
@@ -40,27 +40,27 @@ class Refusal(NamedTuple):
 
     limit: Limit
     seconds: float
-    """How long there will be no room, as far as known."""
+    """Seconds until there might be room."""
     why: str
     """A sentence for people."""
 
 
 class Lately:
-    """When something happened within the last minute."""
+    """The times at which something happened in the last minute."""
 
     def __init__(self) -> None:
         self._times = deque[float]()
 
     def add(self, now: float) -> None:
-        """Note that it happened."""
+        """Record that it happened."""
         self._forget(now)
         self._times.append(now)
 
     def wait(self, limit: int, now: float, *, under_way: int = 0) -> float:
-        """Return the seconds until it can happen once more, 0 at once.
+        """Return the seconds until it can happen once more, 0 if it can happen now.
 
-        It can happen at most `limit` times in any minute.  The `under_way` ones have not happened
-        yet, but will in a moment.
+        It can happen at most `limit` times in any minute.  `under_way` is how often it is about to
+        happen.
         """
         self._forget(now)
         last = len(self._times) + under_way - limit
@@ -81,30 +81,30 @@ class _Open(NamedTuple):
 class Leavers(Generic[K]):
     """Draining objects of leading resources, until each has another owner or stays.
 
-    All of them can be unassigned at once if the leader fails, hence the limit.  A drain that takes
-    longer than a minute no longer counts.
+    If the leader fails, all of them can be unassigned at the same time, so there is a limit.  A
+    drain that takes longer than a minute no longer counts.
     """
 
     def __init__(self) -> None:
         self._asked: dict[K, _Open] = {}
 
     def begin(self, drain: K, shard: ShardName, now: float) -> None:
-        """Note that an object drains from `shard`; no error if that is known."""
+        """Record that an object drains from `shard`; idempotent."""
         self._forget(now)
         self._asked.setdefault(drain, _Open(shard, now))
 
     def end(self, drain: K) -> None:
-        """Note that it has another owner, stays, or is gone; no error if it is not known."""
+        """Record that the object has another owner, stays, or is gone; idempotent."""
         self._asked.pop(drain, None)
 
     def seen_over(self, drain: K) -> None:
-        """Note that a watch has shown the end of a drain: it knows whether that was an answer."""
+        """Record that a watch has shown the end of a drain, acknowledged or not."""
         asked = self._asked.get(drain)
         if asked is not None:
             self._asked[drain] = asked._replace(shard=ShardName(""))
 
     def shard(self, drain: K, now: float) -> ShardName | None:
-        """Return the shard asked for the object in the last minute, None if its drain is over."""
+        """Return the shard from which an object drains, None if the drain is over or too old."""
         self._forget(now)
         asked = self._asked.get(drain)
         return asked.shard or None if asked is not None else None
@@ -118,7 +118,7 @@ class Leavers(Generic[K]):
         return Refusal(Limit.HAND_OVER, SOON, why)
 
     def any(self, now: float) -> bool:
-        """Return whether an object has drained for less than a minute and has no new owner yet."""
+        """Return whether any object drains for less than a minute and has no new owner yet."""
         self._forget(now)
         return bool(self._asked)
 
@@ -136,21 +136,21 @@ class _Flight:
 
     shard: ShardName
     seen: bool = False
-    """Whether it was seen on the object before the answer came."""
+    """Whether the drain was seen on the object before the answer to the write arrived."""
 
 
 class Budget(Generic[K]):
     """The drains of one ring: being written, begun in the last minute, and open.
 
-    `K` identifies an object.  A drain that is being written always counts, and the minute begins
-    when its write has ended: so never too few are counted.
+    `K` identifies an object.  A drain that is being written always counts, and its minute begins
+    when the write has ended, so the count is never too low.
     """
 
     def __init__(self) -> None:
         self._flights: dict[K, _Flight] = {}
         self._begun = Lately()
         self._open: dict[K, _Open] = {}
-        """Drains younger than a minute, the oldest first."""
+        """Open drains that began less than a minute ago, the oldest first."""
         self._counts = Counter[ShardName]()
 
     def refusal(self, shard: ShardName, limits: MovementSpec, now: float) -> Refusal | None:
@@ -167,7 +167,7 @@ class Budget(Generic[K]):
         return None
 
     def open_on(self, shard: ShardName, now: float) -> int:
-        """Return how many objects drain from a shard, each for less than a minute."""
+        """Return how many objects drain from a shard for less than a minute each."""
         self._forget(now)
         flying = (drain for drain, flight in self._flights.items() if flight.shard == shard)
         return self._counts[shard] + sum(drain not in self._open for drain in flying)
@@ -177,19 +177,19 @@ class Budget(Generic[K]):
         self._flights[drain] = _Flight(shard)
 
     def written(self, drain: K, now: float) -> None:
-        """Note that a drain was written, or might have been if its answer was lost."""
+        """Record that a drain was written, or might have been because the answer was lost."""
         flight = self._flights.pop(drain)
         self._begun.add(now)
-        # A drain that was already seen might be over by now.
+        # If the drain was already seen on the object, it might have ended by now.
         if not flight.seen:
             self.opened(drain, flight.shard, now, now)
 
     def give_back(self, drain: K) -> None:
-        """Note that a drain was not written."""
+        """Record that a drain was not written."""
         del self._flights[drain]
 
     def opened(self, drain: K, shard: ShardName, since: float, now: float) -> None:
-        """Note that an object drains from a shard; no error if that is known."""
+        """Record that an object drains from a shard; idempotent."""
         self._forget(now)
         flight, known = self._flights.get(drain), self._open.get(drain)
         if flight is not None:
@@ -202,7 +202,7 @@ class Budget(Generic[K]):
             self._counts[shard] += 1
 
     def closed(self, drain: K) -> None:
-        """Note that a drain was acknowledged or withdrawn; no error if that is known."""
+        """Record that a drain was acknowledged or withdrawn; idempotent."""
         known = self._open.pop(drain, None)
         if known is not None:
             self._counts[known.shard] -= 1

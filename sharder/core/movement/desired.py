@@ -1,8 +1,8 @@
 """Where a main object belongs, by its position and the counts.
 
-With a strategy that follows, the object belongs where its key and its labels lead.  With one that
-sticks it belongs where it is, and only an object without a shard that can keep it is placed
-(docs/placement.md, "Following and sticking"; docs/protocol.md, "Moving objects").
+With a strategy that follows, its key and its labels decide.  With one that sticks, the object
+belongs on its present shard while that can keep it, and is placed otherwise (docs/placement.md,
+"Following and sticking"; docs/protocol.md, "Moving objects").
 """
 
 from collections.abc import Callable, Mapping
@@ -12,20 +12,21 @@ from msgspec.structs import replace
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, identity_of
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 NOT_COUNTED = Choice(None, "the objects of the ring are still being counted")
 
 
 def choose(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return where the object belongs as it is, with the owner in its label.
+    """Return where the object belongs, given its present labels.
 
-    A draining or unassigned object goes to the shard in its `next`, if that can have it.
+    A draining or unassigned object goes to the shard in its `next` annotation, if that shard can
+    have it.
     """
     owner, draining = snapshot.owner_of(obj), snapshot.is_draining(obj)
     directed = directed_of(snapshot, obj) if owner is None or draining else None
@@ -35,7 +36,7 @@ def choose(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
 
 
 def demand_of(snapshot: RingSnapshot, obj: PartialObject) -> Demand:
-    """Return what the object asks for as it is; an owner that cannot keep it is left out."""
+    """Return what the object asks for; an owner that cannot keep it is omitted."""
     owner, layout = snapshot.owner_of(obj), snapshot.placer.layout
     stays = owner in layout.names and owner not in layout.evacuating
     had_shard = owner is not None or snapshot.direction_of(obj) is not None
@@ -43,7 +44,7 @@ def demand_of(snapshot: RingSnapshot, obj: PartialObject) -> Demand:
 
 
 def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
-    """Return the other shard in the object's `next`, None unless that can have the object.
+    """Return the shard in the object's `next`, None if that is its owner or cannot have it.
 
     The annotation counts only while the object is draining or unassigned.
     """
@@ -55,12 +56,12 @@ def directed_of(snapshot: RingSnapshot, obj: PartialObject) -> ShardName | None:
 
 
 def is_directed(snapshot: RingSnapshot, obj: PartialObject) -> bool:
-    """Return whether an unassigned object goes where its `next` says: each replica sees that."""
+    """Return whether an unassigned object goes to the shard in its `next`; all replicas agree."""
     return snapshot.owner_of(obj) is None and directed_of(snapshot, obj) is not None
 
 
 def is_misdirected(snapshot: RingSnapshot, obj: PartialObject) -> bool:
-    """Return whether an unassigned object has to go elsewhere than its `next` says."""
+    """Return whether an unassigned object cannot go to the shard in its `next`."""
     return snapshot.direction_of(obj) is not None and directed_of(snapshot, obj) is None
 
 
@@ -72,14 +73,14 @@ def objection(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> s
 
 
 def choose_anew(snapshot: RingSnapshot, obj: PartialObject) -> Choice:
-    """Return where an object belongs that its shard has just released."""
+    """Return where an object belongs after its shard has released it."""
     return _choose(snapshot, snapshot.demand_of(obj, None, moves=True))
 
 
 def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservation | None]:
     """Return where a new object belongs, and how it counts there; None if it is not counted.
 
-    An object that already has an owner exists, so the request to create it will fail.
+    If the watch has shown the object with an owner, it exists, so the request to create it fails.
     """
     demand, tally = snapshot.demand_of(obj, None), snapshot.tally
     choice = _choose(snapshot, demand)
@@ -92,11 +93,12 @@ def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservati
 
 
 def expected_of(snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
-    """Return the shard of the controller of `child`, as far as known without reading it.
+    """Return the shard on which the controller of `child` is expected, without reading it.
 
-    None without a controller.  With a strategy that follows it is the shard that the controller's
-    key alone leads to.  With one that sticks it is the shard where the controller is counted, or,
-    if that is not a main object of the ring, the shard that its key is drawn to.
+    The result is None without a controller.  With a strategy that follows, it is the shard for the
+    controller's key.  With one that sticks, it is the shard on which the controller is counted; if
+    the controller is not a main object of the ring, it is the shard with the highest score for its
+    key.
     """
     owner = snapshot.controller_key(child)
     if owner is None:
@@ -124,7 +126,7 @@ def reservation_on(
 
 
 def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
-    """Return by how many objects each shard exceeds its ceiling, as far as they are counted."""
+    """Return by how many objects each shard exceeds its ceiling; empty if nothing is counted."""
     tally = snapshot.tally
     if tally is None or not tally.synced or snapshot.ring.spec.movement.paused:
         return {}
@@ -134,7 +136,7 @@ def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
 def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
     """Return whether an available shard exceeds its ceiling and this object has to leave.
 
-    Objects that came by a pin and have lost it leave first.
+    Objects that are there because they were pinned before leave first.
     """
     tally, layout = snapshot.tally, snapshot.placer.layout
     if tally is None or shard not in layout.names:
@@ -147,7 +149,7 @@ def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName
 def _choose(
     snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | None = None
 ) -> Choice:
-    """Return where an object belongs; `drained_from` is its shard if it is draining."""
+    """Return where an object belongs; `drained_from` is its shard if the object is draining."""
     if snapshot.tally is None:
         return _followed(snapshot, demand, drained_from)
     case = _Case(snapshot.placer, snapshot.tally, demand, drained_from)
@@ -161,16 +163,16 @@ def _followed(snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | 
         return Choice(demand.current)
     # Otherwise "where the strategy would place it now".
     choice = placer.place(demand, snapshot.counts)
-    # If no shard may have it, "its drain is withdrawn [...] always with a strategy that follows".
+    # If no shard can have it, "its drain is withdrawn [...] always with a strategy that follows".
     if choice.shard is None and drained_from in layout.names:
         return Choice(drained_from)
     return choice
 
 
 class _Case:
-    """A main object of a ring whose strategy sticks, and the answers of the rules in `STICKING`.
+    """A main object of a ring whose strategy sticks, with one method for each rule in `STICKING`.
 
-    A rule answers None if it does not apply.
+    A rule returns None if it does not apply.
     """
 
     __slots__ = ("_placed", "demand", "drained_from", "is_home", "pin", "placer", "tally")
@@ -178,32 +180,32 @@ class _Case:
     def __init__(
         self, placer: Placer, tally: Tally, demand: Demand, drained_from: ShardName | None
     ) -> None:
-        """Take what the object asks for.
+        """Begin with what the object asks for.
 
-        Its `current` is its shard, if that is available and not evacuated; `drained_from` is its
-        shard if it is draining.
+        `demand.current` is its shard, if that is available and not evacuated.  `drained_from` is
+        its shard if the object is draining.
         """
         self.placer = placer
         self.tally = tally
         self.demand = demand
         self.drained_from = drained_from
         self.pin = placer.goal_of(demand)
-        """The shard that it is pinned to, if the pin counts."""
+        """The shard to which it is pinned, if the pin counts."""
         self.is_home = demand.current is not None and self.is_allowed(demand.current)
-        """Whether its shard is available, not evacuated, and not another than its pin."""
+        """Whether its shard is available and not evacuated, and no pin names another shard."""
         self._placed: Choice | None = None
 
     def is_allowed(self, shard: ShardName) -> bool:
-        """Return whether it is not pinned to another shard."""
+        """Return whether the object is not pinned to a shard other than this one."""
         return self.pin is None or self.pin == shard
 
     def where_it_is(self) -> Choice | None:
-        """Return its shard, if that keeps it."""
+        """Return its shard, if that can keep the object."""
         stays = self.is_home and self.drained_from is None
         return Choice(self.demand.current) if stays else None
 
     def where_it_drains(self) -> Choice | None:
-        """Return its shard, if it is draining and need not leave any more."""
+        """Return its shard, if the object is draining and no longer has to leave."""
         has_room = self.is_home and self.tally.synced and self._can_stay(self.demand.current)
         return Choice(self.demand.current) if has_room else None
 
@@ -212,19 +214,19 @@ class _Case:
         return None if self.tally.synced else NOT_COUNTED
 
     def where_it_goes(self) -> Choice | None:
-        """Return the shard that an earlier decision has chosen, whose write is not seen yet."""
+        """Return the shard of an earlier decision, if the watch has not shown its write yet."""
         shard = self.tally.reserved(self.demand.identity)
         if shard is None or shard == self.demand.current or not self.is_allowed(shard):
             return None
         return Choice(shard) if shard in self.placer.layout.names else None
 
     def where_it_is_placed(self) -> Choice | None:
-        """Return the shard that the strategy finds, if any."""
+        """Return the shard that the strategy chooses, if any."""
         choice = self.as_placed()
         return None if choice.shard is None else choice
 
     def where_it_can_stay(self) -> Choice | None:
-        """Return its shard, even an evacuated one, if it is draining and that can keep it."""
+        """Return its shard, even an evacuated one, if the object is draining and can stay."""
         shard = self.drained_from
         is_kept = shard is not None and (
             shard == self.demand.current or shard in self.placer.layout.closed
@@ -232,9 +234,9 @@ class _Case:
         return Choice(shard) if is_kept and self._can_stay(shard) else None
 
     def as_placed(self) -> Choice:
-        """Return where the strategy places it; cached.
+        """Return where the strategy places the object; cached.
 
-        Its own shard has no preference if it has to leave.
+        If the object has to leave its shard, that shard is not preferred.
         """
         if self._placed is None:
             demand = replace(self.demand, current=None) if self.is_home else self.demand
@@ -251,7 +253,7 @@ class Rule(NamedTuple):
     """One row of the decision: the first rule that applies decides."""
 
     says: str
-    """The rule's sentence in docs/protocol.md."""
+    """The sentence of the rule in docs/protocol.md."""
     choice: Callable[[_Case], Choice | None]
 
 
@@ -285,4 +287,4 @@ STICKING: Final = (
         _Case.as_placed,
     ),
 )
-"""Where an object belongs whose ring's strategy sticks."""
+"""Where an object of a ring whose strategy sticks belongs; the first rule that applies decides."""

@@ -1,8 +1,8 @@
 """Every change of an object, as data.
 
-Merge patches (RFC 7386) are for our own writes: each carries the resourceVersion of the object
+Merge patches (RFC 7386) are for our own writes.  Each contains the resourceVersion of the object
 that was read, so that a lost race is a conflict and not a lost update.  JSON patches (RFC 6902)
-are for admission.  Nothing else in the project builds a patch of an object.
+are for admission.  No other module builds a patch of an object.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
     """Return the merge patch that assigns the object to `shard` and ends any drain.
 
     Raises:
-        ValueError: `shard` is not a label value: the API server would reject the object.
+        ValueError: `shard` is not a label value, so the API server would reject the object.
     """
     if not is_label_value(shard):
         raise ValueError(f"{shard!r} cannot stand in a label")
@@ -72,10 +72,10 @@ def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
 def drain(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
     """Return the merge patch that drains the object, and directs it to `to`.
 
-    An existing `next` is old or another client's, and would send the object elsewhere.  With a
-    strategy that follows an object needs no `next`, with two exceptions: a pinned one would count
-    as new once it is released, and wait for a shard that is cordoned; and all replicas have to
-    agree where an object goes that leads others.
+    An existing `next` is replaced or removed: it is old or from another client, and would send the
+    object elsewhere.  With a strategy that follows, an object needs a `next` in two cases only.
+    After its release, a pinned object without it would count as new and wait for a cordoned shard.
+    And if an object has controlled objects, all replicas have to agree where it goes.
     """
     return _drained(snapshot, obj, to, value="true")
 
@@ -90,7 +90,10 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
 
 
 def recall(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
-    """Return the merge patch that makes the object's shard release it before it works on it."""
+    """Return the merge patch that recalls the object from a shard that is gone.
+
+    If the shard returns, it releases the object instead of working on it.
+    """
     return _drained(snapshot, obj, to, value=RECALLED)
 
 
@@ -106,12 +109,12 @@ def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
 
 
 def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json:
-    """Return the merge patch with which a shard acknowledges a drain: both labels in one write."""
+    """Return the merge patch of a shard that acknowledges a drain; it removes both labels."""
     return _guarded(meta, labels={owner_label: None, drain_label: None})
 
 
 def forget(meta: ObjectMeta, *, owner: str, drain: str, direction: str) -> Json:
-    """Return the merge patch that removes a ring's two labels and its annotation, given by key."""
+    """Return the merge patch that removes a ring's two labels and its annotation, by key."""
     return _guarded(meta, labels={owner: None, drain: None}, annotations={direction: None})
 
 
@@ -124,16 +127,17 @@ def admission(
 ) -> tuple[Operation, ...]:
     """Return the JSON patch that gives the object these labels and annotations.
 
-    None stands for "absent".  Fields that are already right get no operation, because an operation
-    that cannot be applied would reject the user's request.  `name` is for objects without one.
+    The value None removes a label or annotation.  Values that are already right get no operation,
+    because an operation that cannot be applied would reject the user's request.  `name` is for
+    objects without a name.
 
     Raises:
-        ValueError: a label value is invalid: the API server would reject the object.
+        ValueError: A label value is invalid, so the API server would reject the object.
     """
     for value in labels.values():
         if value and not is_label_value(value):
             raise ValueError(f"{value!r} cannot stand in a label")
-    operations: list[Operation] = []  # to call `list[Operation]` takes a microsecond
+    operations: list[Operation] = []  # A call of `list[Operation]` would take a microsecond.
     if name and name != meta.name:
         operations.append(Operation(op="add", path="/metadata/name", value=name))
     operations += _map_operations("/metadata/labels", meta.labels, labels)

@@ -1,8 +1,8 @@
 """Plan a whole ring in one pass, object by object.
 
-Main objects come first, then their controlled objects, which follow the owner label of their
-controller.  Only main objects that are not where they belong are remembered, so that memory does
-not grow with the number of objects (docs/protocol.md, "Moving objects").
+Main objects are planned first, then their controlled objects, which follow the owner label of
+their controller.  Only main objects that are not where they belong are remembered, so that memory
+does not grow with the number of objects (docs/protocol.md, "Moving objects").
 """
 
 from typing import Final
@@ -31,8 +31,8 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.tally import Reservation
 from sharder.core.placement.distribution import KeepPriority
-from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 PAUSED: Final = Keep("movement is paused")
@@ -44,8 +44,8 @@ AWAITED: Final = Keep(
 class Owners:
     """The main objects of one ring whose shard is not the one that their key or count implies.
 
-    It is filled while leading resources are planned, and used for controlled ones.  It is valid
-    for the snapshot with which it was filled.
+    They are recorded while leading resources are planned, and used for controlled resources.  They
+    are valid only with the snapshot of that plan.
     """
 
     def __init__(self) -> None:
@@ -53,12 +53,12 @@ class Owners:
         self._directed: set[str] = set()
 
     def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Remember a main object whose `step` leaves it, or moves it, elsewhere."""
+        """Remember a main object, if it is not on the expected shard after `step`."""
         shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
         leaves = isinstance(step, Drain) or snapshot.is_draining(obj)
         if shard is None or not snapshot.members.available:
             return
-        # A reservation is expected as well, but can be given back before the write.
+        # A reservation makes the shard expected, but can be given back before the write.
         reserved = isinstance(step, Assign) and snapshot.tally is not None
         if shard == _expected(snapshot, obj) and not (leaves or reserved):
             return
@@ -69,7 +69,8 @@ class Owners:
     def leave(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
         """Remember the shard of a main object that is out of scope, for its controlled objects.
 
-        It keeps its label, so its shard might work on it.  Unassigned ones are not counted.
+        The object keeps its label, so its shard might work on it.  An unassigned object is not
+        counted, so with a tally its dependents go to the shard with the highest score for its key.
         """
         shard = snapshot.owner_of(obj)
         if shard is None and snapshot.tally is not None:
@@ -87,9 +88,9 @@ class Owners:
         return key in self._shards and key not in self._directed
 
     def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
-        """Return the shard where a controlled object belongs now: that of its controller.
+        """Return the shard where a controlled object belongs now: the one of its controller.
 
-        None without a controller, or if no shard is available.
+        The result is None without a controller, or if no shard is available.
         """
         leader = snapshot.controller_key(child)
         if leader is None:
@@ -119,7 +120,7 @@ def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
 class Reservations:
     """Assignments of main objects that are counted before they are written.
 
-    Their controlled objects move first, and have to know where.
+    Their controlled objects move first, to the shard that is reserved.
     """
 
     def __init__(self, snapshot: RingSnapshot) -> None:
@@ -130,8 +131,8 @@ class Reservations:
     def plan(self, obj: PartialObject) -> Step:
         """Return the step for an object of a main resource, and count an assignment.
 
-        Other steps are decided again before their write.  A withdrawal that already counts would
-        find the shard full because of its own object.
+        Other steps are decided again before they are written, and must not be counted here: a
+        counted withdrawal would find the shard full because of its own object.
         """
         tally, step = self._snapshot.tally, plan_main(self._snapshot, obj)
         reservation = reservation_of(self._snapshot, obj, step)
@@ -142,9 +143,10 @@ class Reservations:
         return step
 
     def keep(self, obj: PartialObject) -> Step:
-        """Return the step for an object, to its reservation if no shard works on the object.
+        """Return the step for an object: if no shard works on it, it goes to its reservation.
 
-        That is so even if the reservation has expired: its controlled objects are there by now.
+        This also applies if the reservation has expired, because the object's controlled objects
+        are already on that shard.
         """
         shard, owner = self._shards.get(main_key(obj)), self._snapshot.owner_of(obj)
         standing_of = self._snapshot.members.standing_of
@@ -154,16 +156,17 @@ class Reservations:
         return Assign(shard)
 
     def has_planned(self, obj: PartialObject) -> bool:
-        """Return whether an object that is counted has a reservation: its dependents have moved.
+        """Return whether the object has a reservation, which means that its dependents have moved.
 
-        True where nothing is counted.
+        The result is True if the objects of the ring are not counted.
         """
         return self._snapshot.tally is None or main_key(obj) in self._shards
 
     def recall(self, obj: PartialObject) -> Step:
-        """Return the step before anything moves that an object of a lost shard controls.
+        """Return the step for an object of a shard that is gone, before its dependents move.
 
-        Without it the shard could return in between, to an object whose children are elsewhere.
+        Without this step, the shard could return and work on an object whose dependents are on
+        another shard.
         """
         owner = self._snapshot.owner_of(obj)
         step = self.keep(obj)
@@ -175,14 +178,14 @@ class Reservations:
         return Recall(owner, step.shard)
 
     def give_back(self) -> None:
-        """Give back reservations that were not written: no controlled object must go there."""
+        """Give back the reservations that were not written; no dependents must move to them."""
         for key in list(self._made):
             self._give_back(key)
 
     def give_back_for(self, obj: PartialObject) -> None:
-        """Do the same for one object, which another client has assigned or deleted.
+        """Give back the reservation of an object that another client has assigned or deleted.
 
-        The watch may have shown that before the reservation, and then settles it no more.
+        If the watch has shown that before the reservation was made, the watch will not settle it.
         """
         self._give_back(main_key(obj))
 
@@ -200,7 +203,7 @@ def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName)
         return PAUSED
     if not is_one_too_many(snapshot, obj, shard):
         return Keep("its shard has room for it again")
-    # Once released, its pin would keep it from all other shards.
+    # After its release, the pin would keep the object from all other shards.
     target = choose_anew(snapshot, obj).shard if snapshot.reader.pin_of(obj) else None
     return Drain(shard, None if target == shard else target)
 
@@ -221,7 +224,7 @@ def plan_directed(
 
 
 def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> KeepPriority:
-    """Return the priority of a main object to stay on `shard`, which has too many."""
+    """Return the priority of a main object to stay on `shard`, which has too many objects."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
     is_pinned = snapshot.reader.pin_of(obj) == shard
     tally, identity = snapshot.tally, snapshot.identity_of(obj)
@@ -244,7 +247,7 @@ def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Re
 def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource that had an owner when it was listed.
 
-    If it was released since, its controlled objects move first, which is part of the hand-over.
+    If the object was released since then, the hand-over moves its controlled objects first.
     """
     if snapshot.owner_of(obj) is None:
         return Keep("its shard has just released it; its controlled objects move first")
@@ -252,12 +255,12 @@ def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
 
 
 def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) -> Step:
-    """Return the step for an object of a controlled resource, after that of its controller.
+    """Return the step for an object of a controlled resource, after the step of its controller.
 
-    It waits if its controller's shard gets no new objects: both will move together.
+    If the shard of its controller gets no new objects, it waits, because both will move together.
     """
     if snapshot.controller_key(obj) is None:
-        # An owner label was forged, or is from before the object lost its controller.
+        # The owner label was forged, or was set before the object lost its controller.
         return Keep("it has no controller") if snapshot.owner_of(obj) is None else Release()
     desired = owners.shard_for(snapshot, obj)
     step = next_step(position_of(snapshot, obj, desired), snapshot.members, Role.CONTROLLED)

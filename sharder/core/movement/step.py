@@ -1,8 +1,8 @@
 """Decide the next step for one object.
 
-The resync, the hand-over after a drain and `sharder plan` all decide here.  An object's step
-depends only on its position and the standing of the shards, so a step can be decided again at any
-moment (docs/protocol.md, "Moving objects").
+The resync, the hand-over after a drain and `sharder plan` use this module.  The step of an object
+depends only on its position and the standing of the shards, so it can be decided again at any time
+(docs/protocol.md, "Moving objects").
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where an object is and where it belongs; None stands for "no shard"."""
+    """Where an object is and where it belongs; None means no shard."""
 
     current: ShardName | None
     desired: ShardName | None
@@ -30,7 +30,7 @@ class Keep:
 
     why: str
     fault: bool = False
-    """The ring's strategy is at fault: it is not installed, or its answer was rejected."""
+    """Whether the ring's strategy is at fault: it is not installed, or its answer was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class Recall:
 
     shard: ShardName
     to: ShardName | None = field(default=None, compare=False)
-    """The shard to which they move, and then the object."""
+    """The shard to which the dependents move, and then the object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Direct an unassigned object elsewhere, before its dependents move there.
+    """Direct an unassigned object to another shard, before its dependents move there.
 
-    Another replica that hands it over follows its `next`.
+    Another replica that hands the object over follows its `next`.
     """
 
     shard: ShardName
@@ -89,7 +89,7 @@ Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Recall | Claim | 
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:
-    """Return the object's position, with the shard where it belongs."""
+    """Return the object's position; `desired` is the shard where it belongs."""
     return Position(
         current=snapshot.owner_of(obj), desired=desired, draining=snapshot.is_draining(obj)
     )
@@ -98,9 +98,9 @@ def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName |
 def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> Step:
     """Return the one step that brings an object closer to where it belongs.
 
-    No object is ever taken from a shard that might be working on it: it is drained first.  For
-    controlled objects `desired` is the shard of the controller.  They move without a drain,
-    because their shard has already released the controller.
+    An object is never taken from a shard that might be working on it: it is drained first.  For a
+    controlled object, `desired` is the shard of its controller.  It moves without a drain, because
+    its shard has already released the controller.
     """
     if position.desired is None:
         return Keep("no shard is available")
@@ -121,15 +121,15 @@ def next_step(position: Position, members: Members, role: Role = Role.MAIN) -> S
 
 
 class Action(StrEnum):
-    """A step as a plan shows it to people and programs."""
+    """A step as a plan shows it."""
 
     KEEP = "keep"
     """It stays where it is."""
     ASSIGN = "assign"
-    """It is assigned at once: no shard works on it."""
+    """It is assigned at once, because no shard works on it."""
     DRAIN = "drain"
-    """It is or will be draining, and moves once its shard has released it."""
+    """It is or will be draining, and moves after its shard has released it."""
     RELABEL = "relabel"
     """A controlled object: it moves after its controller."""
     NONE = "none"
-    """It has no shard and gets none: it has no controller, or no shard can have it."""
+    """It has no shard and gets none: no shard can have it, or it has no controller."""

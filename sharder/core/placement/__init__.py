@@ -1,4 +1,4 @@
-"""Which shard owns an object: hard filters, then a strategy's ranking (docs/placement.md).
+"""Which shard owns an object: hard filters, then the choice of a strategy (docs/placement.md).
 
-The same input has the same result on every replica, whatever its order.
+The same input has the same result on every replica, and its order does not matter.
 """

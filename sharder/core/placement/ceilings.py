@@ -1,7 +1,7 @@
-"""How many objects a shard can have, and how many too many it has (docs/placement.md, "Ceilings").
+"""How many objects a shard can have, and its excess (docs/placement.md, "Ceilings").
 
-Three numbers of objects decide: those *on* a shard, those *arriving* there from elsewhere, and
-those *leaving* a closed shard for an open one.
+Three numbers decide: the objects *on* a shard, the objects *arriving* there from elsewhere, and
+the objects *leaving* a closed shard for an open one.
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -10,7 +10,7 @@ from math import inf
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Layout, Size, Strategy
 
@@ -38,15 +38,15 @@ class Ceilings:
         newcomers: int = 0,
         own: tuple[ShardName | None, ShardName | None] = (None, None),
     ) -> None:
-        """Take the object into account that is about to be placed.
+        """Compute the ceilings before an object is placed.
 
         Args:
             layout: The shards.
             strategy: The strategy, built from an equal layout.
             counts: Where the objects are.
-            newcomers: Objects to place that are not counted yet.
-            own: The shard and the target of the object to place, if it is counted already: it
-                takes no room from itself.
+            newcomers: How many objects are to be placed and not counted yet.
+            own: The shard and the target of the object to place, if it is already counted, because
+                it must not take room from itself.
         """
         self._layout = layout
         self._spec = layout.spec
@@ -62,7 +62,7 @@ class Ceilings:
     def of(self, shard: Shard, *, pinned: bool = False) -> int | None:
         """Return the ceiling of the shard, None if it has none.
 
-        Declared ceilings apply to pinned objects, the automatic one does not.
+        A declared ceiling applies to pinned objects, an automatic one does not.
         """
         size = Size(
             None if pinned or shard.name in self._layout.closed else shard.weight,
@@ -85,7 +85,8 @@ class Ceilings:
     def with_room(self, shards: Sequence[Shard], demand: Demand) -> Sequence[Shard]:
         """Return the shards with room for an object, its own shard included.
 
-        If all have, it is the same sequence, of which a layout knows more.
+        If all shards have room, the same sequence is returned, because a layout has cached facts
+        about it.
         """
         on, full, pools = demand.current, self._full(demand), self._full_pools()
         found = [s for s in shards if s.name not in full]
@@ -94,10 +95,10 @@ class Ceilings:
         return shards if len(found) == len(shards) else found
 
     def _full(self, demand: Demand) -> Set[ShardName]:
-        """Return the shards without room below their own ceilings, the object's own left out.
+        """Return the shards without room below their own ceilings, except the object's shard.
 
-        What its count of objects does not show is judged one by one: whether the object to place
-        is on the shard or pinned to it, or others arrive there.
+        Most shards are judged by their number of objects alone.  A shard is judged by itself if
+        the object to place is on it or pinned to it, or if other objects arrive there.
         """
         on, pin, counts = demand.current, demand.pin, self._counts
         full, special = self._at_ceiling(), {on, pin, *self._own, *counts.targets}
@@ -109,7 +110,7 @@ class Ceilings:
         return full - judged | kept
 
     def _at_ceiling(self) -> Set[ShardName]:
-        """Return the shards that have as many objects as their own ceilings, or more."""
+        """Return the shards that have as many objects as their own ceilings allow, or more."""
         counts, sizes = self._counts, self._layout.sizes
         ceilings = [self._of_size(size) for size in sizes]
         most = [inf if ceiling is None else ceiling for ceiling in ceilings]
@@ -134,7 +135,7 @@ class Ceilings:
     def room(self, shard: Shard) -> int | None:
         """Return how many more objects fit under the shard's own ceiling, None without a ceiling.
 
-        It is negative if the shard has too many.
+        The number is negative if the shard has too many objects.
         """
         ceiling = self.of(shard)
         return None if ceiling is None else ceiling - self._held(shard)
@@ -142,19 +143,20 @@ class Ceilings:
     def excess(self) -> dict[ShardName, int]:
         """Return how many objects have to leave each shard that has too many.
 
-        Leaving objects and unconfirmed reservations do not count; cordoned shards keep theirs.
+        Objects that are leaving, and unconfirmed reservations, do not count.  Cordoned shards keep
+        their objects.
         """
         return self._excess_of(self._layout.available)
 
     def excess_on(self, shard: Shard) -> int:
-        """Return the same for one available shard; only its own pool is computed."""
+        """Return how many objects have to leave one available shard; only its pool is computed."""
         beside: Sequence[Shard] = (shard,)
         if self._spec.pool_capacity is not None and shard.pool:
             beside = self._layout.pools[shard.pool]
         return self._excess_of(beside).get(shard.name, 0)
 
     def keeps_one_more(self, shard: Shard) -> bool:
-        """Return whether a draining object of the shard can stay after all."""
+        """Return whether there is room for a draining object of the shard to stay."""
         limit, pool_limit = self._limit(shard), self._spec.pool_capacity
         if limit is not None and self._counts.staying_on(shard.name) >= limit:
             return False
@@ -164,15 +166,15 @@ class Ceilings:
         return sum(self._counts.staying_on(s.name) for s in pool) < pool_limit
 
     def _held(self, shard: Shard) -> int:
-        """Return how many objects are on the shard or arriving, without the one to place."""
+        """Return how many objects are on the shard or arrive there, except the one to place."""
         on, _ = self._own
         return self._counts.on(shard.name) - (shard.name == on) + self._arriving_at(shard.name)
 
     def _arriving_at(self, goal: ShardName, pool: Collection[ShardName] = ()) -> int:
-        """Return how many objects arrive from outside of a pool, without the one to place.
+        """Return how many objects arrive from outside a pool, except the one to place.
 
         An object arrives from a working shard, or after its release.  The objects of a shard that
-        is gone do not arrive: they are placed like any other.
+        is gone do not count as arriving: they are placed like any other object.
         """
         (on, to), works = self._own, self._layout.names
         coming = self._counts.heading_to(goal)
@@ -182,7 +184,7 @@ class Ceilings:
         return sum(arriving.values()) - (goal == to and on in arriving)
 
     def _leaving(self) -> int:
-        """Return how many objects leave closed shards for open ones, without the one to place."""
+        """Return how many objects leave closed shards for open ones, except the one to place."""
         (on, to), closed, works = self._own, self._layout.closed, self._layout.names
         goals = [goal for goal in self._counts.targets if goal in works and goal not in closed]
         coming = (self._counts.heading_to(goal).items() for goal in goals)
@@ -197,7 +199,7 @@ class Ceilings:
         return {pool for pool in self._layout.pools if pool and self._held_in(pool) >= limit}
 
     def _held_in(self, pool: str) -> int:
-        """Return how many objects are on the shards of a pool or arriving; cached.
+        """Return how many objects are on the shards of a pool or arrive there; cached.
 
         An object that moves within the pool counts once.
         """
@@ -210,18 +212,18 @@ class Ceilings:
         return self._in_pool[pool]
 
     def _limit(self, shard: Shard) -> int | None:
-        """Return the most objects that can stay.
+        """Return how many objects can stay on the shard at most.
 
-        Objects pinned to the shard add to the automatic ceiling, so they displace no others.
+        Objects pinned to the shard raise its automatic ceiling, so they displace no other objects.
         """
         limit, share = self.of(shard, pinned=True), self._share(shard)
         if share is None or self._layout.newest is not None:
-            return limit  # no object moves for balance during a rollout
+            return limit  # No object moves for balance during a rollout.
         share += self._counts.pinned_on(shard.name)
         return share if limit is None else min(limit, share)
 
     def _excess_of(self, shards: Sequence[Shard]) -> dict[ShardName, int]:
-        """Return the same for some shards; each pool is complete among them."""
+        """Return the excess of some shards, among which each pool is complete."""
         here = self._layout.names
         movable = [shard for shard in shards if shard.name in here and not shard.set_aside]
         excess = {shard.name: self._above(shard) for shard in movable}
@@ -237,10 +239,10 @@ class Ceilings:
         return 0 if limit is None else max(0, self._counts.settled_on(shard.name) - limit)
 
     def _level(self, pool: Sequence[Shard], limit: int, excess: dict[ShardName, int]) -> None:
-        """Add the excess of a pool to that of its fullest shards.
+        """Add the excess of a pool to the excess of its fullest shards.
 
-        The result is as if objects were taken one by one from the fullest shard, of several from
-        the first by name.  No object is taken from shards that `excess` does not name.
+        The result is as if objects were taken one by one from the fullest shard, or from the first
+        by name if several are equally full.  Shards that are not in `excess` keep their objects.
         """
         left = {s.name: self._counts.settled_on(s.name) - excess.get(s.name, 0) for s in pool}
         movable = [shard for shard in left if shard in excess]
@@ -267,9 +269,9 @@ class Ceilings:
 
 
 def _levelled(heights: Sequence[int], surplus: int) -> tuple[int, int]:
-    """Return the level to which to cut heights for a surplus, and how many to cut by one more.
+    """Return the level that heights are cut to, and how many of them are cut by one more.
 
-    The level is 0 if the heights are not enough.
+    Together this removes the surplus.  The level is 0 if the sum of the heights is less.
     """
     falling = (*sorted(heights, reverse=True), 0)
     for many, (height, lower) in enumerate(pairwise(falling), start=1):

@@ -1,11 +1,11 @@
 """What an object asks for, and which objects form a group (docs/placement.md).
 
-Every client that can write an object can write its labels and annotations; an invalid value is
-ignored and reported by `invalid_annotations`.
+Every client that can write an object can write its labels and annotations.  An invalid value is
+ignored, and `invalid_annotations` reports it.
 
-Source of the groups: Kubernetes SelectorSpread counts for a pod the pods of its namespace that
-match all selectors which match the pod.  So an object's group is described by its *traits*, and
-the object counts for every object whose traits are a subset of its own.
+Source of the groups: for each pod, Kubernetes SelectorSpread counts the pods in its namespace that
+match all selectors which match the pod.  So the *traits* of an object define its group, and the
+object counts as a member for every object whose traits are a subset of its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,11 +34,11 @@ from sharder.core.names import (
 from sharder.core.quantities import quantities
 
 NO_GROUP = 0
-"""Stands for "in no group"."""
+"""The group of an object that is in no group."""
 
 MAX_TRAITS = 7
-"""Further traits of an object are left out, because each doubles its groups; the schema of a ring
-allows no more."""
+"""Further traits of an object are ignored, because each trait doubles the number of its groups.
+The schema of a ring allows no more."""
 
 _SEPARATOR = "\0"
 
@@ -50,9 +50,9 @@ class Grouping:
     by: GroupBy
 
     def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
-        """Return all groups that the object counts for: one for each set of its traits.
+        """Return all groups for which the object counts: one for each set of its traits.
 
-        The last one is that of all its traits, which is its own group.
+        The last one is the object's own group, which has all its traits.
         """
         traits = self._traits(obj.metadata)
         if len(traits) < 2:  # the usual case
@@ -90,7 +90,7 @@ def _digest(namespace: str, traits: Sequence[str]) -> int:
 
 
 MAX_MOVE_COST: Final = 2**31 - 1
-"""An object with this cost never moves for balance, as with Koordinator's eviction cost."""
+"""An object with this cost never moves for balance, like Koordinator's eviction cost."""
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
@@ -101,21 +101,24 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
     identity: int
     """The identity by which it is counted: 64 bits of a hash of its `main_key`."""
     current: ShardName | None = None
-    """The shard that works on it."""
+    """The shard that works on the object."""
     pin: ShardName | None = None
     region: str = ""
     zone: str = ""
     pool: str = ""
-    """Region, zone and pool that it asks for; empty: any."""
+    """The pool that the object asks for, and likewise region and zone; empty: any."""
     group: int = NO_GROUP
     groups: tuple[int, ...] = ()
-    """All groups that it counts for."""
+    """All groups for which it counts."""
     moves: bool = False
-    """Whether it had a shard, which is gone or releases it; else it is new."""
+    """Whether it had a shard that is gone or has to release it; else the object is new."""
 
 
 def identity_of(main_key: str) -> int:
-    """Return an object's identity; two of 100,000 are equal with a probability of 3 in 10^10."""
+    """Return an object's identity.
+
+    The probability that two of 100,000 objects have the same identity is 3 in 10^10.
+    """
     return xxh3_64_intdigest(main_key.encode())
 
 
@@ -143,7 +146,7 @@ class Reader:
     ) -> Demand:
         """Return what the object asks for; an invalid pin is ignored."""
         groups = self.groups_of(obj)
-        group = groups[-1] if groups else NO_GROUP  # the one of all its traits
+        group = groups[-1] if groups else NO_GROUP  # the group with all its traits
         labels = obj.metadata.labels
         if not labels or self._asking.isdisjoint(labels):
             return Demand(key, identity, current, group=group, groups=groups, moves=moves)
@@ -166,7 +169,7 @@ class Reader:
         return ShardName(pin) if pin and is_label_value(pin) else None
 
     def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
-        """Return the groups that the object counts for."""
+        """Return the groups for which the object counts."""
         return () if self._grouping is None else self._grouping.groups_of(obj)
 
     def group_in_words(self, obj: PartialObject) -> tuple[str, ...]:

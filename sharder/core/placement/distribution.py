@@ -3,9 +3,9 @@
 Source: gNMIc's operator (placement_blrh.go): keep the objects that can stay, displace those above
 a ceiling, then place those without a shard in byte order of the key.  A pin overrides sticking.
 
-The objects that leave a shard are those that are drawn to it least, as with gNMIc's operator.
-Pinned objects leave last.  Objects that have lost their pin leave first: they came without regard
-to room, so no other object has to leave for them.
+As with gNMIc's operator, the objects with the lowest score on a shard leave it first, but pinned
+objects leave last.  Objects that are no longer pinned leave before all others: they were placed
+without a check for room, so no other object has to leave because of them.
 """
 
 from collections import defaultdict
@@ -17,15 +17,15 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Reservation, Tally
 
 
 class Placed(NamedTuple):
-    """An object as it is; `demand.current` is its shard, available or not."""
+    """An object as it is now; `demand.current` is its shard, available or not."""
 
     demand: Demand
     draining: bool = False
@@ -43,18 +43,18 @@ class Distribution:
     """Where every object of a ring belongs."""
 
     choices: Mapping[int, Choice]
-    """By identity; the reason of an object with a shard is why it is not on its pin."""
+    """By identity; if an object has a shard, the reason says why that is not its pinned shard."""
     displaced: frozenset[int]
-    """The objects that leave a shard above its ceiling, wherever they go."""
+    """The objects that leave a shard because it is above its ceiling."""
 
 
 def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = False) -> Distribution:
-    """Return where each of the ring's main objects belongs, whatever their order.
+    """Return where each of the ring's main objects belongs; their order does not matter.
 
-    An object stays on its available shard unless that has too many, or it is pinned to another
-    one that can take it.  Draining objects stay if there is room, and leave first if not.  While
-    movement is paused, all objects of available shards stay.  To distribute the result again moves
-    no object.
+    An object stays on its available shard unless that has too many objects, or the object is
+    pinned to another shard that can take it.  Draining objects stay if there is room; otherwise
+    they leave first.  While movement is paused, all objects of available shards stay.  If the
+    result is distributed again, no object moves.
     """
     ring = _Ring(objects, placer, paused=paused)
     found = True
@@ -71,7 +71,7 @@ class _Ring:
     """The objects of a ring during the distribution."""
 
     def __init__(self, objects: Iterable[Placed], placer: Placer, *, paused: bool) -> None:
-        # Pages of a list can show an object twice, with two pins: one of them counts.
+        # The pages of a list can show an object twice, with different pins: one of them counts.
         once = {placed.demand.identity: placed for placed in objects}
         self._objects = sorted(once.values(), key=lambda o: (o.demand.key, o.demand.identity))
         self._placer = placer
@@ -86,14 +86,14 @@ class _Ring:
             self.choices[placed.demand.identity] = Choice(shard if shard in keeping else None)
 
     def displace(self) -> None:
-        """Take the excess from each shard."""
+        """Remove the excess objects from each shard."""
         excess = self._placer.ceilings(self._tally).excess()
         staying = defaultdict[ShardName | None, list[Placed]](list)
         for placed in self._objects:
             if not placed.deleting:
                 staying[self._shard_of(placed)].append(placed)
         for shard, many in excess.items():
-            # Pinned objects leave last even if they drain, or they would come back forever.
+            # Pinned objects leave last even if they drain; otherwise they would return each time.
             draining = [p for p in staying[shard] if p.draining and p.demand.pin != shard]
             settled = [p for p in staying[shard] if not p.draining or p.demand.pin == shard]
             leaving = self._least_drawn(draining, shard, many)
@@ -104,7 +104,7 @@ class _Ring:
                 self.displaced.add(placed.demand.identity)
 
     def follow_pins(self) -> bool:
-        """Move objects to their pins if there is room; return whether any moved."""
+        """Move objects to their pinned shards if there is room; return whether any moved."""
         moved = False
         for placed in self._objects:
             shard = self._shard_of(placed)
@@ -116,9 +116,10 @@ class _Ring:
         return moved
 
     def fill(self) -> bool:
-        """Place the objects without a shard; return whether any found one.
+        """Place the objects without a shard; return whether any was placed.
 
-        An object that leaves a shard that is gone makes room in its pool, even for earlier ones.
+        An object that leaves a shard that is gone makes room in the pool of that shard, also for
+        objects that were tried before.
         """
         found = False
         for placed in self._objects:
@@ -139,7 +140,7 @@ class _Ring:
         return found.items()
 
     def _place(self, placed: Placed) -> Choice:
-        """Choose a shard and count the object there; without one its count stays as it was."""
+        """Choose a shard and count the object there; without a shard the count does not change."""
         shard = self._shard_of(placed)
         moves = shard is None and placed.demand.current is not None
         demand = replace(placed.demand, current=shard, moves=moves)
@@ -153,11 +154,14 @@ T = TypeVar("T")
 
 
 class KeepPriority(NamedTuple):
-    """Why an object stays rather than another, the most important first; keys break ties."""
+    """How strongly an object stays on its shard, the most important field first.
+
+    Keys break ties.
+    """
 
     pinned: bool
     invited: bool
-    """Whether the strategy has placed it there, and not a pin that it has lost."""
+    """Whether it is there because of the strategy, and not because it was pinned before."""
     score: float
     key: str
 
@@ -168,7 +172,7 @@ class _Offer(NamedTuple, Generic[T]):
 
 
 class _Reversed:
-    """A priority in reverse order, because heaps have the least in front."""
+    """A priority in reverse order, because a heap has its smallest item first."""
 
     __slots__ = ("priority",)
 
@@ -180,10 +184,10 @@ class _Reversed:
 
 
 class LeastDrawn(Generic[T]):
-    """The objects that have to leave a shard, of all that are offered one by one."""
+    """The objects that have to leave a shard, selected from those that are offered one by one."""
 
     def __init__(self, excess: int) -> None:
-        """Begin with no objects; `excess` of them have to leave, and no more are kept."""
+        """Begin without objects; `excess` is how many have to leave, and no more are kept."""
         self._excess = excess
         self._heap: list[_Offer[T]] = []
 
@@ -196,6 +200,6 @@ class LeastDrawn(Generic[T]):
             heappushpop(self._heap, entry)
 
     def items(self) -> list[T]:
-        """Return the objects that have to leave, the least drawn first."""
+        """Return the objects that have to leave, the one with the lowest priority first."""
         ordered = sorted(self._heap, key=lambda offer: offer.against.priority)
         return [offer.item for offer in ordered]

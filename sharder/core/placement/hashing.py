@@ -1,4 +1,4 @@
-"""The hash functions of the strategies.
+"""The hash functions that the strategies use.
 
 Consistent hashing: key → shard, bit-compatible with the reference.
 
@@ -6,16 +6,16 @@ Source: Karger et al., "Consistent Hashing and Random Trees" (STOC 1997), with t
 timebertt/kubernetes-controller-sharding, pkg/sharding/consistenthash; facts in
 tests/compat/ring.json.
 
-Rendezvous hashing: every key ranks the shards, and each shard is first for its share of the keys.
+Rendezvous hashing: every key ranks the shards, and each shard ranks first for its share of keys.
 
 Source: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates" (1998); weights
 by Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).  gNMIc hashes the shard
-last with FNV-1a, which mixes too little: one of five pods comes first for half of all keys.
+last with FNV-1a, which mixes too little: one of five pods ranks first for half of all keys.
 
-Weighted choice among shards in a row: the further back, the more likely.
+Weighted choice from a list of shards: a later shard is more likely.
 
 Source: OpenShift v2 (openshift/origin-server, select_best_fit_node_impl).  Its random number comes
-from the object's key here, so that every replica makes the same choice.
+from the object's key here, so that all replicas make the same choice.
 """
 
 from array import array
@@ -34,17 +34,17 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 
 TOKENS_PER_MEMBER = 100
-"""Points of one shard on the ring, as in the reference."""
+"""The number of tokens of one shard on the ring, as in the reference."""
 
 PIECE: Final = 64
-"""Members that are hashed without a break: 2 to 5 ms."""
+"""Members that are hashed before other tasks can run: 2 to 5 ms."""
 
 
 _SPACE: Final = 2**64
-"""Of tokens: all numbers of 64 bits."""
+"""The number of possible tokens: all numbers of 64 bits."""
 
 _Tokens: TypeAlias = "array[int]"
-"""In order.  A list of 100,000 numbers would be copied, and collected, one by one."""
+"""Tokens in order.  An array is faster to copy and to free than a list of 100,000 numbers."""
 
 
 class ConsistentHash:
@@ -53,18 +53,18 @@ class ConsistentHash:
     __slots__ = ("_contested", "_owners", "_tokens", "members")
 
     def __init__(self, members: Iterable[ShardName]) -> None:
-        """Build the ring of `members`, whatever their order and repetitions.
+        """Build the ring of `members`; their order and repetitions do not matter.
 
-        Name and index are hashed without a separator, so `op-1` and `op-11` share tokens.  The
-        reference's result then depends on the order of its list; here the last member in byte
-        order wins.
+        Name and index are hashed without a separator, so `op-1` and `op-11` share tokens.  In the
+        reference, the owner of such a token depends on the order of its list.  Here it is the last
+        member in byte order.
         """
         self.members = tuple(sorted(set(members)))
         self._tokens: _Tokens = array("Q")
         self._owners: list[ShardName] = []
         """The shard of each token."""
         self._contested: dict[int, tuple[ShardName, ...]] = {}
-        """All members of each token that has several."""
+        """All members of each token that has more than one."""
         for _ in self._hash():
             pass
 
@@ -87,7 +87,7 @@ class ConsistentHash:
         span = _SPACE // max(1, len(pieces)) + 1
         for begin in range(0, _SPACE, span):
             of_each = (p[bisect_left(p, begin) : bisect_left(p, begin + span)] for p in pieces)
-            tokens = sorted(chain.from_iterable(of_each))  # which merges what is in order
+            tokens = sorted(chain.from_iterable(of_each))  # fast, because it merges sorted runs
             self._tokens += array("Q", tokens)
             self._owners += [owner_of[token] for token in tokens]
             yield
@@ -103,8 +103,8 @@ class ConsistentHash:
     def of(self, members: Iterable[ShardName]) -> "ConsistentHash":
         """Return the ring of `members`, equal to a new one.
 
-        If few members change, only their tokens are hashed and inserted or removed.  To build a
-        ring of a thousand members takes about 50 ms, to add one 2 ms.
+        If few members change, only their tokens are hashed and inserted or removed.  It takes
+        about 50 ms to build a ring of a thousand members, and 2 ms to add one member.
         """
         wanted = set(members)
         changed = wanted.symmetric_difference(self.members)
@@ -157,7 +157,7 @@ class ConsistentHash:
     def owner(self, key: str) -> ShardName | None:
         """Return the shard with the first token at or after the key's hash, wrapping around.
 
-        None if the ring has no members.
+        The result is None if the ring has no members.
         """
         if not self._tokens:
             return None
@@ -165,7 +165,7 @@ class ConsistentHash:
         return self._owners[index if index < len(self._tokens) else 0]
 
     def walk(self, key: str) -> Iterator[ShardName]:
-        """Yield every shard once, clockwise from the key's hash."""
+        """Yield every shard once, in the order of their tokens from the key's hash on."""
         start = bisect_left(self._tokens, xxh64_intdigest(key.encode()))
         seen = set[ShardName]()
         for owner in chain(islice(self._owners, start, None), islice(self._owners, start)):
@@ -183,22 +183,22 @@ def _tokens_of(member: ShardName) -> list[int]:
 
 
 _SEPARATOR = "\0"
-"""It is in neither names nor keys, so that no two pairs have the same text."""
+"""It occurs in neither names nor keys, so different pairs are never hashed as the same text."""
 
 
 class Ranking(Protocol):
-    """How much a key is drawn to a shard."""
+    """A ranking of shards for each key."""
 
     def score(self, key: str, shard: Shard) -> float:
-        """Return the score, a function of both; the highest wins."""
+        """Return the score of the shard for the key; the shard with the highest score is best."""
         ...
 
     def best(self, key: str, shards: Iterable[Shard]) -> Shard:
-        """Return the shard with the highest score; of equals the first of `shards`."""
+        """Return the shard with the highest score; of equal ones, the first of `shards`."""
         return max(shards, key=lambda shard: self.score(key, shard))
 
     def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
-        """Return the same of shards that all have one weight."""
+        """Return the shard with the highest score, if all shards have the same weight."""
         return self.best(key, shards)
 
 
@@ -214,7 +214,7 @@ class WeightedRendezvous(Ranking):
 
     @override
     def best(self, key: str, shards: Iterable[Shard]) -> Shard:
-        """Return the same by comparing only the best shards of each weight."""
+        """Return the shard with the highest score; only the best of each weight are compared."""
         alike = defaultdict[float, list[Shard]](list)
         for shard in shards:
             alike[shard.weight].append(shard)
@@ -237,15 +237,15 @@ def _after_name(key: str) -> bytes:
 
 def unit(digest: int) -> float:
     """Return a number in (0, 1) for a hash of 64 bits."""
-    # A float holds 52 bits and the half exactly; the half avoids 0 and 1.
+    # A float represents 52 bits plus one half exactly; the half avoids the results 0 and 1.
     return ((digest >> 12) + 0.5) / 2**52
 
 
 def weights(many: int) -> range:
-    """Return the weights of `many` places in a row.
+    """Return the weights of `many` places in a list.
 
-    The first has half their number, rounded up, and each further one has one more, so the last is
-    chosen up to three times as often as the first.
+    The first place has half the number of places, rounded up, and each further place has one more.
+    So the last one is chosen up to three times as often as the first.
     """
     first = (many + 1) // 2
     return range(first, first + many)
@@ -257,6 +257,6 @@ def weight_of_first(some: int, many: int) -> int:
 
 
 def place_at(position: int, many: int) -> int:
-    """Return the place in a row of `many` for a number below the sum of their weights."""
+    """Return the place, of `many`, that a number below the sum of their weights selects."""
     places = range(1, many + 1)
     return bisect_right(places, position, key=lambda some: weight_of_first(some, many))

@@ -1,6 +1,6 @@
-"""Place one object: hard filters → the strategy → one shard, or none with a reason.
+"""Place one object: hard filters → the strategy → one shard, or no shard and a reason.
 
-The filters run in a fixed order, and each gives the reason why it rejects a shard
+The filters run in a fixed order, and each gives a reason if it rejects a shard
 (docs/placement.md, "Who may have an object").
 
 While a new revision of the controller is rolled out, moving objects go to its shards: the old
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
-from sharder.core.placement.counts import NO_COUNTS, Counts
+from sharder.core.placement.counting.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import Choice, Layout, Strategy
 
 MAX_NAMED = 3
-"""Shards that a reason names individually."""
+"""Maximum shards that a reason names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Explanation:
     rejected: dict[ShardName, str]
     """Why a hard filter rejected a shard."""
     remarks: dict[ShardName, str]
-    """What counted for or against each remaining shard."""
+    """The arguments for or against each remaining shard."""
 
 
 class Placer:
@@ -50,7 +50,7 @@ class Placer:
 
     @property
     def sticks(self) -> bool:
-        """Whether an object stays on its shard while that can keep it."""
+        """Whether an object stays on its shard while the shard can keep it."""
         return self.strategy.sticks
 
     def decides_like(self, layout: Layout) -> bool:
@@ -60,7 +60,7 @@ class Placer:
         return self.layout.essence == layout.essence
 
     def place(self, demand: Demand, counts: Counts) -> Choice:
-        """Return where the object belongs, by the counts of the others."""
+        """Return where the object belongs, by the counts of all objects."""
         choice = None
         for candidates in self._rounds(demand, counts):
             choice = choose(self.layout, self.strategy, demand, candidates, counts)
@@ -84,8 +84,8 @@ class Placer:
     def goal_of(self, demand: Demand) -> ShardName | None:
         """Return the shard to which the object is pinned, None if the pin does not count.
 
-        A new object waits for a pinned shard that is closed, unless that is evacuated.  An object
-        that had a shard goes to another one instead.
+        If the pinned shard is closed but not evacuated, a new object waits for it.  An object that
+        had a shard goes to another one instead.
         """
         pin = demand.pin
         if pin is None or pin not in self.layout.names or pin in self.layout.evacuating:
@@ -95,7 +95,7 @@ class Placer:
         return pin if waits or pin not in self.layout.closed else None
 
     def keeps(self, demand: Demand) -> bool:
-        """Return whether the object can stay on its shard, however full that is."""
+        """Return whether the object can stay on its shard, even if the shard is full."""
         here = demand.current
         return here is not None and self._objection(self.layout.by_name[here], demand) is None
 
@@ -113,22 +113,22 @@ class Placer:
         )
 
     def score(self, key: str, shard: ShardName) -> float:
-        """Return how much a key is drawn to a shard; the least drawn objects leave first."""
+        """Return the score of a shard for a key; objects with the lowest score leave it first."""
         return self.layout.ranking.score(key, self.layout.by_name[shard])
 
     def drawn(self, key: str) -> ShardName | None:
-        """Return the available shard that a key is drawn to most, None if there is none."""
+        """Return the available shard with the highest score for a key, None if there is none."""
         shards = self.layout.available
         return self.layout.most_drawn(key, shards).name if shards else None
 
     def ceilings(self, counts: Counts) -> Ceilings:
-        """Return the ceilings by these counts."""
+        """Return the ceilings of the shards, by these counts."""
         return Ceilings(self.layout, self.strategy, counts)
 
     def has_room(self, counts: Counts) -> bool:
-        """Return whether some shard can take an object that asks for nothing.
+        """Return whether a shard has room for an object that asks for nothing.
 
-        That is also so if all shards are closed, because room is not what is missing then.
+        The result is also True if all shards are closed, because then room is not the problem.
         """
         ceilings = Ceilings(self.layout, self.strategy, counts, newcomers=1)
         return not self.layout.open or any(
@@ -136,7 +136,7 @@ class Placer:
         )
 
     def _rounds(self, demand: Demand, counts: Counts) -> Iterable[Sequence[Shard]]:
-        """Return candidates to choose from, at least one, then more if the strategy takes none."""
+        """Return lists of candidates: at least one list, and more if the strategy takes none."""
         rounds = self._usual
         if not self._asks_for_nothing(demand):
             fitting = [s for s in self.layout.available if self._objection(s, demand) is None]
@@ -149,10 +149,10 @@ class Placer:
     def _ready_first(
         self, shards: Sequence[Shard], current: ShardName | None = None
     ) -> Sequence[Sequence[Shard]]:
-        """Return which of the shards to use first, and then all.
+        """Return the shards to try first, and then all shards.
 
-        A shard that does not renew its Lease in time might be about to die: strategies that stick
-        use it last.
+        A shard that does not renew its Lease in time might be about to die, so strategies that
+        stick use it last.
         """
         ready = [s for s in shards if s.ready or s.name == current]
         rounds = [ready, shards] if self.sticks and len(ready) < len(shards) else [shards]
@@ -162,7 +162,7 @@ class Placer:
         """Return whether no filter depends on the object's labels or its shard."""
         if demand.pin or demand.region or demand.zone or demand.pool:
             return False
-        # With a strategy that follows, its shard matters only if that is cordoned.
+        # With a strategy that follows, the object's shard matters only if it is cordoned.
         here = demand.current
         return here is None or (not self.sticks and here not in self.layout.closed)
 
@@ -184,7 +184,7 @@ class Placer:
         return rejected
 
     def _objection(self, shard: Shard, demand: Demand) -> str | None:
-        """Return why the shard cannot have the object, whatever the counts; None if it can."""
+        """Return why the shard cannot have the object, regardless of counts; None if it can."""
         if shard.evacuating:
             return "it is being evacuated"
         if shard.cordoned and shard.name != demand.current:
@@ -218,7 +218,7 @@ class Placer:
         return Ceilings(self.layout, self.strategy, counts, own=own)
 
     def _why_none(self, demand: Demand, counts: Counts) -> str:
-        """Return in one sentence why no shard can have the object."""
+        """Return why no shard can have the object, in one sentence."""
         if not self.layout.available:
             return "no shard is available"
         rejected = self._rejected(demand, counts, ())
@@ -240,10 +240,10 @@ def choose(
     candidates: Sequence[Shard],
     counts: Counts,
 ) -> Choice:
-    """Return one of the candidates, or why none.
+    """Return one of the candidates, or a reason why there is none.
 
-    A moving object goes to a shard of the newest revision if one can have it; with a strategy that
-    sticks, to the one with the fewest objects.
+    A moving object goes to a shard of the newest revision if one can have it.  With a strategy
+    that sticks, that is the one with the fewest objects.
     """
     newest = layout.newest if demand.moves else None
     if newest is None:

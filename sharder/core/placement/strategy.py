@@ -1,6 +1,6 @@
-"""What a strategy is: it chooses one of the shards that can have an object.
+"""The interface of strategies: a strategy chooses one of the shards that can have an object.
 
-A strategy is built for a ring's shards and called for each object.  `registry` lists them.
+It is built for the shards of a ring and called for each object.  `registry` lists all strategies.
 """
 
 from collections import defaultdict
@@ -15,15 +15,15 @@ import msgspec
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.hashing import Ranking, WeightedRendezvous
 
 CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardName | None]
-"""(object, candidates, counts) → one of the candidates, or None; an installed entry point."""
+"""An installed entry point: (object, candidates, counts) → one of the candidates, or None."""
 
 Objection: TypeAlias = Callable[[Shard], str | None]
-"""Returns for a shard why it must not get an object, None if it can."""
+"""Returns why a shard must not get an object, None if it can."""
 
 
 def no_objection(_shard: Shard) -> str | None:
@@ -32,7 +32,7 @@ def no_objection(_shard: Shard) -> str | None:
 
 
 class Size(NamedTuple):
-    """All of a shard that its ceiling depends on."""
+    """All properties of a shard that its ceiling depends on."""
 
     weight: float | None
     """None for a closed shard, which has no automatic ceiling."""
@@ -44,7 +44,7 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
 
     shard: ShardName | None
     reason: str = ""
-    """For people; never empty without a shard."""
+    """For people; not empty if there is no shard."""
     fault: bool = False
     """Whether the strategy is at fault: it is not installed, or its answer was rejected."""
 
@@ -55,17 +55,17 @@ class Layout:
 
     spec: PlacementSpec
     shards: tuple[Shard, ...]
-    """All shards of the ring, by name, whatever their state: zones and pools include all."""
+    """All shards of the ring, by name, available or not: zones and pools include all of them."""
     available: tuple[Shard, ...]
     """The shards that own objects, by name."""
     ranking: ClassVar[Ranking] = WeightedRendezvous()
-    """How much a key is drawn to a shard, where a strategy has no answer of its own."""
+    """The order of shards for a key, where a strategy defines none of its own."""
     custom: Mapping[str, CustomFunction] = field(default_factory=dict)
     """The installed entry points, by name."""
 
     @cached_property
     def essence(self) -> tuple[object, ...]:
-        """All that a strategy that follows can use; it omits capacities, which change often."""
+        """Everything that a strategy that follows can use: no capacities, which change often."""
         described = [replace(s, capacity={}) if s.capacity else s for s in self.available]
         return self.spec, tuple(described), self.custom, self.newest
 
@@ -76,22 +76,25 @@ class Layout:
 
     @cached_property
     def by_name(self) -> Mapping[ShardName, Shard]:
-        """All shards, whatever their state."""
+        """All shards, available or not."""
         return {shard.name: shard for shard in (*self.shards, *self.available)}
 
     @cached_property
     def declared(self) -> Mapping[ShardName, int | None]:
-        """The ceilings that shards and ring declare; None: no ceiling."""
+        """The ceilings that the shards and the ring declare; None: no ceiling."""
         return {name: self.declared_by(shard) for name, shard in self.by_name.items()}
 
     def declared_by(self, shard: Shard) -> int | None:
-        """Return the same for any shard."""
+        """Return the ceiling that the shard or the ring declares; None: no ceiling."""
         limits = (shard.ceiling, self.spec.per_shard_capacity)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @cached_property
     def closed(self) -> Mapping[ShardName, Shard]:
-        """The available shards that get no new objects: set aside, or without a required place."""
+        """The available shards that get no new objects.
+
+        They are cordoned, evacuating, or without a zone or pool that the ring requires.
+        """
         return {
             shard.name: shard
             for shard in self.available
@@ -107,10 +110,10 @@ class Layout:
 
     @cached_property
     def newest(self) -> str | None:
-        """The newest revision while shards of several are available, else None.
+        """The newest revision while shards of several revisions are available, else None.
 
-        It is that of the ready shard that took its Lease last.  Shards without a revision do not
-        count.
+        It is the revision of the ready shard that took its Lease last.  Shards without a revision
+        do not count.
         """
         revised = [shard for shard in self.available if shard.revision]
         if len({shard.revision for shard in revised}) < 2:
@@ -124,22 +127,22 @@ class Layout:
 
     @cached_property
     def is_even(self) -> bool:
-        """Whether all available shards have one weight."""
+        """Whether all available shards have the same weight."""
         return len({shard.weight for shard in self.available}) < 2
 
     def most_drawn(self, key: str, shards: Sequence[Shard]) -> Shard:
-        """Return the available shard, of at least one, that a key is drawn to most."""
+        """Return the shard with the highest score for a key; `shards` are available, not empty."""
         ranking = self.ranking
         return (ranking.best_of_equals if self.is_even else ranking.best)(key, shards)
 
     @cached_property
     def sizes(self) -> tuple["Size", ...]:
-        """The different sizes of available shards: few, if people have not made each its own."""
+        """The different sizes of available shards; usually there are few."""
         return tuple(dict.fromkeys(map(self._size_of, self.available)))
 
     @cached_property
     def size_at(self) -> Mapping[ShardName, int]:
-        """The place of each available shard's size in `sizes`."""
+        """The index in `sizes` of each available shard's size."""
         at = {size: place for place, size in enumerate(self.sizes)}
         return {shard.name: at[self._size_of(shard)] for shard in self.available}
 
@@ -157,12 +160,12 @@ class Layout:
         return _by_place(self.open)
 
     def by_place(self, shards: Sequence[Shard]) -> Mapping[str, Sequence[Shard]]:
-        """Return shards by their places; those of `open`, the usual candidates, are known."""
+        """Return shards by their places; cached for `open`, which are the usual candidates."""
         return self._open_by_place if shards is self.open else _by_place(shards)
 
     @cached_property
     def pools(self) -> Mapping[str, tuple[Shard, ...]]:
-        """The shards of each pool, whatever their state."""
+        """The shards of each pool, available or not."""
         pools = defaultdict[str, tuple[Shard, ...]](tuple)
         for shard in self.shards:
             pools[shard.pool] += (shard,)
@@ -181,7 +184,7 @@ class Strategy(Protocol):
 
     @property
     def sticks(self) -> bool:
-        """Whether an object stays on its shard while it can; else it follows `choose`."""
+        """Whether an object stays on its shard while it can; else it always follows `choose`."""
         ...
 
     @property
@@ -190,19 +193,19 @@ class Strategy(Protocol):
         ...
 
     def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return the automatic ceiling of a shard for `objects` in all, None if it has none."""
+        """Return a shard's automatic ceiling for `objects` in total, None if it has none."""
         ...
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return one of `candidates`, which are ordered by name and not empty, or why none."""
+        """Return one of `candidates`, or why none; they are ordered by name and not empty."""
         ...
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Return a function that returns why one of `candidates` must not get the object."""
+        """Return a function that says why one of `candidates` must not get the object."""
         ...
 
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return what counts for or against each of `candidates`, for people."""
+        """Return the arguments for or against each of `candidates`, for people."""
         ...

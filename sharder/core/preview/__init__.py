@@ -1,1 +1,1 @@
-"""Counts, plans and dumps of rings for the command line, by the decisions of the service."""
+"""Counts, plans and dumps of rings for the command line, with the decisions of the service."""

@@ -1,7 +1,7 @@
 """Add the moves for balance to a plan, as the leader decides them.
 
-The leader rebalances a ring while objects move.  A plan begins after all its other steps, to show
-the final state.  The leader's recent moves are not known here.
+The leader rebalances a ring while objects move.  A plan adds these moves after all its other
+steps, so that it shows the final state.  It does not know the recent moves of the leader.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ class BalanceMove(msgspec.Struct, frozen=True, kw_only=True):
     before: float
     after: float
     refused: str | None
-    """Why the move is not made after those before it; None: it is made."""
+    """Why the move cannot be made after the moves before it; None: it is made."""
 
 
 class BalanceReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -52,17 +52,17 @@ class BalanceReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     strategy: RebalanceStrategy
     dry_run: bool
-    """Whether moves are only reported: none is part of the plan then."""
+    """Whether moves are only reported; then none of them is part of the plan."""
     measure: str | None
-    """What the shards are compared by; None if they were not compared."""
+    """The name of the measure; None if the shards were not compared."""
     threshold: float | None
-    """Objects leave shards whose measure is above it; None if the strategy has none."""
+    """Objects leave shards whose measure is above this; None if the strategy has no threshold."""
     shards: tuple[ShardMeasure, ...]
-    """By name; empty if they were not compared."""
+    """The available shards, by name; empty if they were not compared."""
     moves: tuple[BalanceMove, ...]
-    """In the order of the run."""
+    """The moves, in the order of the run."""
     why: str
-    """The result in one sentence."""
+    """The result of the run, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Balanced:
     balance: Balance
 
     def verdict(self, obj: PartialObject) -> str:
-        """Return in one sentence whether a main object would move for balance, and why."""
+        """Return whether a main object would move for balance, and why, in one sentence."""
         key = main_key(obj)
         move = next((move for move in self.report.moves if move.object == key), None)
         if move is None:
@@ -91,7 +91,10 @@ def is_rebalanced(snapshot: RingSnapshot) -> bool:
 
 
 def balanced(snapshot: RingSnapshot, plan: Sequence[Planned]) -> Balanced:
-    """Return a plan for all objects in scope with its moves for balance, by the same snapshot."""
+    """Return a plan with its moves for balance.
+
+    `plan` contains all objects in scope, and was made with the same snapshot.
+    """
     then = replace(snapshot, tally=tally_after(snapshot, plan))
     balance = _weighed(then, plan)
     outcome = balance.outcome()
@@ -118,13 +121,13 @@ def _weighed(then: RingSnapshot, plan: Iterable[Planned]) -> Balance:
 def _judged(
     then: RingSnapshot, plan: Iterable[Planned], moves: Sequence[Move]
 ) -> list[tuple[Move, str | None]]:
-    """Return each move and why it cannot be made, if so; this changes the tally of `then`."""
+    """Return each move and why it cannot be made, None if it can; this changes `then`'s tally."""
     by_key = {main_key(planned.obj): planned for planned in plan} if moves else {}
     return [(move, _refusal(then, by_key[move.key].obj, move.target)) for move in moves]
 
 
 def _refusal(then: RingSnapshot, obj: PartialObject, target: ShardName) -> str | None:
-    """Return why a move cannot be made after those before it; count it at its target if it can.
+    """Return why a move cannot be made after the moves before it, else count it at its target.
 
     The search takes earlier moves into account, except for groups and pools.
     """

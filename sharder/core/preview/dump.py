@@ -1,7 +1,7 @@
-"""Plan from a dump: a file with a ControllerRing, its Leases and any objects, no cluster.
+"""Plan without a cluster, from a dump: a file with a ControllerRing, its Leases and its objects.
 
-The file is a YAML or JSON stream, as written by several `kubectl get -o yaml`.  The resource of a
-kind is in a list of resources in the file, or follows from the usual plural.
+The file is a YAML or JSON stream, as several calls of `kubectl get -o yaml` write it.  The
+resource of a kind is in a list of resources in the file, or else follows from the usual plural.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -78,11 +78,17 @@ def plan_dump(
     what_if: WhatIf = AS_IT_IS,
     custom: Mapping[str, CustomFunction] = MappingProxyType({}),
 ) -> PlanReport:
-    """Return the plan for the objects of the ring's resources; `now` is aware.
+    """Return the plan for the objects of the ring's resources.
 
-    If the file has no Namespaces, all are selected except those of the system; else those that the
-    ring selects, or `default_namespaces` if it has no selector.  `custom` are the installed
-    strategies.
+    If the file has no Namespaces, all namespaces are selected except those of the system.
+    Otherwise, the selector of the ring decides.
+
+    Args:
+        dump: The contents of the file.
+        now: The time (aware) at which Leases are judged.
+        default_namespaces: Used if the ring has no namespaceSelector.
+        what_if: Differences to the ring and its Leases in the file.
+        custom: The installed strategies, by name.
 
     Raises:
         ConfigError: `what_if` is not possible.
@@ -101,11 +107,11 @@ def plan_dump(
 
 
 def decode_dump(data: bytes) -> Dump:
-    """Return the contents of the file; of an object that occurs twice the last one counts.
+    """Return the contents of the file; if an object occurs twice, the last one counts.
 
     Raises:
-        ConfigError: it is neither YAML nor JSON, an object in it cannot be decoded, or it does
-            not contain exactly one ControllerRing.
+        ConfigError: The file is neither YAML nor JSON, an object in it cannot be decoded, or it
+            does not contain exactly one ControllerRing.
     """
     documents = [item for document in parse_stream(data) for item in _flatten(document)]
     rings = [_decode(d, ControllerRing) for d in documents if _is(d, API_GROUP, "ControllerRing")]
@@ -158,7 +164,7 @@ def _in_scope(snapshot: RingSnapshot, dump: Dump) -> Iterator[tuple[Role, Partia
 def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:
     """Yield the objects of a document, including items of lists.
 
-    Items of a list such as `SecretList` can lack kind and apiVersion; then `kind` and
+    The items of a list such as `SecretList` can lack kind and apiVersion; then `kind` and
     `api_version` apply.
     """
     if document is None:
@@ -241,7 +247,7 @@ _VOWELS = frozenset("aeiou")
 def resource_of(
     api_version: str, kind: str, known: Mapping[tuple[str, str], GroupResource]
 ) -> GroupResource:
-    """Return the resource of a kind: from `known`, by group and kind, else the usual plural."""
+    """Return the resource of a kind: from `known`, by group and kind, or else the usual plural."""
     group = api_group(api_version)
     return known.get((group, kind)) or GroupResource(group, plural_of(kind))
 

@@ -1,7 +1,7 @@
-"""What one shard more or less would move: an estimate from the counts of the objects.
+"""How many objects one shard more or less would move: an estimate from the counts of the objects.
 
-A plan asks every object.  The counts do not say what objects ask for, such as a pin or a pool, nor
-where a hash puts them: of a strategy that follows, they say how many move on average.
+A plan is exact, but needs all objects.  Counts do not show what objects ask for, such as a pin or
+a pool, or where a hash places them.  So for a strategy that follows, the estimate is an average.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.placer import Placer
 
 
@@ -18,20 +18,20 @@ class Estimate:
     """The effect of one shard more or less."""
 
     without: ShardName | None
-    """The shard that would leave; None: one like the others would join."""
+    """The shard that would leave; None: a shard like the others would join."""
     moves: int
-    """Objects that would move to another shard."""
+    """The number of objects that would move to another shard."""
     waiting: int = 0
-    """Objects that would have to go, and would find no room; the capacity of pools is left out."""
+    """The number of objects that would have no room anywhere; capacities of pools are ignored."""
 
 
 def estimates(
     placer: Placer, counts: Counts, held: Mapping[ShardName, int]
 ) -> tuple[Estimate, ...]:
-    """Return the estimates for one shard more, and for the ring without its fullest shard.
+    """Return the estimates for one more shard, and for the ring without its fullest shard.
 
-    There are none without objects and without shards that get new ones.  There are none during a
-    rollout either: until it has ended, shards join and leave without moves for balance.
+    The result is empty without objects, without shards that get new ones, and during a rollout:
+    until that has ended, shards join and leave without moves for balance.
 
     Args:
         placer: Places objects on the ring's shards.
@@ -58,9 +58,9 @@ def _moves_to_one_more(
 
 
 def _one_more_of(usable: Sequence[Shard]) -> Shard:
-    """Return a shard with what all of these have in common.
+    """Return a new shard with the properties that all of the given shards have in common.
 
-    Its name is empty, as that of no other shard, and comes first.
+    Its name is empty, so it differs from all others and comes first.
     """
     first = usable[0]
     return Shard(
@@ -87,7 +87,7 @@ def _without(placer: Placer, shard: Shard, counts: Counts, objects: int) -> Esti
 
 
 def _room(placer: Placer, shards: Sequence[Shard], counts: Counts) -> int | None:
-    """Return how many more objects fit on the shards, None if one has no ceiling."""
+    """Return how many more objects fit on the shards, None if any of them has no ceiling."""
     ceilings = placer.ceilings(counts)
     room = [ceilings.room(shard) for shard in shards]
     return None if None in room else sum(max(0, each or 0) for each in room)

@@ -7,12 +7,12 @@ from sharder.core.errors import ConfigError
 
 
 def parse_stream(data: bytes) -> list[object]:
-    """Return the documents of a stream: YAML, or JSON one after the other.
+    """Return the documents of a stream: YAML, or JSON values one after the other.
 
-    A JSON array counts as its elements; an empty document is None.
+    The elements of a JSON array count as documents; an empty document is None.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: The data is neither YAML nor JSON.
     """
     try:
         text = data.decode("utf-8-sig")

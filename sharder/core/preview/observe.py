@@ -1,7 +1,7 @@
-"""The shards and objects of a ring by a single read, for people.
+"""The shards and objects of a ring as a single read shows them, for people.
 
-The service takes objects from a shard only after it has watched its Lease.  A single read instead
-trusts the Leases: a shard that holds its Lease works, and one without a Lease does not.
+The service takes objects from a shard only after it has watched the shard's Lease.  A single read
+trusts the Leases instead: a shard that holds its Lease works, and one without a Lease does not.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
 def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:
-    """Return the standings of the ring's shards; one without a Lease is gone."""
+    """Return the standings of the ring's shards; a shard without a Lease is gone."""
     membership = Membership(started=-UNKNOWN_SILENCE)
     membership.replace(leases, at=0)
     return membership.members(ring.name, at=0, namespaces=ring.spec.shard_namespaces)
@@ -31,7 +31,7 @@ def selected_namespaces(
 ) -> frozenset[str]:
     """Return which of `namespaces` the ring selects; `default` is for a ring without a selector.
 
-    The service's own namespace is not known here; it is assumed to be the default one.
+    The namespace of the service is not known here, so the default namespace is assumed.
     """
     selector = ring.spec.namespace_selector or default
     selected = (n.metadata.name for n in namespaces if selector.matches(n.metadata.labels or {}))
@@ -39,7 +39,7 @@ def selected_namespaces(
 
 
 def not_ready(ring: ControllerRing) -> str | None:
-    """Return why the ring is not ready by its condition Ready, None if that is not False."""
+    """Return why the ring is not ready, by its condition Ready; None if that is not False."""
     ready = next((it for it in ring.status.conditions if it.type == "Ready"), None)
     if ready is None or ready.status != "False":
         return None
@@ -51,7 +51,7 @@ def states_of(
 ) -> dict[ShardName, ShardState]:
     """Return the state of every shard of the ring at `now` (aware), by the times in its Lease.
 
-    Of two Leases of one name in two namespaces the healthier one counts.
+    If two namespaces have a Lease of the same name, the healthier one counts.
     """
     states: dict[ShardName, ShardState] = {}
     for lease in leases:
@@ -62,7 +62,7 @@ def states_of(
 
 
 class ObjectCount:
-    """Counts of one ring's objects, which are added one by one."""
+    """The counts of one ring's objects, which are added one by one."""
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self._snapshot = snapshot
@@ -75,7 +75,7 @@ class ObjectCount:
         self.draining: Counter[ShardName] = Counter()
 
     def count(self, obj: PartialObject, role: Role) -> None:
-        """Count an object, unless it is out of scope or lacks a controller."""
+        """Count an object, unless it is out of scope or a controlled one without a controller."""
         if not self._snapshot.selects(obj, role) or self._snapshot.key_of(obj, role) is None:
             return
         owner = self._snapshot.owner_of(obj)
@@ -93,9 +93,9 @@ def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
 
 
 def imbalance(counts: Mapping[ShardName, int], shards: Iterable[ShardName]) -> float | None:
-    """Return the highest count over the mean: 1.0 is perfect.
+    """Return the highest count divided by the mean; 1.0 is perfect balance.
 
-    None without shards, or if none of them has objects.
+    The result is None without shards, or if none of them has objects.
     """
     sizes = [counts.get(shard, 0) for shard in shards]
     total = sum(sizes)

@@ -1,8 +1,8 @@
-"""Plan all objects of a ring at one moment, by the decisions of the leader.
+"""Plan all objects of a ring at one moment, with the same decisions as the leader.
 
 A strategy that follows decides object by object.  One that sticks decides by the counts, so the
-whole ring is counted first.  The plan then shows the final state if no other client writes: the
-excess of shards is released, and placed together with the objects without a shard.
+whole ring is counted first.  Then the plan shows the final state if no other client writes: excess
+objects leave their shards, and are placed together with the objects without a shard.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.distribution import Distribution, Placed, distribute
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Tally
 from sharder.core.preview.observe import is_unowned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _PART: Final = "plan"
-"""The only part of the tally, filled from a list."""
+"""The only part of the tally, which is filled from a list."""
 
 _NO_OWNER: Final = "no shard works on its controller"
 
@@ -59,33 +59,33 @@ class Planned:
     """The key by which it is placed; None for a controlled resource without a controller."""
     current: ShardName | None
     choice: Choice
-    """Where it belongs, or why nowhere."""
+    """Where the object belongs, or why there is no shard for it."""
     displaced: bool = False
-    """Whether its shard exceeds its ceiling and releases it, wherever it goes then."""
+    """Whether it has to leave its shard because that exceeds its ceiling."""
     balance: str = ""
-    """What a move for balance gains, for people; empty: it does not move for balance."""
+    """The gain of its move for balance, in words; empty: it does not move for balance."""
     step: Step
     """The next step of the resync."""
     intent: Step
-    """The same, but a drain for an object that is already draining.
+    """The same step, except that it is a drain if the object is already draining.
 
-    After `followed`, a controlled object has the step that brings it to its controller's shard.
+    After `followed`, it is the step that brings a controlled object to its controller's shard.
     """
 
     @property
     def desired(self) -> ShardName | None:
-        """The shard that the object belongs on."""
+        """The shard on which the object belongs."""
         return self.choice.shard
 
     @property
     def action(self) -> Action:
-        """What happens to the object."""
+        """What the plan does with the object."""
         staying = Action.NONE if self.to is None else Action.KEEP
         return _ACTIONS.get(type(self.intent), staying)
 
     @property
     def to(self) -> ShardName | None:
-        """The shard of the object after its step, drains included."""
+        """The shard of the object after its step, or after its drain."""
         if isinstance(self.intent, Assign | Relabel):
             return self.intent.shard
         if isinstance(self.intent, Release):
@@ -96,9 +96,9 @@ class Planned:
 def plan_ring(
     snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObject]]
 ) -> list[Planned]:
-    """Return the plan for all objects in scope, in any order.
+    """Return the plan for all objects in scope, which can be in any order.
 
-    With a strategy that sticks this fills the snapshot's tally with the objects as they are.
+    With a strategy that sticks, this fills the snapshot's tally with the objects as they are.
     """
     ordered = sorted(objects, key=lambda pair: pair[0] is Role.CONTROLLED)
     main = [obj for role, obj in ordered if role is not Role.CONTROLLED]
@@ -109,7 +109,7 @@ def plan_ring(
 def followed(snapshot: RingSnapshot, plan: Sequence[Planned]) -> list[Planned]:
     """Return the plan with each controlled object on the final shard of its controller.
 
-    An object whose controller is not part of the plan stays as it is.
+    The plan of an object whose controller is not part of the plan does not change.
     """
     goals = {main_key(p.obj): p.to for p in plan if p.role is not Role.CONTROLLED}
     return [_follow(snapshot, planned, goals) for planned in plan]
@@ -138,7 +138,7 @@ def plan_object(
 ) -> Planned:
     """Plan one object; call this for all main objects before the controlled ones.
 
-    A main object that is not part of `whole` is planned by itself.
+    A main object that is not part of `whole` is planned without the other objects.
     """
     key, current = snapshot.key_of(obj, role), snapshot.owner_of(obj)
     if role is Role.CONTROLLED:
@@ -174,10 +174,10 @@ def plan_object(
 
 
 def distribution_of(snapshot: RingSnapshot, main: Iterable[PartialObject]) -> Distribution:
-    """Return where each main object belongs, given all of them.
+    """Return where each main object belongs, given all main objects.
 
-    It is empty for a strategy that follows, which decides about each object by itself.  For one
-    that sticks this fills the tally.
+    The result is empty for a strategy that follows, which decides about each object by itself.
+    For one that sticks, this fills the tally.
     """
     if snapshot.tally is None:
         return _EMPTY
@@ -238,7 +238,7 @@ def _step(position: Position, choice: Choice, members: Members, *, displaced: bo
 
 
 def _placed(snapshot: RingSnapshot, obj: PartialObject) -> Placed:
-    """Return the object as it is; one with a valid `next` already counts there."""
+    """Return the object as it is; with a valid `next`, it already counts on that shard."""
     owner, directed = snapshot.owner_of(obj), directed_of(snapshot, obj)
     is_sent = directed is not None and choose(snapshot, obj).shard == directed
     return Placed(

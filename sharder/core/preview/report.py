@@ -1,4 +1,4 @@
-"""The report of a plan: each object's move, and counts per shard.
+"""The report of a plan: the move of each object, and counts per shard.
 
 The structs are what `sharder plan -o json` prints (docs/cli.md).
 """
@@ -13,7 +13,7 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.leases.state import ShardState
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.tally import Tally
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.preview.balance import BalanceReport, balanced, is_rebalanced
 from sharder.core.preview.observe import imbalance, is_unowned, not_ready
 from sharder.core.preview.plan import Planned, followed, tally_after, why
@@ -38,22 +38,22 @@ class ShardLoad(msgspec.Struct, frozen=True, kw_only=True):
     state: ShardState
     objects: int
     load: dict[str, int] | None = None
-    """What counts towards its ceiling: `objects` of main resources.  None: nothing does."""
+    """The load that counts towards its ceiling: `objects` of main resources; None: no load."""
     capacity: dict[str, int] | None = None
-    """Its ceiling, in `objects`.  None: no ceiling."""
+    """Its ceiling, in `objects`; None: no ceiling."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The plan in numbers.
 
-    Imbalance is the highest number of objects on an available shard over the mean: 1.0 is perfect,
-    None without objects on available shards.
+    Imbalance is the highest number of objects on an available shard divided by the mean; 1.0 is
+    perfect balance, and None means that no available shard has objects.
     """
 
     objects: int
-    """Objects in scope that a shard should own."""
+    """The number of objects in scope that a shard should own."""
     moves: int
-    """Objects that get another shard, or their first."""
+    """The number of objects that get another shard, or their first one."""
     imbalance_before: float | None
     imbalance_after: float | None
 
@@ -66,28 +66,28 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     """Whether `spec.movement.paused` keeps objects where they are."""
     problem: str | None = None
-    """Why the ring is not ready, by its condition Ready."""
+    """Why the ring is not ready, by its condition Ready; None if it is."""
     shards: tuple[ShardLoad, ...]
     assignments: tuple[Assignment, ...]
     unassigned: tuple[str, ...]
-    """Objects without an owner label once the plan is carried out."""
+    """The objects without an owner label after the plan is carried out."""
     unowned: tuple[str, ...]
-    """Objects without an available owner then: unassigned, or of a shard that is gone."""
+    """The objects without an available owner then: unassigned, or of a shard that is gone."""
     reasons: dict[str, str]
-    """Why, for each unowned object."""
+    """For each unowned object, why it has no available owner."""
     refusals: tuple[str, ...]
-    """Refusals of the ring as it is planned."""
+    """The refusals of the ring as it is planned."""
     rebalance: BalanceReport | None
-    """The moves for balance, and why no more; None if the ring is not rebalanced."""
+    """The moves for balance, and why there are no more; None if the ring is not rebalanced."""
     summary: Summary
 
 
 def report(
     snapshot: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardState]
 ) -> PlanReport:
-    """Return the report of a plan, to which the moves for balance are added.
+    """Return the report of a plan, and add the moves for balance.
 
-    `states` are those of the shards to list.
+    `states` contains the shards to list, with their states.
     """
     plan = list(plan)
     for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None

@@ -1,6 +1,6 @@
-"""A ring and its Leases as they would be with another strategy or other shards, or resumed.
+"""A ring and its Leases as they would be with another strategy, with other shards, or resumed.
 
-Shards are added and removed as Leases, so that the same code decides as for real ones.
+Shards are added and removed as Leases, so that the same code decides as for real shards.
 """
 
 from collections import Counter
@@ -29,21 +29,21 @@ from sharder.core.names import (
 )
 
 MAX_NEW = 1000
-"""New shards at a time; with more, some would exceed the limit of Leases of a ring."""
+"""Maximum new shards; with more, some would exceed the limit of shards of a ring."""
 
 _MAX_NAME = 63
-"""Characters of a shard's name, which is a label value."""
+"""Maximum characters of a shard's name, which is a label value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf:
-    """The differences; none by default."""
+    """The differences to the present ring; none by default."""
 
     strategy: StrategyName | None = None
     add: int = 0
     """The number of new, ready shards, at most `MAX_NEW`."""
     remove: tuple[str, ...] = ()
-    """Shards that release their Leases."""
+    """The shards that release their Leases."""
     resume: bool = False
     """Whether movement is resumed."""
 
@@ -63,7 +63,7 @@ class WhatIf:
         """Return the ring's Leases with these differences; `now` is aware.
 
         Raises:
-            ConfigError: a shard to remove has no Lease.
+            ConfigError: A shard to remove has no Lease.
         """
         present = [lease for lease in leases if ring_of(lease) == ring.name]
         names = {lease.metadata.name for lease in present}
@@ -79,10 +79,10 @@ AS_IT_IS: Final = WhatIf()
 
 
 def strategy_named(text: str) -> StrategyName:
-    """Return the strategy of a name, ignoring case.
+    """Return the strategy with a name, ignoring case.
 
     Raises:
-        ConfigError: there is none; the message lists all.
+        ConfigError: There is no such strategy; the message lists all names.
     """
     for name in StrategyName:
         if name.lower() == text.lower():
@@ -100,9 +100,9 @@ def _new_leases(
 ) -> list[Lease]:
     """Return Leases of new shards that are like the present ones.
 
-    The new ones have the same pool, capacity and weight if all present ones agree, because the
-    replicas of a controller have one template.  Each is in the place with the fewest shards, as
-    the scheduler would spread them.
+    The new shards have the same pool, capacity and weight if all present ones agree, because the
+    replicas of a controller have one template.  Each new shard is in the place with the fewest
+    shards, because the scheduler would also spread them.
     """
     valid = classify(present, ring.spec.shard_namespaces).valid
     held = [lease for lease in valid if is_held(lease)]
@@ -139,7 +139,7 @@ def _new_leases(
 
 
 def _free_names(ring: RingName, present: Sequence[Lease], many: int) -> list[str]:
-    """Return the first `many` free names of `<ring>-new-1` and so on."""
+    """Return the first `many` free names among `<ring>-new-1`, `<ring>-new-2` and so on."""
     taken = {lease.metadata.name for lease in present}
     suffixes = (f"-new-{number}" for number in range(1, many + len(present) + 1))
     names = [ring[: _MAX_NAME - len(suffix)] + suffix for suffix in suffixes]

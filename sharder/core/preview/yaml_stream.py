@@ -1,7 +1,7 @@
 """Read a stream of YAML documents.
 
-Apart from `sharder.core.preview.manifests`, which imports it for YAML alone: what `sharder dump`
-writes is JSON.
+This is not part of `sharder.core.preview.manifests`, which imports it only if the stream is YAML:
+`sharder dump` writes JSON.
 """
 
 import yaml
@@ -10,7 +10,7 @@ from sharder.core.errors import ConfigError
 
 
 class _Loader(yaml.CSafeLoader):
-    """Loads times as text, as they are in Kubernetes, even without quotes."""
+    """A loader that reads times as text, as Kubernetes has them, even without quotes."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -20,10 +20,10 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def parse_yaml(text: str) -> list[object]:
-    """Return the documents; an empty one is None.
+    """Return the documents of a stream; an empty document is None.
 
     Raises:
-        ConfigError: it is not YAML.
+        ConfigError: `text` is not YAML.
     """
     try:
         return list(yaml.load_all(text, Loader=_Loader))

@@ -1,10 +1,10 @@
-"""Balance each namespace by its own changes alone.
+"""Balance each namespace by its own changes only.
 
-Users of a namespace decide what its objects weigh and where they are pinned; this must not move
-objects of other namespaces.  The first run balances all namespaces together.  Each namespace that
-changes afterwards is judged by itself: its objects as they are now, those of others as they were.
-A move is made only if it also helps with all loads as they are now, so that two namespaces do not
-fill the same room.
+The users of a namespace decide which loads its objects have and where they are pinned, and this
+must not move objects of other namespaces.  The first run balances all namespaces together.  After
+that, each namespace that changes is judged by itself: with its own objects as they are now, and
+those of the other namespaces as they were.  A move is made only if it also helps with all loads as
+they are now, so that two namespaces do not use the same room.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -30,7 +30,7 @@ from sharder.core.rebalance.search import Move, Search, ShardSide
 JUDGED = "has no reason to move: only changes in its own namespace count"
 
 _Sums: TypeAlias = dict[ShardName, dict[str, float]]
-"""By shard and resource."""
+"""Loads by shard and resource."""
 
 
 class Apart(NamedTuple):
@@ -38,7 +38,7 @@ class Apart(NamedTuple):
 
     outcome: Outcome
     unfinished: frozenset[str]
-    """Namespaces without budget, or with moves that do not help now."""
+    """Namespaces without budget, or with moves that do not help at present."""
 
 
 def apart(
@@ -56,13 +56,13 @@ def apart(
 
     Args:
         policy: The ring's settings.
-        shards: The available shards, two at least.
-        objects: Of all namespaces.
+        shards: The available shards, at least two.
+        objects: The objects of all namespaces.
         settled: The result of the previous run.
-        groups: Namespaces that are judged together; the first groups get the budget first.
-        budget: How many objects may move at most.
+        groups: Sets of namespaces that are judged together; the first ones get the budget first.
+        budget: The maximum number of moves.
         admits: As for `rebalancing`.
-        begun: Namespaces, and shards from which their objects moved in the previous run.
+        begun: Pairs of a namespace and a shard that its objects left in the previous run.
     """
     views = _NamespaceViews(policy, shards, settled)
     yield from views.weigh(objects)
@@ -104,7 +104,7 @@ class _NamespaceViews:
         self._objects: dict[str, dict[str, LoadedObject]] = {}
 
     def weigh(self, objects: Sequence[LoadedObject]) -> Steps[None]:
-        """Add the objects."""
+        """Add the loads of the objects."""
         for number, obj in enumerate(objects, start=1):
             if not number % STRIDE:
                 yield
@@ -118,7 +118,7 @@ class _NamespaceViews:
         }
 
     def objects_of(self, group: Set[str]) -> list[LoadedObject]:
-        """Return the objects of some namespaces."""
+        """Return the objects of the given namespaces."""
         return [obj for name in group for obj in self._objects.get(name, {}).values()]
 
     def beside(self, group: Set[str]) -> Steps[list[LoadedShard]]:
@@ -155,7 +155,7 @@ class _NamespaceViews:
         return Run(summary=summary, search=search, moves=moves)
 
     def _counting_for(self, namespaces: Iterable[str]) -> Steps[_Sums]:
-        """Return the loads of some namespaces as others see them."""
+        """Return the loads of the given namespaces as other namespaces see them."""
         found: _Sums = {}
         for number, namespace in enumerate(namespaces, start=1):
             if not number % STRIDE:

@@ -1,7 +1,7 @@
-"""Weigh the objects of a ring, and decide which of them move to balance the load.
+"""Read the loads of a ring's objects, and decide which of them move to balance the load.
 
-This connects a snapshot and its objects with `sharder.core.rebalance`, for the leader,
-`sharder plan` and `sharder explain` (docs/rebalancing.md).
+This module connects a snapshot and its objects with the rest of `sharder.core.rebalance`, for the
+leader, `sharder plan` and `sharder explain` (docs/rebalancing.md).
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ FOLLOWS = "the strategy places objects by hash: rebalancing would fight it"
 NOWHERE: Final = ShardName("")
 
 MAX_SHARED: Final = 10_000
-"""Loads that are cached by their texts; the objects of a ring have few different ones."""
+"""Maximum loads that are cached by their text; the objects of a ring have few different loads."""
 
 
 class Balance:
@@ -52,10 +52,10 @@ class Balance:
         """Begin without objects.
 
         Args:
-            snapshot: Of this moment.
-            moved: Keys of objects that were moved for balance a moment ago.
-            begun: Namespaces and shards that they gave objects up from at the look before.
-            settled: What that look has left behind; None: anything may have changed since.
+            snapshot: The present snapshot of the ring.
+            moved: Keys of the objects that were recently moved for balance.
+            begun: Pairs of a namespace and a shard that its objects left in the previous run.
+            settled: The state after the previous run; None: anything might have changed since.
         """
         self._snapshot = snapshot
         self._available = snapshot.members.available
@@ -63,18 +63,18 @@ class Balance:
         self._begun = begun
         self._objects: dict[str, LoadedObject] = {}
         self._demands: dict[str, Demand] = {}
-        """The demands of objects that ask for something; the others follow from their keys."""
+        """The demands of objects that ask for something; other demands follow from the key."""
         self._controlled: dict[str, dict[str, float]] = {}
-        """What the loads of controlled objects come to, by the key of what controls them."""
+        """The sum of the loads of controlled objects, by the key of their controller."""
         is_same = settled is not None and settled.policy == self._policy
         self._before = settled if is_same else None
         self._prints = Prints()
         self._resting = Counter[str]()
-        """By namespace: objects that were moved a moment ago."""
+        """The number of objects that were recently moved, by namespace."""
         self._unfinished = frozenset[str]()
-        """Namespaces for which more is to do than was found."""
+        """Namespaces for which this run did not find or make all moves."""
         self._loads: dict[str, Mapping[str, float]] = {}
-        """By the text of the annotation; a load of its own for each object doubles the memory."""
+        """Loads by the text of the annotation; a copy for each object would double the memory."""
 
     def add(self, obj: PartialObject, *, to: ShardName | None = None) -> None:
         """Add an object of a main resource; `to` is its next shard if it moves anyway."""
@@ -85,7 +85,7 @@ class Balance:
             return
         load = self._load_of(obj)
         kept = self._kept(obj, key, moves=shard != entry.shard)
-        if key in self._objects:  # pages of a list can show an object twice
+        if key in self._objects:  # The pages of a list can show an object twice.
             self._prints.drop(self._objects[key])
         self._prints.add(key, shard, load)
         if key in self._moved:
@@ -107,7 +107,7 @@ class Balance:
                 loads[resource] = loads.get(resource, 0.0) + amount
 
     def standstill(self) -> str | None:
-        """Return why no object can move for balance now, whatever the loads; None if some can."""
+        """Return why no object can move for balance now, regardless of loads; None if some can."""
         snapshot = self._snapshot
         try:
             policy_of(snapshot.ring.spec.rebalance)
@@ -122,11 +122,11 @@ class Balance:
         return ROLLOUT if snapshot.placer.layout.newest is not None else None
 
     def outcome(self) -> Outcome:
-        """Return which objects move, and why no others."""
+        """Return which objects move, and why no other objects do."""
         return ended(self.looking())
 
     def looking(self) -> Steps[Outcome]:
-        """Return the same in steps."""
+        """Return the same outcome, in steps."""
         spec = self._snapshot.ring.spec.rebalance
         still = self.standstill()
         if still is not None:
@@ -159,11 +159,11 @@ class Balance:
 
     @property
     def is_new(self) -> bool:
-        """Whether the look before has left nothing behind that still holds."""
+        """Whether there is no state of a previous run that is still valid."""
         return self._before is None
 
     def settling(self, moves: Iterable[Move]) -> Steps[Settled]:
-        """Return what a look leaves behind that makes these moves, once all objects are added."""
+        """Return the state after a run with these moves; call this after all objects are added."""
         before, resources = self._before, resources_of(self._shards())
         moved = [(self._with_controlled(self._objects[m.key]), m.target) for m in moves]
         if before is None:
@@ -176,7 +176,8 @@ class Balance:
             self._prints.move(self._objects[obj.key], target)
         prints = self._prints.sums.copy()
         together = joint & self._unfinished
-        # Once they have rested, or found room, there may be more to do where anything has changed.
+        # These namespaces count as changed next time: objects that were moved recently can move
+        # again, and there might be room for moves that were not made.
         for namespace in (self._unfinished | self._resting.keys()) - together:
             found = None if before is None else before.prints.get(namespace)
             if found is None:
@@ -191,7 +192,7 @@ class Balance:
         )
 
     def _groups(self, before: Settled) -> list[frozenset[str]]:
-        """Return the namespaces that are judged together, those last that have moved most."""
+        """Return sets of namespaces to judge together; those with most recent moves come last."""
         changed = before.changed(self._prints.sums)
         alone = sorted(changed, key=lambda name: (self._resting[name], name))
         joint = before.together - changed
@@ -203,7 +204,7 @@ class Balance:
         return self._snapshot.ring.spec.rebalance, layout.spec, layout.available
 
     def verdict(self, obj: PartialObject) -> str:
-        """Return in one sentence whether an object would move, and why."""
+        """Return whether the object would move, and why, in one sentence."""
         spec = self._snapshot.ring.spec.rebalance
         still = self.standstill()
         if still is not None:
@@ -264,19 +265,19 @@ class Balance:
         if demand.group != NO_GROUP:
             apart = counts.members_on(demand.group, self._objects[key].shard)
             if counts.members_on(demand.group, target) >= apart:
-                return False  # its group would be less spread than before
+                return False  # Its group would be less spread than before.
         return placer.objection(demand, placer.layout.by_name[target], counts) is None
 
 
 def _plain(key: str) -> Demand:
-    """Return the demand of an object that moves and asks for nothing."""
+    """Return the demand of a moving object that asks for nothing."""
     return Demand(key, identity_of(key), moves=True)
 
 
 def is_even(snapshot: RingSnapshot) -> bool:
-    """Return whether the counts alone show that no object has to move, so that no list is needed.
+    """Return whether the counts show that no object has to move; then no list is needed.
 
-    Only EvenLoad by the number of objects (`ObjectsPerWeight`) allows that.
+    This is possible only for EvenLoad by the number of objects (`ObjectsPerWeight`).
     """
     spec, tally = snapshot.ring.spec.rebalance, snapshot.tally
     shards = [shard_of(shard, room=None) for shard in snapshot.placer.layout.available]

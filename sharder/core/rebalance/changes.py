@@ -1,7 +1,7 @@
-"""What a look at the balance leaves behind, by which the next one tells what has changed.
+"""The state after a rebalancing run, from which the next run sees what has changed.
 
-Those who may write objects of one namespace say what these weigh, and by a pin where they are.
-That must move objects of that namespace alone (`sharder.core.rebalance.apart`).
+A client that can write the objects of one namespace decides which loads they have and, with pins,
+where they are.  This must move only objects of that namespace (`sharder.core.rebalance.apart`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,10 +15,10 @@ from sharder.core.rebalance.equal_objects import STRIDE, Steps
 from sharder.core.rebalance.loads import LoadedObject
 
 _MASK: Final = 2**64 - 1
-"""Sums of hashes wrap at 64 bits, so that they keep the size of one."""
+"""Sums of hashes wrap around at 64 bits, so that a sum needs no more space than one hash."""
 
 Loads: TypeAlias = Mapping[str, Mapping[ShardName, Mapping[str, float]]]
-"""By namespace, shard and resource: what objects weigh together."""
+"""The sum of the loads of objects, by namespace, shard and resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,27 +26,27 @@ class Settled:
     """The state after a run."""
 
     policy: object
-    """What the ring asks for, and the shards: if any of it is another, nothing is settled."""
+    """The settings of the ring, and its shards; if any of these change, the state is not valid."""
     loads: Loads
-    """What each namespace counts for in the eyes of the others, however it changes."""
+    """The loads of each namespace as other namespaces see them, even if they change later."""
     together: frozenset[str]
-    """Namespaces that are balanced together until a look leaves nothing to do for them."""
+    """Namespaces that are balanced together until a run finds no more moves for them."""
     prints: Mapping[str, int]
-    """By namespace: what its objects weigh, and where; not of those for which more is to do."""
+    """By namespace: a hash of its objects' loads and shards, absent or old if more is to do."""
 
     def changed(self, prints: Mapping[str, int]) -> frozenset[str]:
-        """Return the namespaces in which anything has changed, or more is to do."""
+        """Return the namespaces that have changed since, or in which more is to do."""
         return frozenset(ns for ns, found in prints.items() if self.prints.get(ns) != found)
 
 
 class Prints:
-    """Sums of hashes by namespace, whatever the order of the objects."""
+    """Sums of hashes by namespace, which do not depend on the order of the objects."""
 
     def __init__(self) -> None:
         self.sums: dict[str, int] = {}
 
     def add(self, key: str, shard: ShardName, load: Mapping[str, float]) -> None:
-        """Add an object, or one that it controls."""
+        """Add an object or one of its controlled objects."""
         self._change(key, shard, load, 1)
 
     def drop(self, obj: LoadedObject) -> None:
@@ -66,7 +66,7 @@ class Prints:
 
 
 def loads_of(objects: Iterable[LoadedObject], resources: Collection[str]) -> Steps[Loads]:
-    """Return what objects weigh, of these resources alone: a load may name any number."""
+    """Return the loads of objects for these resources only, because a load can name any number."""
     found: dict[str, dict[ShardName, dict[str, float]]] = {}
     for number, obj in enumerate(objects, start=1):
         if not number % STRIDE:
@@ -81,7 +81,7 @@ def loads_of(objects: Iterable[LoadedObject], resources: Collection[str]) -> Ste
 def after(
     loads: Loads, moves: Iterable[tuple[LoadedObject, ShardName]], resources: Iterable[str]
 ) -> Loads:
-    """Return the loads once these objects are on other shards."""
+    """Return the loads after each of these objects has moved to the given shard."""
     found, resources = dict(loads), tuple(resources)
     for obj, target in moves:
         namespace = namespace_of(obj.key)

@@ -1,7 +1,7 @@
-"""Objects of one shard with equal rank and load, and long work in steps.
+"""Objects of one shard with equal rank and load, and long computations in steps.
 
-A shard can have tens of thousands of objects, but few sorts of them, so results that depend on the
-load alone are computed once for each sort.
+A shard can have tens of thousands of objects, but few of them differ in rank and load.  So results
+that depend only on the load are computed once for all objects of one sort.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from sharder.core.rebalance.move_order import sort_by_age
 T = TypeVar("T")
 
 Steps: TypeAlias = Generator[None, None, T]
-"""Yields between steps of a few milliseconds each; returns the result."""
+"""A generator that yields between steps of a few milliseconds each, and returns the result."""
 
 
 def ended(steps: Steps[T]) -> T:
@@ -28,14 +28,17 @@ def ended(steps: Steps[T]) -> T:
 
 
 Admits: TypeAlias = Callable[[str, ShardName], bool]
-"""Returns whether a shard can have an object, by key, regardless of room for its load."""
+"""Returns whether a shard can have the object with a key, regardless of room for its load."""
 
 STRIDE: Final = 1000
-"""Objects, or sorts of them, in one step, which takes about 5 ms."""
+"""Objects, or sorts of objects, in one step, which takes about 5 ms."""
 
 
 class Equivalence:
-    """At least one object of one rank and load, in the order in which they move."""
+    """The objects of one sort, which have the same rank and load, in the order in which they move.
+
+    There is at least one.
+    """
 
     __slots__ = ("_refused", "load", "members", "relief")
 
@@ -44,18 +47,19 @@ class Equivalence:
         self.relief = {name: -amount for name, amount in load.items()}
         """The change of their shard's load when one of them leaves."""
         self.members: list[LoadedObject] = []
-        self._refused: dict[ShardName, int] = {}  # how many of the first ones, each checked once
+        # How many of the first members each target cannot have, so that each is checked only once.
+        self._refused: dict[ShardName, int] = {}
 
     @property
     def first(self) -> LoadedObject:
-        """The one that moves before all others."""
+        """The object that moves first."""
         return self.members[0]
 
     def first_for(self, target: ShardName, admits: Admits, *, before: int) -> Steps[int]:
-        """Return the first index below `before` of one that the target can have, else `before`."""
+        """Return the first index below `before` whose object the target can have, or `before`."""
         index = self._refused.get(target, 0)
         while index < min(before, len(self.members)):
-            yield  # a check takes up to a millisecond
+            yield  # A check takes up to a millisecond.
             if admits(self.members[index].key, target):
                 break
             index += 1
@@ -103,6 +107,6 @@ def sorts_of(
 
 
 def in_order(sorts: Iterable[Equivalence]) -> list[Equivalence]:
-    """Return otherwise equal sorts, ordered by their first objects."""
+    """Return sorts that gain the same, in the order of their first objects."""
     by_key = sorted(sorts, key=lambda equivalence: equivalence.first.key)
     return sorted(by_key, key=lambda equivalence: equivalence.first.created, reverse=True)

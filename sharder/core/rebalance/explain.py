@@ -1,4 +1,4 @@
-"""Why one object would move for balance, or not."""
+"""Why one object would move for balance, or would not."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -13,7 +13,7 @@ from sharder.core.rebalance.run import Run, running
 from sharder.core.rebalance.search import Search, ShardSide
 
 _SHOWN: Final = 5
-"""Shards that a sentence names."""
+"""Maximum shards that a sentence names."""
 
 
 def verdict(
@@ -25,7 +25,7 @@ def verdict(
     budget: int,
     admits: Admits,
 ) -> str:
-    """Return whether the object moves in a run of `rebalance`, and why, in one sentence."""
+    """Return whether the object moves in a rebalancing run, and why, in one sentence."""
     objects = list(objects)
     run = ended(running(policy, shards, objects, budget=budget, admits=admits))
     if isinstance(run, str):
@@ -46,7 +46,7 @@ def _moved(run: Run, key: str) -> str:
 
 
 def _kept(run: Run, obj: LoadedObject) -> str:
-    """Return why the object stays regardless of its gain, empty if the gain decides."""
+    """Return why the object stays regardless of its gain; empty if the gain decides."""
     summary, measure, name = run.summary, run.search.measure, obj.shard
     if obj.kept:
         return f"stays: it {obj.kept}"

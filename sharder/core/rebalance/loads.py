@@ -1,6 +1,6 @@
 """Shards and objects as rebalancing uses them.
 
-Every client that can write an object can declare its load; an invalid value counts as absent.
+Every client that can write an object can declare its load.  An invalid value counts as absent.
 """
 
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ class LoadedShard:
     weight: float = 1.0
     """Its size relative to the others, > 0."""
     room: int | None = None
-    """How many more objects its ceilings allow, below 0 if it is above; None: as many as come."""
+    """How many more objects its ceilings allow, negative if it has too many; None: no ceiling."""
     base: Mapping[str, float] = field(default_factory=lambda: _NOTHING, hash=False)
-    """What counts as being on it besides the objects that are weighed."""
+    """The load that counts as being on it in addition to that of the given objects."""
     open: bool = True
     """Whether it can get objects; objects can leave any shard."""
 
@@ -47,9 +47,9 @@ class LoadedObject(NamedTuple):
     rank: tuple[int, ...] = ()
     """Objects of a lower rank move first; all ranks have the same length."""
     created: str = ""
-    """RFC 3339 in UTC, to the second; of two equal objects the younger moves first."""
+    """RFC 3339 in UTC, to the second; of two equal objects, the younger one moves first."""
     kept: str = ""
-    """Why it must not move, in words that follow "it"; empty: it can move."""
+    """Why it must not move, as a text that continues "it ..."; empty: it can move."""
 
 
 ONE_OBJECT: Final[Mapping[str, float]] = MappingProxyType({OBJECTS: 1.0})
@@ -67,11 +67,11 @@ def object_of(
     """Return the object as rebalancing uses it.
 
     Args:
-        obj: As listed.
-        key: Its key.
+        obj: The object as listed.
+        key: The key of the object.
         shard: The shard on which its load counts.
-        load: Its load with that of its controlled objects; None: only its own.
-        kept: Why it must not move; the highest move cost is another reason.
+        load: Its load, including that of its controlled objects; None: only its own load.
+        kept: Why it must not move; empty: only the maximum move cost can keep it.
     """
     meta = obj.metadata
     rank = rank_of(meta)
@@ -93,7 +93,7 @@ def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
 
 
 def load_of(meta: ObjectMeta) -> Mapping[str, float]:
-    """Return the load by resource, in the resource's own unit; each object has 1 of `objects`."""
+    """Return the load by resource, in the unit of the resource; `objects` is always 1."""
     text = meta.annotation(LOAD_ANNOTATION)
     if not text:
         return ONE_OBJECT

@@ -1,9 +1,10 @@
 """The measures of imbalance: one number for each shard, the higher the worse.
 
-There are two: how unevenly the resources of one shard are used (ResourceBalance), and how full a
-shard is compared with the others (EvenLoad).  Every move that helps reduces the larger number of
-its two shards and does not affect other shards.  So the numbers of all shards, the worst first,
-always fall in lexical order: rebalancing ends, and no object moves back and forth.
+There are two kinds: how unevenly the resources of one shard are used (ResourceBalance), and how
+full a shard is compared with the others (EvenLoad).  Every move that helps reduces the larger
+number of its two shards and does not affect other shards.  So the list of all numbers, the worst
+first, decreases in lexicographic order with each move: rebalancing ends, and no object moves back
+and forth.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +16,10 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.rebalance.loads import LoadedShard
 
 TOLERANCE: Final = 1e-9
-"""Tolerance of rates: 0.2 + 0.1 is 0.30000000000000004."""
+"""Tolerance for rates, which are floats: 0.2 + 0.1 is 0.30000000000000004."""
 
 MAX_RATE: Final = 1e6
-"""A load of a million times the capacity is taken for a mistake, and its square is finite."""
+"""The highest rate.  A higher load over capacity is a mistake; the square of this is finite."""
 
 _NOTHING: Final[Mapping[str, float]] = {}
 
@@ -33,13 +34,13 @@ class Measure(Protocol):
 
     @property
     def min_gain(self) -> float:
-        """The least gain of all moves from one source together, 0 for any."""
+        """The minimum gain of all moves from one source together; 0: any gain."""
         ...
 
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the number of a shard with this load and change."""
+        """Return the number of a shard with this load plus this change."""
         ...
 
     def is_source(self, number: float) -> bool:
@@ -47,11 +48,11 @@ class Measure(Protocol):
         ...
 
     def gains(self, before: float, after: float) -> bool:
-        """Return whether a source can change from one number to the other."""
+        """Return whether the change from one number to the other is acceptable for a source."""
         ...
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether a move helps, by the numbers of source and target before and after."""
+        """Return whether a move helps; both arguments are (number before, number after)."""
         ...
 
 
@@ -71,7 +72,7 @@ class Fragmentation:
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the fragmentation; resources without capacity are left out."""
+        """Return the fragmentation; resources without capacity are ignored."""
         return fragmentation(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
@@ -100,7 +101,7 @@ class HighestRate:
 
     @property
     def min_gain(self) -> float:
-        """0: if many shards each give a little to an empty one, each gains little."""
+        """0, because if many shards each give a little to an empty one, each gains little."""
         return 0.0
 
     @property
@@ -115,22 +116,22 @@ class HighestRate:
         return max(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
-        """Return whether the shard has any load; the search finds out if a move helps."""
+        """Return whether the shard has any load; the search decides whether a move helps."""
         return number > TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
-        """Return whether the source gets less full."""
+        """Return whether the source becomes less full."""
         return falls(before, after)
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether the shards differ enough and the fuller one gets less full."""
+        """Return whether the shards differ enough and the fuller one becomes less full."""
         differ = source[0] - target[0] >= self.min_difference - TOLERANCE
         return differ and falls(source[0], max(source[1], target[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsPerWeight:
-    """The number of a shard's objects by its weight, for shards without capacities."""
+    """The number of a shard's objects divided by its weight, for shards without capacities."""
 
     @property
     def noun(self) -> str:
@@ -139,7 +140,7 @@ class ObjectsPerWeight:
 
     @property
     def min_gain(self) -> float:
-        """0: the setting is about rates."""
+        """0, because the setting is for rates."""
         return 0.0
 
     def of(
@@ -149,7 +150,7 @@ class ObjectsPerWeight:
         return (load.get(OBJECTS, 0.0) + change.get(OBJECTS, 0.0)) / shard.weight
 
     def is_source(self, number: float) -> bool:
-        """Return whether the shard has any object; the search finds out if a move helps."""
+        """Return whether the shard has any object; the search decides whether a move helps."""
         return number > TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
@@ -157,10 +158,10 @@ class ObjectsPerWeight:
         return after < before
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether the target does not end up above the source.
+        """Return whether the target is not above the source after the move.
 
-        With equal weights that is a difference of two objects: with one, the two shards would only
-        swap their numbers.
+        With equal weights, the shards must differ by two objects at least: with a difference of
+        one, they would only swap their numbers.
         """
         return source[1] >= target[1] - TOLERANCE
 
@@ -191,7 +192,7 @@ def fragmentation(of_rates: Sequence[float]) -> float:
 
     Source: Koordinator's proposal, "Node Selection".
     """
-    if len(of_rates) == 2:  # as in most rings; takes a fifth of the time
+    if len(of_rates) == 2:  # the usual case; this takes a fifth of the time
         return abs(of_rates[0] - of_rates[1]) / 2
     return mean_and_sigma(of_rates)[1]
 

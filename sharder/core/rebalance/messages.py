@@ -15,12 +15,12 @@ OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
 ONE_SHARD: Final = "rebalancing needs at least two available shards"
 
 _WORTH_A_WORD: Final = 0.05
-"""Fragmentation below any sensible threshold: half of the one in Koordinator's tests."""
+"""Fragmentation below any sensible threshold: half of the threshold in Koordinator's tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """How a run began, and whether it was complete."""
+    """How a run began, and whether it was completed."""
 
     policy: RebalancePolicy
     threshold: float | None
@@ -29,11 +29,11 @@ class RunSummary:
     is_spent: bool
     """Whether there were more moves than the budget allows."""
     weak: dict[ShardName, float] = field(hash=False)
-    """The gain of all moves from a shard, if that is less than the least gain."""
+    """The gain of all moves from a shard, for shards where it is less than the minimum."""
 
 
 def why(summary: RunSummary, search: Search, moves: Sequence[Move]) -> str:
-    """Return one sentence about all moves, or why there are none."""
+    """Return one sentence about all moves, or about why there are none."""
     sources = search.sources()
     if summary.is_spent:
         spent = f"the budget of {counted(summary.budget, 'move')} is spent"
@@ -49,7 +49,7 @@ def why(summary: RunSummary, search: Search, moves: Sequence[Move]) -> str:
 
 
 def threshold_in_words(summary: RunSummary) -> str:
-    """Return the threshold of ResourceBalance, and its origin."""
+    """Return the threshold of ResourceBalance, and where it comes from."""
     if summary.policy.threshold is not None:
         return f"the threshold {number(summary.policy.threshold)}"
     mean, sigma = mean_and_sigma(list(summary.before.values()))
@@ -58,7 +58,7 @@ def threshold_in_words(summary: RunSummary) -> str:
 
 
 def too_weak(summary: RunSummary, name: ShardName) -> str:
-    """Return why no object leaves a shard although moves would help it."""
+    """Return why no object leaves a shard although its moves would help."""
     gain = number(summary.weak[name])
     less = f"less than minGain {number(summary.policy.min_gain)}"
     return f"all useful moves from {name} together would gain {gain}, {less}"

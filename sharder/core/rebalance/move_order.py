@@ -1,7 +1,7 @@
-"""The order in which objects leave a shard for balance: lower ranks first, then the younger.
+"""The order in which objects leave a shard for balance: lower ranks first, then younger objects.
 
-Labels and annotations of an object give its rank.  Every client that can write an object can write
-these; an invalid value counts as absent.
+The rank of an object follows from its labels and annotations.  Every client that can write an
+object can write these.  An invalid value counts as absent.
 
 Source: Koordinator's descheduler, with its orders and defaults
 (pkg/descheduler/utils/sorter/pod.go, apis/extension).
@@ -35,19 +35,19 @@ _BANDS: Final = (
     (range(7000, 8000), _MID),
     (range(9000, 10000), _PROD),
 )
-"""Bands of priorities, for objects without the label of the class."""
+"""The class for a band of priorities, for objects without the label that names the class."""
 
 _QOS: Final = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _NO_QOS: Final = 4
 _KOORDINATOR_QOS: Final = {"BE": 1, "LS": 2, "LSR": 3, "LSE": 4, "SYSTEM": 4}
 _NO_KOORDINATOR_QOS: Final = 5
-"""Ranks of the quality of service: objects of a lower rank move first, those without it last."""
+"""The rank of an object without a quality of service: lower ranks move first, so it moves last."""
 
-# Kubernetes' and Koordinator's grammar of costs: no plus sign, no leading zeros unless negative.
+# Costs as in Kubernetes and Koordinator: no plus sign, and no leading zeros unless negative.
 _COST: Final = re.compile(r"-[0-9]{1,20}|0|[1-9][0-9]{0,9}")
 _INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
 _INT32: Final = range(-(2**31), 2**31)
-"""Both are 32 bits wide upstream."""
+"""Costs have 32 bits in Kubernetes and in Koordinator."""
 
 
 class Rank(NamedTuple):
@@ -80,7 +80,7 @@ def rank_of(meta: ObjectMeta) -> Rank:
         deletion_cost=_number(_COST, meta.annotation(DELETION_COST_ANNOTATION)) or 0,
         move_cost=_move_cost(meta),
     )
-    return NO_RANK if rank == NO_RANK else rank  # a ring can have 100,000 of them
+    return NO_RANK if rank == NO_RANK else rank  # saves memory: a ring can have 100,000 of them
 
 
 def _priority_class(meta: ObjectMeta, priority: int, qos: int, koordinator_qos: int) -> int:
@@ -111,7 +111,7 @@ def _number(grammar: re.Pattern[str], text: str) -> int | None:
 
 
 class Aged(Protocol):
-    """An object with its age; of equal ranks that decides."""
+    """An object with its age, which decides between equal ranks."""
 
     @property
     def key(self) -> str:
@@ -128,14 +128,14 @@ A = TypeVar("A", bound=Aged)
 
 
 def is_before(one: Aged, other: Aged) -> bool:
-    """Return whether an object moves before an otherwise equal one: the younger moves first."""
+    """Return whether `one` moves before `other` of equal rank: the younger moves first."""
     if one.created == other.created:
         return one.key < other.key
     return one.created > other.created
 
 
 def sort_by_age(objects: list[A]) -> None:
-    """Sort otherwise equal objects: the younger first, of one age by key."""
+    """Sort objects of equal rank: the younger first, and objects of the same age by key."""
     objects.sort(key=_key)
     objects.sort(key=_created, reverse=True)
 

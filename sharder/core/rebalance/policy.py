@@ -1,4 +1,4 @@
-"""When objects leave a shard for balance, and how much a move has to gain: the ring's settings."""
+"""The ring's settings: when objects leave a shard for balance, and how much a move has to gain."""
 
 import re
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 AUTO: Final = "Auto"
 
 _NUMBER: Final = re.compile(r"(?=.{1,20}$)[0-9]+(\.[0-9]+)?")
-"""The grammar of the CRD, which limits the length too."""
+"""As in the CRD, which also limits the length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalancePolicy:
-    """When objects leave a shard, and what their moves have to gain."""
+    """When objects leave a shard, and how much their moves have to gain."""
 
     strategy: RebalanceStrategy
     resources: tuple[str, ...] = ("cpu", "memory")
     threshold: float | None = None
     """ResourceBalance: the highest accepted fragmentation; None stands for `Auto`."""
     min_gain: float = 0.02
-    """ResourceBalance: the least gain of all moves of one run from a shard.
+    """ResourceBalance: the minimum gain of all moves from one shard in a run.
 
-    EvenLoad by rates: the least difference between two shards for a move between them.
+    EvenLoad by rates: the minimum difference between two shards for a move between them.
     """
 
 
@@ -31,7 +31,7 @@ def policy_of(spec: RebalanceSpec) -> RebalancePolicy:
     """Return the policy of the spec.
 
     Raises:
-        ValueError: the threshold, the gain or the resources are invalid.
+        ValueError: The threshold, the gain or the resources are invalid.
     """
     if not spec.resources:
         raise ValueError("rebalance.resources must not be empty: name some, e.g. cpu and memory")

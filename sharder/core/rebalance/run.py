@@ -1,4 +1,4 @@
-"""One rebalancing run: which objects move, and why no others (docs/rebalancing.md)."""
+"""One rebalancing run: which objects move, and why no other objects do (docs/rebalancing.md)."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -31,13 +31,13 @@ class Outcome:
     moves: tuple[Move, ...] = ()
     """In order; no object moves twice."""
     noun: str = ""
-    """What the numbers are, for people; empty if no shard was measured."""
+    """The name of the measure, for people; empty if no shard was measured."""
     threshold: float | None = None
     """ResourceBalance: objects leave shards above it; None with other strategies."""
     before: Numbers
-    """The measure of each shard: its fragmentation, highest rate, or objects by weight."""
+    """The measure of each shard: its fragmentation, highest rate, or objects per weight."""
     after: Numbers
-    """The same after all moves."""
+    """The measure of each shard after all moves."""
     why: str
     """One sentence for people about the moves, or why there are none."""
 
@@ -62,18 +62,18 @@ def rebalancing(
 ) -> Steps[Outcome]:
     """Return the moves that balance a ring, in steps.
 
-    If the budget does not end the run and the threshold is a number, another run on its result
-    moves only objects that this one has moved.  `Auto` becomes another number, but that ends too,
-    because each move improves the worse of two shards.
+    If the budget does not end the run and the threshold is a number, another run on the result
+    moves only objects that this run has moved.  With `Auto`, the threshold changes between runs,
+    but further runs also end, because each move improves the worse of two shards.
 
     Args:
         policy: The policy of the ring.
         shards: The available shards, in any order.
-        objects: In any order; those on other shards are left out.
-        budget: The most objects that can move.
-        admits: Must return the same throughout; called only if everything else fits.
-        begun: The shards that objects left in the previous run: their moves continue, however
-            small the remaining gain.
+        objects: The objects, in any order; those on other shards are ignored.
+        budget: The maximum number of moves.
+        admits: It must not change its answers during the run; it is called last.
+        begun: The shards that objects left in the previous run: their moves continue, even if the
+            remaining gain is small.
     """
     run = yield from running(policy, shards, objects, budget=budget, admits=admits, begun=begun)
     if isinstance(run, str):
@@ -82,7 +82,7 @@ def rebalancing(
 
 
 def outcome_of(run: Run) -> Outcome:
-    """Return what has come of a run."""
+    """Return the outcome of a run."""
     return Outcome(
         moves=run.moves,
         noun=run.search.measure.noun,
@@ -119,7 +119,7 @@ def run_over(
     admits: Admits,
     begun: Set[ShardName],
 ) -> Steps[Run]:
-    """Return a run over two shards or more; the arguments are those of `rebalancing`."""
+    """Return a run over at least two shards; the arguments are those of `rebalancing`."""
     measure = measure_of(policy, sides.values())
     search = Search(measure, sides, admits)
     before = {side.name: side.number for side in sides.values()}
@@ -137,7 +137,7 @@ def summary_of(
     budget: int,
     is_spent: bool,
 ) -> RunSummary:
-    """Return what a run began with, and whether it came to its end."""
+    """Return how a run began, and whether it was completed."""
     measure = search.measure
     threshold = measure.threshold if isinstance(measure, Fragmentation) else None
     return RunSummary(
@@ -153,7 +153,7 @@ def summary_of(
 def measure_of(policy: RebalancePolicy, sides: Iterable[ShardSide]) -> Measure:
     """Return the measure by which the shards are compared.
 
-    EvenLoad uses rates only if all shards have capacities, or some could not be compared.
+    EvenLoad uses rates only if all shards have capacities; otherwise some could not be compared.
     """
     sides = list(sides)
     if policy.strategy is RebalanceStrategy.EVEN_LOAD:
@@ -174,10 +174,10 @@ class _Found(NamedTuple):
 
 
 def _found(search: Search, budget: int, begun: Set[ShardName]) -> Steps[_Found]:
-    """Return moves after which no source has further ones that gain enough.
+    """Return moves after which no source has further moves that gain enough.
 
-    A source whose moves gain too little together is left out, and the search repeated without it.
-    The result can differ, so such a source is tried again after other moves.
+    If the moves of a source gain too little together, the search is repeated without that source.
+    Other moves can change this, so such a source is tried again after them.
     """
     moves: list[Move] = []
     weak: dict[ShardName, float] = {}
@@ -198,7 +198,7 @@ def _found(search: Search, budget: int, begun: Set[ShardName]) -> Steps[_Found]:
 
 
 def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
-    """Return all moves that help, and whether there are more than the budget allows."""
+    """Return the moves that help, and whether there are more than the budget allows."""
     moves: list[Move] = []
     for move in search.moves():
         if move is None:
@@ -213,7 +213,7 @@ def _to_rest(search: Search, budget: int) -> Steps[tuple[list[Move], bool]]:
 def _too_weak(
     moves: Sequence[Move], min_gain: float, begun: Set[ShardName]
 ) -> dict[ShardName, float]:
-    """Return the gain of each source whose moves gain too little."""
+    """Return the gain of each source whose moves together gain too little."""
     gains: dict[ShardName, float] = {}
     for move in moves:
         gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
@@ -227,7 +227,7 @@ def _too_weak(
 def sides_of(
     shards: Iterable[LoadedShard], objects: Iterable[LoadedObject]
 ) -> Steps[dict[ShardName, ShardSide]]:
-    """Return the shards with those of the objects that they have, by name."""
+    """Return the shards with their objects, by name."""
     by_name = {shard.name: shard for shard in shards}
     held: dict[ShardName, list[LoadedObject]] = {name: [] for name in by_name}
     for number, obj in enumerate(objects, start=1):

@@ -1,7 +1,7 @@
-"""Find one move after the other, each by the result of those before it.
+"""Find one move after the other, each based on the result of the moves before it.
 
-The proposal lists all evictions once.  The last ones on the list can then make worse what they
-should improve (0.125 -> 0.025 -> 0.2), hence a new search before each move.
+Koordinator's proposal lists all evictions at once.  Then the last ones on the list can make the
+result worse (0.125 -> 0.025 -> 0.2), so here each move is searched after the previous one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -24,17 +24,17 @@ from sharder.core.rebalance.measures import TOLERANCE, Measure
 from sharder.core.rebalance.move_order import is_before
 
 DIGITS = 9
-"""Digits after the point in which equal numbers agree, as with `TOLERANCE`."""
+"""Decimal places in which equal numbers agree, consistent with `TOLERANCE`."""
 
 
 class Move(NamedTuple):
-    """An object that leaves its shard for another."""
+    """An object that moves from its shard to another one."""
 
     key: str
     source: ShardName
     target: ShardName
     before: float
-    """The measure of the source before and after the move."""
+    """The measure of the source before the move, and likewise after it."""
     after: float
 
 
@@ -46,7 +46,7 @@ class ShardSide:
     def __init__(self, shard: LoadedShard, objects: Sequence[LoadedObject]) -> None:
         self.shard = shard
         self.objects = objects
-        """Those that it had at first."""
+        """The objects that it had when the run began."""
         self.load = load_of(objects, shard.base)
         self.room = shard.room
         self.number = 0.0
@@ -61,11 +61,11 @@ class ShardSide:
 
     @property
     def objects_per_weight(self) -> float:
-        """Its number of objects by its weight."""
+        """Its number of objects divided by its weight."""
         return self.load.get(OBJECTS, 0.0) / self.shard.weight
 
     def lacks(self, load: Mapping[str, float]) -> str:
-        """Return a resource that has no room for the load, empty if all have."""
+        """Return a resource that has no room for the load, empty if all have room."""
         if self.room is not None and self.room < 1:
             return OBJECTS
         for name, amount in load.items():
@@ -102,8 +102,8 @@ class Search:
         self._resources = resources_of(side.shard for side in sides.values())
         self._left_out: Set[ShardName] = frozenset()
         self._done: list[tuple[Equivalence, int, LoadedObject]] = []
-        # A pair of shards without a move has none until one of the two changes.  For shards that
-        # have no entry, every pair is still to be tried.
+        # If there is no move between two shards, there is none until one of them changes.  Of a
+        # shard without an entry, all pairs have to be tried.
         self._untried: dict[ShardName, set[ShardName]] = {}
         self._measure_all()
         self.keep()
@@ -116,8 +116,8 @@ class Search:
     def moves(self) -> Iterator[Move | None]:
         """Yield one move after the other; each is applied before the next one is searched.
 
-        None is yielded between steps: with 10,000 objects on a shard, or 1,000 shards, it takes
-        seconds to find that no move helps.
+        It yields None between steps, because with 10,000 objects on a shard, or with 1,000 shards,
+        it takes seconds to find that no move helps.
         """
         while found := (yield from self._found()):
             source, target, equivalence, index = found
@@ -127,13 +127,13 @@ class Search:
             self._carry_out(source, target, equivalence, index)
 
     def keep(self) -> None:
-        """Keep the moves so far for good, and try every source again."""
+        """Make the moves so far permanent, and try every source again."""
         self._done.clear()
         self._left_out = frozenset()
         self._kept = {name: (dict(s.load), s.room) for name, s in self.sides.items()}
 
     def undo(self, *, without: Set[ShardName]) -> None:
-        """Undo the moves that are not kept; from now on no object leaves these shards."""
+        """Undo the moves that are not permanent; from now on, no object leaves these shards."""
         while self._done:
             equivalence, index, obj = self._done.pop()
             equivalence.put_back(index, obj)
@@ -150,7 +150,7 @@ class Search:
         return source.sorts
 
     def objection(self, source: ShardSide, target: ShardSide, load: Mapping[str, float]) -> str:
-        """Return why a load of the source should not go to the target, empty if it can."""
+        """Return why a load should not move from the source to the target, empty if it can."""
         if not target.shard.open:
             return "gets no new objects"
         if lacking := target.lacks(load):
@@ -230,7 +230,7 @@ class Search:
     def _ranked(
         self, equivalence: Equivalence, source: ShardSide, targets: Sequence[ShardSide]
     ) -> list[ShardSide]:
-        """Return the targets with which a move helps, the best result first."""
+        """Return the targets to which a move helps, the best result first."""
         left = self.measure.of(source.shard, source.load, equivalence.relief)
         found = []
         for target in targets:
@@ -260,12 +260,12 @@ class Search:
 
 
 def resources_of(shards: Iterable[LoadedShard]) -> list[str]:
-    """Return `objects` and the resources that a shard has room for; a load may name others."""
+    """Return `objects` and the resources for which a shard has capacity; loads can have others."""
     return sorted({OBJECTS, *(name for shard in shards for name in shard.capacity)})
 
 
 def load_of(objects: Iterable[LoadedObject], base: Mapping[str, float]) -> dict[str, float]:
-    """Return the sum of the objects' loads and of a base, in whatever order they come."""
+    """Return the sum of a base and the objects' loads; their order does not change the result."""
     amounts = {name: [amount] for name, amount in base.items()}
     for obj in objects:
         for name, amount in obj.load.items():

@@ -1,10 +1,10 @@
 """Build a ring's snapshot, and exclude resources that are never sharded.
 
-A snapshot reuses the strategy and the counts of the previous one while they are still right.
+A snapshot reuses the strategy and the counts of the previous one while they are still valid.
 
-Resources are excluded because a user who can write a ring makes the sharder label objects with
-its own rights, and intercept their creation.  Clusters, shards and the sharder itself depend on
-the excluded ones.
+A user who can write a ring makes the sharder label objects, with the rights of the sharder, and
+intercept their creation.  So resources that clusters, shards or the sharder itself depend on are
+excluded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,12 +28,12 @@ from sharder.core.names import (
     owner_label,
     pin_label,
 )
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
 from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import CustomFunction, Layout
-from sharder.core.placement.tally import Tally
 from sharder.core.ring.snapshot import MainKind, RingSnapshot, Role
 
 
@@ -47,9 +47,9 @@ def build(
     previous: RingSnapshot | None = None,
     hashed: ConsistentHash | None = None,
 ) -> RingSnapshot:
-    """Return the ring's snapshot, which reuses the parts of `previous` that are still right.
+    """Return the ring's snapshot, which reuses the parts of `previous` that are still valid.
 
-    Only main resources of the ring count in `served`.  A main resource that is missing there is
+    Of `served`, only main resources of the ring matter.  A main resource that is missing there is
     hashed by object, and treated as namespaced.  `custom` are the installed strategies, and
     `hashed` is a ring of nearly the same shards.
     """
@@ -87,9 +87,10 @@ def build(
 
 
 def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
-    """Return the role of each resource; one listed as main and as controlled counts as main.
+    """Return the role of each resource.
 
-    (The reference moves such objects back and forth forever.)
+    A resource that is both main and controlled counts as main.  The reference moves its objects
+    back and forth.
     """
     resources = sharded_resources(ring)
     controlled = {c.id: Role.CONTROLLED for r in resources for c in r.controlled_resources}
@@ -100,7 +101,8 @@ def roles_of(ring: ControllerRing) -> dict[GroupResource, Role]:
 def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
     """Return the ring's resources without those that are never sharded.
 
-    Such a ring is rejected, but one that was stored anyway must do no harm until it is fixed.
+    A ring with such a resource is rejected, but if it was stored anyway, it must do no harm until
+    it is fixed.
     """
     return tuple(
         structs.replace(
@@ -115,8 +117,8 @@ def sharded_resources(ring: ControllerRing) -> tuple[RingResource, ...]:
 
 
 def _shards_of(members: Members, names: Iterable[ShardName]) -> tuple[Shard, ...]:
-    """Return shards by name; without a Lease only the name of a shard is known."""
-    # No default of `get`: it would be made for each of the shards, which may be a thousand.
+    """Return shards, ordered by name; without a Lease, only the name of a shard is known."""
+    # `get` has no default, because that would be built for every shard, of possibly a thousand.
     return tuple(members.shards.get(name) or Shard(name=name) for name in sorted(names))
 
 
@@ -163,7 +165,7 @@ EXCLUDED_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
         API_GROUP: "they configure the sharder itself",
     }
 )
-"""Why resources are never sharded, by API group."""
+"""Why the resources of an API group are never sharded, by group."""
 
 EXCLUDED_RESOURCES: Final[Mapping[GroupResource, str]] = MappingProxyType(
     dict.fromkeys(
@@ -171,7 +173,7 @@ EXCLUDED_RESOURCES: Final[Mapping[GroupResource, str]] = MappingProxyType(
         "the sharder creates them itself, and no controller works on them",
     )
 )
-"""The same for single resources of other groups."""
+"""Why single resources of other groups are never sharded."""
 
 
 def reason_against(resource: GroupResource) -> str | None:

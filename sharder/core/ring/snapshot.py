@@ -1,8 +1,7 @@
 """Everything that decisions about one ring depend on, as one immutable value.
 
-A watch event replaces a ring's snapshot by one assignment, so a reader of the old one still
-decides consistently.  Admission reads nothing else, except the live counts of a strategy that
-sticks.
+A watch event replaces a ring's snapshot with one assignment, so a reader of the old snapshot still
+decides consistently.  Admission reads nothing else, except the live counts if the strategy sticks.
 """
 
 from collections.abc import Mapping
@@ -14,11 +13,11 @@ from sharder.core.api.ring import ControllerRing, HashKey, RingResource
 from sharder.core.keys import main_key, namespace_key, owner_key
 from sharder.core.leases.membership import Members
 from sharder.core.names import RECALLED, GroupResource, RingName, ShardName, is_label_value
-from sharder.core.placement.counts import NO_COUNTS, Counts
+from sharder.core.placement.counting.counts import NO_COUNTS, Counts
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand, Reader, identity_of
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.tally import Tally
 
 
 class Role(Enum):
@@ -27,14 +26,14 @@ class Role(Enum):
     MAIN = auto()
     """They are placed by their own key."""
     LEADING = auto()
-    """The same, and they have controlled objects, which move first."""
+    """They are placed by their own key, and have controlled objects, which move first."""
     CONTROLLED = auto()
     """They follow the object that controls them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MainKind:
-    """The kind of a main resource: how its objects and their controlled objects are hashed."""
+    """The kind of a main resource, which says how its objects and their dependents are hashed."""
 
     hash_key: HashKey
     namespaced: bool
@@ -65,8 +64,8 @@ class RingSnapshot:
     pin_label: str
     next_annotation: str
     epoch: object = field(default_factory=object, compare=False, repr=False)
-    """The next snapshot has the same object if it leads to the same steps for every object that
-    both select.  A pass compares it for each object, hence by identity."""
+    """The next snapshot has the same epoch if it leads to the same steps for every object that
+    both select.  A pass compares it for each object, so it is compared by identity."""
 
     @property
     def name(self) -> RingName:
@@ -79,7 +78,7 @@ class RingSnapshot:
         return NO_COUNTS if self.tally is None else self.tally
 
     def wanted(self, key: str | None) -> ShardName | None:
-        """Return the shard to which a key alone leads, None without a key or without a shard."""
+        """Return the shard for a key alone, None without a key or without a shard."""
         return None if key is None else self.placer.place(Demand(key, 0), self.counts).shard
 
     def demand_of(
@@ -87,7 +86,7 @@ class RingSnapshot:
     ) -> Demand:
         """Return what a main object asks for; `current` is the shard that works on it.
 
-        `moves` is for an object whose shard has released it, or is to, or is gone.
+        `moves` is for an object whose shard is gone, has released it, or has to release it.
         """
         key = main_key(obj)
         return self.reader.demand(
@@ -106,7 +105,7 @@ class RingSnapshot:
         """Return how a main object counts now."""
         shard = self.owner_of(obj)
         draining = shard is not None and self.is_draining(obj)
-        # A released object keeps the room at its target until it has arrived.
+        # A released object keeps its room on the target until it has arrived.
         heading = self.direction_of(obj) if draining or shard is None else None
         return self.entry_on(
             obj, shard, draining=draining, heading=None if heading == shard else heading
@@ -120,7 +119,7 @@ class RingSnapshot:
         draining: bool = False,
         heading: ShardName | None = None,
     ) -> Entry:
-        """Return how a main object would count on `shard`, on its way to `heading` if given."""
+        """Return how a main object would count on `shard`; `heading` is its target, if any."""
         return Entry(
             shard,
             self.reader.groups_of(obj),
@@ -131,7 +130,7 @@ class RingSnapshot:
         )
 
     def key_of(self, obj: PartialObject, role: Role) -> str | None:
-        """Return the key by which the object is hashed, None for one without a controller."""
+        """Return the key by which the object is hashed; None: controlled, without a controller."""
         if role is Role.CONTROLLED:
             owner = obj.metadata.controller
             kind = None if owner is None else self.kinds.get((owner.group, owner.kind))
@@ -143,7 +142,7 @@ class RingSnapshot:
     def controller_key(self, obj: PartialObject) -> str | None:
         """Return the `main_key` of the controller of `obj`, None if it has none.
 
-        The controller is in the object's own namespace, or in none if its kind is cluster-scoped.
+        The controller is in the object's namespace, or in none if its kind is cluster-scoped.
         """
         owner = obj.metadata.controller
         if owner is None:
@@ -153,7 +152,7 @@ class RingSnapshot:
         return owner_key(owner, obj.metadata.namespace if namespaced else "")
 
     def is_controlled_by_another(self, child: PartialObject) -> bool:
-        """Return whether the controller of `child` is surely of no main resource of the ring."""
+        """Return whether the controller of `child` is known to be no main object of the ring."""
         owner = child.metadata.controller
         all_known = len(self.kinds) >= len(self.resources)
         return owner is not None and all_known and (owner.group, owner.kind) not in self.kinds
@@ -164,12 +163,12 @@ class RingSnapshot:
         return ShardName(value) if value else None
 
     def direction_of(self, obj: PartialObject) -> ShardName | None:
-        """Return the shard in the object's `next` annotation, None if it names none."""
+        """Return the shard in the object's `next` annotation, None if it is missing or invalid."""
         shard = obj.metadata.annotation(self.next_annotation)
         return ShardName(shard) if is_label_value(shard) else None
 
     def leads(self, obj: PartialObject) -> bool:
-        """Return whether an object is of a leading resource."""
+        """Return whether the object is of a leading resource."""
         kind = self.kinds.get((obj.group, obj.kind))
         return kind is not None and kind.leads
 
@@ -178,16 +177,18 @@ class RingSnapshot:
         return obj.metadata.has_label(self.drain_label)
 
     def is_recalled(self, obj: PartialObject) -> bool:
-        """Return whether what the object controls moves, or has moved, away from its shard.
+        """Return whether the object is recalled: its dependents move, or have moved, elsewhere.
 
-        The shard was gone then.  If it returns, it releases the object like any that is drained.
+        Its shard was gone at that time.  If the shard returns, it releases the object like any
+        other draining object.
         """
         return obj.metadata.label(self.drain_label) == RECALLED
 
     def selects(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
         """Return whether the object is in scope, by its labels and its namespace.
 
-        A Namespace is in itself; other cluster-scoped objects are in no namespace.
+        A Namespace object counts as being in that namespace.  Other cluster-scoped objects are in
+        no namespace.
         """
         if not self.matches(obj, role):
             return False
@@ -196,11 +197,11 @@ class RingSnapshot:
         return not namespace or namespace in self.namespaces
 
     def matches(self, obj: PartialObject, role: Role = Role.MAIN) -> bool:
-        """Return whether an object is in scope as far as the ring's objectSelector is concerned.
+        """Return whether the ring's objectSelector matches the object.
 
-        It selects main objects only: a controlled object is in scope with its controller.  An
-        object that is being deleted stays in scope, because if its shard is lost, another one has
-        to remove its finalizer.
+        The selector applies to main objects only; a controlled object is in scope if its
+        controller is.  An object that is being deleted stays in scope, because if its shard is
+        lost, another shard has to remove its finalizer.
         """
         selector = self.ring.spec.object_selector
         if selector is None or role is Role.CONTROLLED:
@@ -211,16 +212,16 @@ class RingSnapshot:
         )
 
     def decides_like(self, other: "RingSnapshot") -> bool:
-        """Return whether both lead to the same steps for every object.
+        """Return whether both snapshots lead to the same steps for every object.
 
-        The ring's status and labels do not matter.  Nor does it matter whether available shards
-        renew their Leases in time: a strategy that sticks uses that to place objects, but not to
-        move them.
+        The ring's status and labels do not matter.  It also does not matter whether available
+        shards renew their Leases in time: a strategy that sticks uses that to place objects, but
+        not to move them.
         """
         return self.places_like(other) and self.namespaces == other.namespaces
 
     def places_like(self, other: "RingSnapshot") -> bool:
-        """Return whether both lead to the same steps for every object that both select."""
+        """Return whether both lead to the same steps for all objects that both select."""
         if self.epoch is other.epoch:
             return True
         return (
@@ -233,6 +234,6 @@ class RingSnapshot:
 
 
 def _hashed(key: str, kind: MainKind | None) -> str:
-    """Return the key by which an object with the key `key` is hashed."""
+    """Return the key by which an object is hashed, given its own key."""
     by_namespace = kind is not None and kind.hash_key is HashKey.NAMESPACE
     return namespace_key(key) if by_namespace else key

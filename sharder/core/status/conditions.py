@@ -1,9 +1,9 @@
 """The conditions of a ring, without their transition times.
 
-Some follow from counts, which change all the time.  Their types are in `FROM_COUNTS`, so that a
-new number in a message causes no write of the status.  `DesiredCondition.counted` is for a single
-condition, so that an object in transit causes none either.  A condition of such a type that does
-not follow from counts is reported at once.
+Some conditions follow from counts, which change all the time.  Their types are in `FROM_COUNTS`,
+so that a new number in a message does not cause a write of the status.  `DesiredCondition.counted`
+marks a single condition that follows from counts alone, so that an object in transit does not
+cause a write either.  Any other condition, even one of these types, is reported at once.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Fault(NamedTuple):
     """What keeps a ring from being ready."""
 
     reason: str
-    """`FAILED` if the sharder retries and may succeed, else a person has to act."""
+    """`FAILED` if the sharder retries and might succeed; otherwise a person has to act."""
     message: str
 
 
@@ -58,17 +58,17 @@ class DesiredCondition:
 
     type: str
     holds: bool | None
-    """None: the condition does not apply to the ring and is removed."""
+    """Whether the condition is true; None: it does not apply to the ring and is removed."""
     reason: str = ""
     message: str = ""
     is_unknown: bool = False
-    """Whether it cannot be said if the condition holds."""
+    """Whether the status of the condition is Unknown."""
     counted: bool = False
-    """Whether it follows from counts alone, and can change in a moment."""
+    """Whether it follows from counts alone, so it might change again within seconds."""
 
     @property
     def status(self) -> str:
-        """The condition's status."""
+        """The condition's status: True, False or Unknown."""
         if self.is_unknown:
             return "Unknown"
         return "True" if self.holds else "False"
@@ -81,7 +81,7 @@ class DesiredCondition:
 
 
 def ready(fault: Fault | None) -> DesiredCondition:
-    """Return whether the ring is ready; `fault` says why not, and what to do about it."""
+    """Return whether the ring is ready; `fault` is why it is not, and what to do about that."""
     return DesiredCondition(
         type=READY,
         holds=fault is None,
@@ -101,9 +101,9 @@ def stalled(fault: Fault | None) -> DesiredCondition:
 def reconciling(
     stats: ObjectStats | None, fault: Fault | None, *, available: int, paused: bool
 ) -> DesiredCondition | None:
-    """Return whether the sharder is still at work on the ring (kstatus), None if unknown.
+    """Return whether the sharder is still reconciling the ring (kstatus), None if unknown.
 
-    Objects that wait for a shard, for capacity, or for the end of a pause are not being moved.
+    Objects that wait for a shard, for capacity, or for the end of a pause do not count.
     """
     if fault is not None and fault.reason == FAILED:
         return DesiredCondition(
@@ -131,11 +131,12 @@ def watched(
 ) -> DesiredCondition | None:
     """Return whether the sharder can watch all resources, None to keep the condition as it is.
 
-    A ring that never lacked the right has no such condition.
+    A ring for which the right was never missing has no such condition.
 
     Args:
-        before: The status that the ring has.
-        unwatched: Resources without the right to watch, in order; None if not known yet.
+        before: The present status of the ring.
+        unwatched: Resources that the sharder is not allowed to watch, in order; None if not known
+            yet.
         polled_every: Seconds between two polls of such a resource.
     """
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
@@ -152,7 +153,7 @@ def watched(
 
 
 def advice(resources: Sequence[GroupResource]) -> str:
-    """Return which rules to add to which role."""
+    """Return the rules to add to a role, and the name of the role."""
     rules = " and ".join(
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
@@ -182,10 +183,11 @@ def covered(
 ) -> DesiredCondition | None:
     """Return whether all objects have an available owner, None if unknown.
 
-    For that no drain may be overdue, and controlled objects have to be with their owners.
+    This also requires that no drain is overdue, and that controlled objects are on the shards of
+    their controllers.
 
-    A leader that has counted nothing yet already knows whether shards are available and which
-    drains are overdue.
+    A leader that has not counted yet already knows whether shards are available and which drains
+    are overdue.
     """
     if not available:
         message = "no shard is available"
@@ -219,7 +221,7 @@ def covered(
 def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition | None:
     """Return whether objects wait because no shard has room, None to keep the condition as it is.
 
-    Without any shard, room is not what is missing.
+    If no shard is available, capacity is not the problem.
     """
     if stats is None:
         return None
@@ -243,7 +245,7 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
 
 
 def condition_of(status: RingStatus, name: str) -> Condition | None:
-    """Return the condition of that type, None if there is none."""
+    """Return the condition with the type `name`, None if there is none."""
     return next((c for c in status.conditions if c.type == name), None)
 
 
@@ -257,5 +259,5 @@ def _late(overdue: Overdue) -> str:
 
 
 def _such_as(count: int, first: str) -> str:
-    """Name the first of `count` objects: the only one, or an example."""
+    """Return words that name the first of `count` objects, as the only one or as an example."""
     return f": {first}" if count == 1 else f", e.g. {first}"

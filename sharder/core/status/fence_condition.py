@@ -1,4 +1,4 @@
-"""The condition that says whether the fence of a ring stands (docs/security.md, "The fence")."""
+"""The condition that says whether a ring's fence is in force (docs/security.md, "The fence")."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -16,10 +16,10 @@ FENCED: Final = "Fenced"
 ENFORCED, NOT_INSTALLED, OUTDATED, UNKNOWN = "Enforced", "NotInstalled", "Outdated", "Unknown"
 
 FORGOTTEN_AFTER: Final = timedelta(days=1)
-"""How long a missing fence is reported; one that is not restored by then is meant to be gone."""
+"""How long a missing fence is reported.  If it is missing longer, its removal is intended."""
 
 _SHOWN: Final = 3
-"""Accounts in the message."""
+"""Maximum accounts in a message."""
 
 
 def fenced(
@@ -29,18 +29,18 @@ def fenced(
     members: Members,
     now: datetime,
 ) -> DesiredCondition | None:
-    """Return whether the ring's fence stands, None to keep the condition as it is.
+    """Return whether the ring's fence is in force, None to keep the condition as it is.
 
-    A ring that never had a fence has no such condition, nor has one whose fence was removed on
-    purpose.  No proof shows a purpose, and the sharder cannot read policies, so the condition is
-    False for a day first.
+    A ring that never had a fence, or whose fence was removed on purpose, has no such condition.
+    The sharder cannot see whether a removal is intended, so the condition is False for a day
+    first.
 
     Args:
-        before: The status that the ring has.
-        proof: The result of the last dry run, None before the first.
-        ring: For the rules that its fence should have.
-        members: The available shards have to be such that the fence can recognize them.
-        now: To see since when the fence is missing.
+        before: The present status of the ring.
+        proof: The result of the last dry run, None before the first one.
+        ring: The ring, which determines the rules that its fence should have.
+        members: The members; the fence has to be able to recognize the available ones.
+        now: The present time (aware), compared with the time since which the fence is missing.
     """
     known = condition_of(before, FENCED)
     match proof:
@@ -91,9 +91,10 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
 
 
 def _strangers(fence: Fence, members: Members) -> list[ObjectRef]:
-    """Return the Leases of available shards that cannot belong to a pod under the accounts.
+    """Return the Leases of available shards that the fence cannot recognize.
 
-    Another name than that of the pod is refused by the fence itself.
+    It has no account in their namespaces, or no pod can have their names.  If a Lease just has
+    another name than its pod, the fence itself rejects the shard.
     """
     leases = (ObjectRef(members.namespaces[shard], shard) for shard in members.available)
     return sorted(

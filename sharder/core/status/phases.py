@@ -1,4 +1,4 @@
-"""What each shard of a ring does at the moment, in one word."""
+"""The phase of each shard of a ring: what it does at present, in one word."""
 
 from collections.abc import Collection
 from enum import StrEnum
@@ -11,7 +11,7 @@ from sharder.core.names import SHARDER_IDENTITY, ShardName
 
 
 class ShardPhase(StrEnum):
-    """What a shard does at the moment."""
+    """What a shard does at present."""
 
     READY = "ready"
     LATE = "late"
@@ -19,7 +19,7 @@ class ShardPhase(StrEnum):
     LEAVING = "leaving"
     """Its Lease is invalid: its objects are drained."""
     MISSING = "missing"
-    """It may be working, but holds no Lease: its objects stay until that is certain."""
+    """It might be working, but holds no Lease: its objects stay until that is certain."""
     LOST = "lost"
     """It stopped renewing, and the sharder took its Lease."""
     LEFT = "left"
@@ -27,19 +27,19 @@ class ShardPhase(StrEnum):
 
     @property
     def owns(self) -> bool:
-        """Whether objects on it have an available owner."""
+        """Whether the objects on it have an available owner."""
         return self is ShardPhase.READY or self is ShardPhase.LATE
 
     @property
     def is_gone(self) -> bool:
-        """Whether its objects move at once."""
+        """Whether its objects are reassigned at once."""
         return self is ShardPhase.LOST or self is ShardPhase.LEFT
 
 
 def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[ShardName, ShardPhase]:
-    """Return the phase of every shard: those with a valid Lease, and those that might work.
+    """Return the phase of every shard that has a valid Lease or might be working.
 
-    The shards of `before` might work too, unless it is known that they do not.
+    The shards of `before` might also be working, unless they are known to be gone.
     """
     leases = leases_of(members)
     present = {
@@ -54,7 +54,7 @@ def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[Shar
 
 
 def leases_of(members: Members) -> dict[ShardName, Lease]:
-    """Return the valid Lease of each shard: of several, the one that is held."""
+    """Return the valid Lease of each shard; of several Leases, the held one."""
     valid = sorted(members.validity.valid, key=is_held)
     return {ShardName(lease.metadata.name): lease for lease in valid}
 

@@ -1,6 +1,6 @@
 """Statistics of a ring's objects, for its status and its metrics.
 
-These are values only; how they are counted depends on the ring's strategy.
+This module contains only values.  How they are counted depends on the ring's strategy.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from sharder.core.names import RingName, ShardName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStats:
-    """The objects of a ring's main resources at one moment."""
+    """Numbers of objects of a ring's main resources at one moment."""
 
     objects: int
     """The objects in scope, assigned or not."""
@@ -23,9 +23,9 @@ class ObjectStats:
     draining: int
     """The draining objects."""
     by_shard: Mapping[ShardName, int]
-    """The number of objects of each shard, draining ones included; no entry means none."""
+    """The number of objects of each shard, draining ones included; no entry means 0."""
     has_room: bool | None
-    """Whether some shard can take one more; None: the strategy has no ceilings."""
+    """Whether any shard has room for one more object; None: the strategy has no ceilings."""
     unowned: int
     """The objects without an available owner."""
 
@@ -35,7 +35,7 @@ class ResyncReport:
     """The result of one complete pass over a ring's objects."""
 
     time: datetime
-    """When it ended; aware."""
+    """When the pass ended; aware."""
     seconds: float
     assigned: int
     """Unassigned objects that were assigned."""
@@ -55,25 +55,28 @@ class Overdue:
 
     count: int
     first: str
-    """One of the objects: resource, namespace and name."""
+    """One of the draining objects: resource, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
-    """Controlled objects that could not be written to their owners' shards; at least one."""
+    """Controlled objects that are not on the shards of their controllers; at least one.
+
+    They could not be written.
+    """
 
     count: int
     first: str
-    """One of them: resource, namespace and name."""
+    """One of the objects: resource, namespace and name."""
 
 
 class Waiting(NamedTuple):
-    """The objects of a ring that watches show."""
+    """Numbers of objects of a ring, as watches show them."""
 
     unassigned: int | None
-    """None: more than are remembered."""
+    """None: there are more than the sharder remembers."""
     draining: int | None
-    """Likewise."""
+    """None: there are more than the sharder remembers."""
 
 
 class ShardLoad(NamedTuple):
@@ -84,7 +87,7 @@ class ShardLoad(NamedTuple):
     shard: ShardName
     objects: int
     ceiling: int | None
-    """None: none is declared."""
+    """None: no ceiling is declared."""
 
 
 def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: int) -> int:
@@ -95,13 +98,13 @@ def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: 
 
 
 StatsOf: TypeAlias = Callable[[RingName], ObjectStats | None]
-"""Returns the statistics of a ring, None if it was not counted yet."""
+"""Returns the statistics of a ring, None if its objects were not counted yet."""
 
 OverdueOf: TypeAlias = Callable[[RingName], Overdue | None]
 """Returns the overdue drains of a ring, None if there is none."""
 
 ApartOf: TypeAlias = Callable[[RingName], Apart | None]
-"""Returns the controlled objects of a ring that are apart from their owners, None without any."""
+"""Returns the objects of a ring that are apart from their controllers, None without any."""
 
 ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
 """Returns the report of the last complete resync of a ring, None if there was none yet."""

@@ -1,9 +1,9 @@
 """The status of a ring, and how often its counts are written.
 
-Counts change with every object, and each write of a status wakes every client that watches the
-ring.  So counts are written some time after the last write, and a condition that follows from
-counts alone flips only after it has lasted a while: an object that is handed over is unassigned
-for a moment, and the objects of a dead shard are reassigned within seconds.
+Counts change with every object, and each write of a status is sent to every client that watches
+the ring.  So there is a minimum time between two writes of counts.  A condition that follows from
+counts alone changes only after the counts have agreed for a while, because an object is unassigned
+for a moment during a hand-over, and the objects of a dead shard are reassigned within seconds.
 """
 
 from collections.abc import Collection, Iterable
@@ -28,7 +28,7 @@ from sharder.core.status.conditions import FROM_COUNTS, DesiredCondition, condit
 from sharder.core.status.stats import ObjectStats, ResyncReport
 
 MAX_SHARDS = 200
-"""Shards that a status lists; with more the object would be large to read and to send."""
+"""Maximum shards that a status lists, to bound its size."""
 
 
 def status_of(
@@ -44,11 +44,11 @@ def status_of(
 
     Args:
         ring: As last seen.
-        before: The present status of the ring; other fields are kept.
+        before: The present status of the ring; fields that are not set here are kept.
         shards: Number of valid Leases with the ring's label.
         available: Number of available shards.
-        conditions: The desired conditions; those of other types are kept.
-        now: The transition time of a condition that flips.
+        conditions: The desired conditions; conditions of other types are kept.
+        now: The transition time for each condition that changes its status.
     """
     desired = {each.type: _condition(each, ring, before, now) for each in conditions}
     kept = {c.type: c for c in before.conditions if c.type not in desired}
@@ -70,7 +70,10 @@ def with_counts(
     resync: ResyncReport | None,
     now: datetime,
 ) -> RingStatus:
-    """Return the status with the counts; `now` is when an object was first seen to wait."""
+    """Return the status with the counts.
+
+    `now` becomes the time since which objects are unassigned or draining, if none was before.
+    """
     fullest_first = sorted(shards, key=lambda shard: (-(shard.objects or 0), shard.name))
     return msgspec.structs.replace(
         status,
@@ -92,8 +95,8 @@ def with_rebalance(
 ) -> RingStatus:
     """Return the status with the last rebalancing run.
 
-    Until this leader's first run, the result of the previous leader stays.  It is removed when
-    rebalancing is switched off.
+    Until the first run of this leader, the result of the previous leader is kept.  It is removed
+    when rebalancing is switched off.
     """
     if rebalance.strategy is RebalanceStrategy.NONE:
         return msgspec.structs.replace(status, last_rebalance=None)
@@ -101,15 +104,15 @@ def with_rebalance(
 
 
 def is_urgent(after: RingStatus, before: RingStatus) -> bool:
-    """Return whether more than counts has changed."""
+    """Return whether anything other than counts has changed."""
     return _urgent_part(after) != _urgent_part(before)
 
 
 def encode_status(status: RingStatus) -> Json:
     """Return the merge patch of the ring's status.
 
-    It has no resourceVersion: only the leader writes the status, from its own state, and an edit
-    of the spec in the meantime must not make the write fail.
+    The patch has no resourceVersion: only the leader writes the status, from its own state, and a
+    concurrent change of the spec must not make the write fail.
     """
     body: Json = msgspec.to_builtins(status)
     return {"status": body}
@@ -135,7 +138,7 @@ def _condition(
 
 
 def _since(known: str | None, number: int, now: datetime) -> str | None:
-    """Return since when the number is positive, None if it is 0."""
+    """Return the time since which the number is positive, None if it is 0."""
     return (known or to_the_second(now)) if number else None
 
 
@@ -155,7 +158,7 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
         msgspec.structs.replace(c, message="") if c.type in FROM_COUNTS else c
         for c in status.conditions
     ]
-    is_counted = status.objects is not None  # the first counts are written at once
+    is_counted = status.objects is not None  # The first counts are written at once.
     return (
         status.observed_generation,
         status.shards,
@@ -166,26 +169,26 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
 
 
 COUNTS_SECONDS: Final = 30.0
-"""Minimum time between two writes of a ring's status because of counts."""
+"""Minimum seconds between two writes of a ring's status because of counts."""
 
 MOVING_SECONDS: Final = 1.0
-"""The same while objects move, as long as they do so in few rings."""
+"""The same while objects of the ring move, if there are few such rings."""
 
 WRITES_PER_SECOND: Final = 20
-"""Status writes of all moving rings together."""
+"""Maximum status writes per second for all rings with moving objects together."""
 
 
 def pause_of(moving: int) -> float:
-    """Return the seconds between two writes of each of so many moving rings."""
+    """Return the seconds between two writes of a status, if objects move in `moving` rings."""
     return max(MOVING_SECONDS, moving / WRITES_PER_SECOND)
 
 
 SETTLE_SECONDS: Final = 5.0
-"""How long counts must agree before a condition that follows from them flips."""
+"""Seconds for which counts must agree before a condition that follows from them changes."""
 
 
 class StatusThrottle:
-    """When one ring's status was and can be written; times are monotonic seconds."""
+    """When one ring's status was written and can be written again; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._wrote: float | None = None
@@ -194,7 +197,7 @@ class StatusThrottle:
     def is_settled(self, desired: DesiredCondition, known: Condition | None, at: float) -> bool:
         """Return whether the desired condition can replace `known` now.
 
-        A condition that does not follow from counts alone can at once, and so can a first one.
+        A condition that does not follow from counts alone, or is new, can replace it at once.
         """
         if not desired.counted or known is None or desired.is_met_by(known):
             self._unsettled.pop(desired.type, None)
@@ -206,18 +209,18 @@ class StatusThrottle:
         return at - since >= SETTLE_SECONDS
 
     def wrote(self, at: float) -> None:
-        """Note that the status was written."""
+        """Record that the status was written."""
         self._wrote = at
 
     def counts_due_in(self, at: float, *, moving: int) -> float:
-        """Return in how many seconds counts can be written, 0 if they can now.
+        """Return the seconds until counts can be written, 0 if they can be written now.
 
-        `moving` is how many rings have moving objects, 0 if this one has none.
+        `moving` is how many rings have moving objects, 0 if this ring has none.
         """
         pause = min(COUNTS_SECONDS, pause_of(moving)) if moving else COUNTS_SECONDS
         return 0.0 if self._wrote is None else max(0.0, self._wrote + pause - at)
 
     def settles_in(self, at: float) -> float | None:
-        """Return in how many seconds a condition can settle, None if none is unsettled."""
+        """Return the seconds until the next condition can change, None if none is waiting."""
         waits = [since + SETTLE_SECONDS - at for _, since in self._unsettled.values()]
         return min((wait for wait in waits if wait > 0), default=None)

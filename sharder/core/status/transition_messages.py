@@ -1,7 +1,7 @@
 """What happened to a ring, in sentences for Events and logs.
 
-Many transitions of one kind make one sentence, and an `Allowance` bounds how many sentences there
-are: any client that can write Leases can cause transitions.
+Many transitions of one kind are merged into one sentence, and an `Allowance` limits the number of
+sentences, because any client that can write Leases can cause transitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from sharder.core.plurals import counted
 from sharder.core.status.conditions import AT_CAPACITY
 
 NAMED: Final = 3
-"""Shards that a sentence names; the others are counted."""
+"""Maximum shards that a sentence names; other shards are counted."""
 
 Number: TypeAlias = int | float
 
@@ -40,11 +40,11 @@ class Kind(StrEnum):
     UNCORDONED = "ShardUncordoned"
     REBALANCED = "Rebalanced"
     LEADER = "LeaderElection"
-    """Of no ring; client-go records it under this name, too."""
+    """It belongs to no ring; client-go uses the same reason."""
 
     @property
     def words(self) -> str:
-        """The message of a log record: `shard lost` for `ShardLost`."""
+        """The message of a log record, such as `shard lost` for `ShardLost`."""
         return "".join(f" {c.lower()}" if c.isupper() else c for c in self).strip()
 
     @property
@@ -59,17 +59,17 @@ class Transition:
 
     kind: Kind
     shards: Mapping[ShardName, int] = field(default_factory=dict)
-    """The shards with their numbers of objects: at most `NAMED`, the fullest first."""
+    """Shards with their numbers of objects: at most `NAMED`, the fullest first."""
     more: int = 0
-    """Further shards."""
+    """The number of further shards."""
     objects: int | None = None
-    """The objects of all these shards, or of the ring; None: not known, or not of interest."""
+    """The number of objects of all these shards, or of the ring; None: unknown or not relevant."""
     available: int | None = None
-    """The ring's available shards afterwards; None: not of interest."""
+    """The number of available shards of the ring afterwards; None: not relevant."""
     seconds: float | None = None
-    """The longest time that one of the objects was without an owner."""
+    """The longest time for which one of the objects had no owner."""
     detail: str = ""
-    """The result of a rebalance; the identity of a leader."""
+    """The result of a rebalancing run, or the identity of a leader."""
 
     @property
     def numbers(self) -> dict[str, Number]:
@@ -84,7 +84,7 @@ class Transition:
 
     @property
     def who(self) -> str:
-        """The shards in words, empty if it is not about shards."""
+        """The shards in words; empty if the transition is not about shards."""
         names: Sequence[str] = list(self.shards)
         if self.more:
             return f"{', '.join(names)} and {self.more} more"
@@ -99,7 +99,10 @@ def of_shards(
     available: int | None = None,
     seconds: float | None = None,
 ) -> Transition:
-    """Return the transition of at least one shard; `counted` says whether objects are known."""
+    """Return the transition of at least one shard.
+
+    `counted` is whether the numbers of objects in `shards` are known.
+    """
     named = sorted(shards, key=lambda shard: (-shards[shard], shard))[:NAMED]
     return Transition(
         kind=kind,
@@ -112,7 +115,7 @@ def of_shards(
 
 
 def merge(first: Transition, second: Transition) -> Transition:
-    """Return two transitions of one kind as one; a shard that is in both counts twice."""
+    """Return one transition for two of the same kind; a shard that is in both counts twice."""
     both = {**first.shards, **second.shards}
     named = sorted(both, key=lambda shard: (-both[shard], shard))[:NAMED]
     happened = len(first.shards) + first.more + len(second.shards) + second.more
@@ -168,21 +171,21 @@ def sentence(of: Transition) -> str:
 
 
 class Allowance:
-    """A token bucket: some sentences at once, further ones at a bounded pace."""
+    """A token bucket: some sentences at once, further ones at a limited rate."""
 
     def __init__(self, burst: int, seconds: float) -> None:
-        """`burst` at once, and then one more every so many `seconds`."""
+        """Allow `burst` sentences at once, and then one more every `seconds`."""
         self._burst, self._seconds = burst, seconds
         self._left, self._at = float(burst), 0.0
 
     def allows(self, now: float) -> bool:
-        """Return whether there is room for one more."""
+        """Return whether one more sentence is allowed."""
         self._left = min(self._burst, self._left + max(0.0, now - self._at) / self._seconds)
         self._at = now
         return self._left >= 1
 
     def take(self) -> None:
-        """Use what `allows` has found."""
+        """Count a sentence, after `allows` has returned True."""
         self._left -= 1
 
 

@@ -1,6 +1,7 @@
 """Which transitions lead from one state of a ring to the next.
 
-A shard counts until its objects can be taken: one whose Lease has vanished may still be working.
+A shard counts until its objects can be taken, because a shard whose Lease was deleted might still
+be working.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -26,23 +27,23 @@ _STORED: Final[Mapping[str, ShardPhase]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RingView:
-    """A ring at one moment, as far as its transitions depend on it."""
+    """The state of a ring at one moment that its transitions depend on."""
 
     phases: Mapping[ShardName, ShardPhase]
-    """The shards that own objects, and those of the view before that have not gone earlier."""
+    """The shards that own objects, and those of the previous view that were not gone then."""
     cordoned: frozenset[ShardName]
     evacuating: frozenset[ShardName]
     paused: bool
 
     @cached_property
     def shards(self) -> frozenset[ShardName]:
-        """The shards that work, or may be working."""
+        """The shards that work or might be working."""
         return frozenset(shard for shard, phase in self.phases.items() if not phase.is_gone)
 
     def ended_in(self, after: "RingView") -> dict[ShardName, ShardPhase]:
-        """Return the shards that have gone since, and how.
+        """Return the shards that are gone in `after`, and how they ended.
 
-        A Lease that was deleted while it was held is missing first.
+        A shard whose Lease was deleted while it was held is missing first.
         """
         return {
             shard: after.phases.get(shard, _VANISHED.get(self.phases[shard], ShardPhase.LEFT))
@@ -51,11 +52,11 @@ class RingView:
 
 
 _VANISHED: Final = {ShardPhase.MISSING: ShardPhase.LOST}
-"""How a shard has gone whose Lease is gone too, by its last phase."""
+"""How a shard without a Lease ended, by its last phase."""
 
 
 def view_of(snapshot: RingSnapshot, before: frozenset[ShardName]) -> RingView:
-    """Return the ring as it is now; `before` are the shards of the last view."""
+    """Return the present state of the ring; `before` are the shards of the last view."""
     members = snapshot.members
     phases = phases_of(members, before)
     own = [s for s in members.shards.values() if s.name in phases and phases[s.name].owns]
@@ -68,10 +69,10 @@ def view_of(snapshot: RingSnapshot, before: frozenset[ShardName]) -> RingView:
 
 
 def stored_view(status: RingStatus, now: RingView) -> RingView:
-    """Return the ring as the last leader has reported it.
+    """Return the state of the ring as the last leader reported it.
 
-    Where the status lists no shards although there are some, or not all of them, the others are
-    taken for known: their arrival is not reported twice.
+    If the status does not list all shards, the shards of `now` count as known, so that their
+    arrival is not reported twice.
     """
     listed = status.shard_statuses
     known = {ShardName(s.name): _STORED[state] for s in listed if (state := s.state) in _STORED}
@@ -86,11 +87,12 @@ def stored_view(status: RingStatus, now: RingView) -> RingView:
 
 
 def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> float:
-    """Return for how many seconds a shard that is gone had not been known to work."""
+    """Return for how many seconds a shard that is gone had not renewed its Lease."""
     lease = leases_of(snapshot.members).get(shard)
     if phase is not ShardPhase.LOST or lease is None:
         return 0.0
-    return duration_of(lease).total_seconds()  # we took it after this silence, for as long
+    # We take a Lease over after this time without a renewal, and with this duration.
+    return duration_of(lease).total_seconds()
 
 
 def transitions(
@@ -98,7 +100,7 @@ def transitions(
 ) -> Iterator[Transition]:
     """Yield what happened between two views.
 
-    `objects` are those of each shard, None if they are not counted yet.
+    `objects` is the number of objects of each shard, None if they are not counted yet.
     """
     available = sum(phase.owns for phase in after.phases.values())
     for kind, shards in _changes(before, after).items():

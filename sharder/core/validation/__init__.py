@@ -1,8 +1,8 @@
 """Validate a ControllerRing: refusals and warnings.
 
-A refusal means that the ring cannot work as it is.  The webhook rejects such a ring, and the ring
-controller uses the same function to report one that was stored anyway as not Ready.  Everything
-else is a warning in the answer to the write (docs/protocol.md, "Refused and warned").
+A refusal means that the ring cannot work.  The webhook rejects such a ring.  If it was stored
+anyway, the ring controller uses the same function to report that it is not Ready.  Any other
+problem is a warning in the answer to the write (docs/protocol.md, "Refused and warned").
 """
 
 from sharder.core.validation.refusal import Fault, Refusal

@@ -1,4 +1,4 @@
-"""Validate how a ring is rebalanced, and the limits of its movement."""
+"""Validate `spec.rebalance` and `spec.movement` of a ring."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -17,13 +17,13 @@ from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals
 
 MAX_RESOURCES: Final = 10
-"""Resources that are compared, as in the CRD."""
+"""Maximum resources that are compared, as in the CRD."""
 
 MIN_INTERVAL: Final = timedelta(seconds=1)
-"""As in the CRD; a run compares all objects of the ring."""
+"""As in the CRD.  Shorter intervals cost too much: a run compares all objects of the ring."""
 
 _MAX_LENGTH: Final = 20
-"""Characters of a duration, as in the CRD."""
+"""Maximum characters of a duration, as in the CRD."""
 
 
 def rebalance_refusals(spec: RingSpec) -> Iterator[Refusal]:

@@ -9,11 +9,11 @@ from typing import Final
 from typing_extensions import override
 
 MAX_VALUE_CHARACTERS: Final = 100
-"""Characters of a value that a refusal repeats; a longer one is recognized by its beginning."""
+"""Maximum characters of a value in a refusal; a longer value is truncated."""
 
 
 class Fault(Enum):
-    """What is wrong with a value: for programs, and in words for people.
+    """What is wrong with a value, as a constant for programs and in words for people.
 
     Source: apimachinery v0.36.3, `util/validation/field.ErrorType`.
     """
@@ -26,26 +26,26 @@ class Fault(Enum):
 
     @property
     def cause(self) -> str:
-        """The type of the cause in a Status."""
+        """The type of the cause in a metav1.Status."""
         return self.value[0]
 
     @property
     def words(self) -> str:
-        """The words between field and value."""
+        """The words between the field and the value."""
         return self.value[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A value of a ring that has to change."""
+    """A value in a ring that has to be changed."""
 
     field: str
-    """Its path, such as `spec.resources[1]`."""
+    """The path of the value, such as `spec.resources[1]`."""
     fault: Fault
     value: str | int | Sequence[str] = ""
-    """The value; empty if it is missing, or the advice names it."""
+    """The value; empty if it is missing or the advice names it."""
     advice: str
-    """Why it is refused, and what to write instead."""
+    """Why the value is refused, and what to write instead."""
 
     @override
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """The refusals of a ControllerRing.
 
-The CRD rejects most of this too.  It is checked again because the CRD in the cluster can be older,
-or the reference's own, or can have been when the ring was written.
+The CRD rejects most of these rings too.  They are checked again because the CRD in the cluster can
+be older or that of the reference, now or when the ring was written.
 """
 
 from collections.abc import Collection, Iterator
@@ -26,27 +26,27 @@ from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.selectors import key_refusals, selector_refusals
 
 MAX_REFUSALS: Final = 20
-"""Refusals in one answer, to bound its size."""
+"""Maximum refusals in one answer, to bound its size."""
 
 MAX_RESOURCES: Final = 100
-"""Resources of a ring, main and controlled ones together.  Each is watched and listed."""
+"""Maximum resources of a ring, main and controlled ones together.  Each is watched and listed."""
 
 MAX_LISTED: Final = 3
-"""Labels, and also selectors, of `groupBy`: an object counts for every set of its traits."""
+"""Maximum labels, and also selectors, of `groupBy`: an object counts for every set of traits."""
 
 MAX_ZONES: Final = 100
-"""For `minZones`, as in the CRD."""
+"""Maximum of `minZones`, as in the CRD."""
 
 
 def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ...]:
-    """Return the first `MAX_REFUSALS` refusals of the ring, in order of its fields.
+    """Return the first `MAX_REFUSALS` refusals of the ring, in the order of its fields.
 
     `custom` are the names of the installed strategies.
     """
     spec = ring.spec
     listed = len(spec.resources) + sum(len(each.controlled_resources) for each in spec.resources)
     if listed > MAX_RESOURCES:
-        # The other checks would take long.
+        # With so many resources, the other checks would take too long.
         advice = f"write at most {MAX_RESOURCES}, controlled ones included, or several rings"
         return (Refusal(field="spec.resources", fault=Fault.INVALID, value=listed, advice=advice),)
     found = chain(
@@ -87,7 +87,10 @@ def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
-    """Compare all lists; two main resources can control objects of the same resource."""
+    """Yield resources that are listed twice.
+
+    Two main resources can have the same controlled resource.
+    """
     mains: dict[GroupResource, str] = {}
     for index, main in enumerate(resources):
         field = f"spec.resources[{index}]"

@@ -17,7 +17,7 @@ _WITHOUT_VALUES: Final = {
     "Exists": "In",
     "DoesNotExist": "NotIn",
 }
-"""A similar operator: of one that needs values, the one without, and vice versa."""
+"""For an operator that needs values, a similar one that needs none, and vice versa."""
 
 
 def selector_refusals(field: str, selector: LabelSelector | None) -> Iterator[Refusal]:

@@ -1,4 +1,4 @@
-"""Warnings about a ControllerRing that works, but might surprise."""
+"""Warnings about a ControllerRing that works, but might not do what its author expects."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -13,29 +13,30 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.names import GroupResource, ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, identity_of
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
-from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.rebalance.policy import AUTO
 
 MAX_WARNINGS: Final = 10
-"""Warnings in one answer: the API server truncates all of them beyond 4,096 characters."""
+"""Maximum warnings in one answer: the API server truncates them after 4,096 characters."""
 
 SAMPLE: Final = 1_000
-"""Keys that are placed to estimate the effect of another strategy."""
+"""Maximum keys that are placed to estimate the effect of a change of the strategy."""
 
 MAX_PAIRS: Final = 50_000
-"""Pairs of a key and a shard in that estimate, which takes 0.3 s; more shards mean fewer keys."""
+"""Maximum pairs of a key and a shard in that estimate, which takes 0.3s: with more shards, fewer
+keys are placed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts about the cluster; an unknown one leads to no warning."""
+    """Facts about the cluster; if a fact is not known, there is no warning about it."""
 
     unknown: Collection[GroupResource] = ()
-    """Resources that the API server does not serve."""
+    """Resources of the ring that the API server does not serve."""
     namespaces: int | None = None
     """How many namespaces the ring selects."""
     layout: Layout | None = None
@@ -117,11 +118,11 @@ def _movement(
 
 
 def _moving(layout: Layout, before: PlacementSpec, after: PlacementSpec) -> float:
-    """Return the part of a sample that would move; 0 for a strategy that sticks.
+    """Return the fraction of a sample that would move; 0 for a strategy that sticks.
 
-    That moves only objects above a ceiling, which are not estimated.  The labels of objects, such
-    as pins, are unknown and left out.  An installed function is not called: it can take any time,
-    and expects to be called by one thread.
+    A strategy that sticks moves only objects above a ceiling, which are not estimated.  The labels
+    of objects, such as pins, are not known and are ignored.  An installed function is not called,
+    because it can take any time, and expects calls from one thread only.
     """
     will = Placer(replace(layout, spec=after))
     if will.sticks or before.strategy is StrategyName.CUSTOM or not layout.available:
@@ -137,7 +138,7 @@ def _keys(shards: int) -> tuple[str, ...]:
 
 
 def _owners(placer: Placer, keys: tuple[str, ...]) -> dict[str, ShardName]:
-    """Return the shards of objects that are created one after the other."""
+    """Return the shard of each key, as if the objects were created one after the other."""
     tally = Tally()
     owners: dict[str, ShardName] = {}
     for key in keys:

@@ -4,7 +4,8 @@ Where the code's signatures change, only this module follows.
 """
 
 from sharder.controllers.lease_controller import Delete, SetState, TakeOver, care_for, taken
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import (
     ControllerRing,
@@ -15,7 +16,8 @@ from sharder.core.api.ring import (
 )
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.register import Membership
-from sharder.core.leases.state import ShardState, duration_of, is_held, problem_of
+from sharder.core.leases.state import ShardState, duration_of, is_held
+from sharder.core.leases.validity import problem_of
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, excess_of
 from sharder.core.movement.patches import Operation, acknowledge, patch_of
@@ -42,9 +44,9 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.distribution import LeastDrawn
 from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
-from sharder.core.placement.tally import Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import DEMO, SECRETS, WIDGETS

@@ -10,7 +10,7 @@ from typing import Final
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import GroupResource, pin_label
-from sharder.core.placement.tally import AGE_SECONDS
+from sharder.core.placement.counting.tally import AGE_SECONDS
 from tests.property.model.cluster import Cluster
 from tests.property.model.core import RingSnapshot, Tally
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, WIDGETS

@@ -84,13 +84,13 @@ MUTANTS = (
     ),
     Mutant(
         name="waits for one duration only",
-        module="core/leases/state.py",
+        module="core/leases/observed.py",
         old="return self.since + stops_after(self.lease)",
         new="return self.since + stops_after(self.lease) / 2",
     ),
     Mutant(
         name="observes its own state label",
-        module="core/leases/state.py",
+        module="core/leases/observed.py",
         old="if lease.spec == self.lease.spec:",
         new="if lease == self.lease:",
     ),
@@ -162,8 +162,8 @@ MUTANTS = (
     # What admission makes of requests
     Mutant(
         name="lets any client change an owner",
-        module="core/admission.py",
-        old=("return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
+        module="core/admission/rules.py",
+        old=("return restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
         new="return PASS",
     ),
     Mutant(
@@ -174,13 +174,13 @@ MUTANTS = (
     ),
     Mutant(
         name="takes for an acknowledgement what was not asked for",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):",
         new="if snapshot.is_draining(review.obj):",
     ),
     Mutant(
         name="believes the owner in a request for a new object",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="*admit(snapshot, named), name=",
         new=(
             "*((Choice(snapshot.owner_of(obj)), None) if snapshot.owner_of(obj)"
@@ -202,22 +202,22 @@ MUTANTS = (
     ),
     Mutant(
         name="gives an owner away before what it controls",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old='return Decision(outcome="left_to_leader")',
         new=(
-            "return _assign(obj, snapshot, "
+            "return assign(obj, snapshot, "
             "destination.shard or snapshot.placer.layout.available[0].name)"
         ),
     ),
     Mutant(
         name="gives an owner away before what it controls when a user edits it",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="if role is Role.LEADING or had_none:",
         new="if role is not Role.LEADING and had_none:",
     ),
     Mutant(
         name="gives away at an edit what may have lost its label a moment ago",
-        module="core/admission.py",
+        module="core/admission/rules.py",
         old="if role is Role.LEADING or had_none:",
         new="if role is Role.LEADING:",
     ),
@@ -402,31 +402,31 @@ MUTANTS = (
             ),
             Mutant(
                 name="does not reserve for what is released",
-                module="core/admission.py",
+                module="core/admission/rules.py",
                 old="None if shard is None else reservation_on(snapshot, obj, shard)",
                 new="None",
             ),
             Mutant(
                 name="never forgets what did not happen",
-                module="core/placement/assumption.py",
+                module="core/placement/counting/assumption.py",
                 old="if assumed.age >= (",
                 new="if False and (",
             ),
             Mutant(
                 name="lets an old event refute an assumption",
-                module="core/placement/tally.py",
+                module="core/placement/counting/tally.py",
                 old="if assumed is not None and assumed.is_settled_by(shown):",
                 new="if assumed is not None:",
             ),
             Mutant(
                 name="counts an object once more when it is assumed again",
-                module="core/placement/tally.py",
+                module="core/placement/counting/tally.py",
                 old="self._count(before, self._counted_as(identity, entry, shown))",
                 new="self._count(Counted(None), self._counted_as(identity, entry, shown))",
             ),
             Mutant(
                 name="does not count what a list leaves out as gone",
-                module="core/placement/tally.py",
+                module="core/placement/counting/tally.py",
                 old="for identity in self.shown_by(part) - entries.keys():",
                 new="for identity in set[int]():",
             ),

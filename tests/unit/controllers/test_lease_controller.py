@@ -19,7 +19,8 @@ from sharder.controllers.lease_controller import (
 from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, NotFound, Unavailable
-from sharder.core.leases.state import ObservedLease, ShardState
+from sharder.core.leases.observed import ObservedLease
+from sharder.core.leases.state import ShardState
 from sharder.core.names import (
     SHARDER_IDENTITY,
     STATE_LABEL,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.admission import Decision
+from sharder.core.admission.answers import Decision
 from sharder.core.errors import InvalidObject
 from sharder.core.movement.patches import Operation
 from sharder.core.names import GroupResource

@@ -7,8 +7,8 @@ from functools import partial
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.movement.planner import reservation_of
 from sharder.core.movement.step import Step
-from sharder.core.placement.assumption import Assumption
-from sharder.core.placement.tally import Reservation, Tally
+from sharder.core.placement.counting.assumption import Assumption
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 

@@ -1,4 +1,4 @@
-"""ConsistentHash: the reference's ring, walked to the first shard that can have the object."""
+"""ConsistentHash: the first shard on the reference's ring that can have the object."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.hashing import ConsistentHash
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
@@ -20,7 +20,7 @@ class ConsistentHashing:
     groups: ClassVar[bool] = False
 
     def __init__(self, layout: Layout, known: ConsistentHash | None = None) -> None:
-        """Build the ring, from a known one if that has nearly the same shards."""
+        """Build the ring; this is faster from a known ring with nearly the same shards."""
         known = known or ConsistentHash(())
         self.ring: ConsistentHash = known.of(shard.name for shard in layout.available)
 
@@ -29,7 +29,7 @@ class ConsistentHashing:
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return the first candidate clockwise from the key's hash."""
+        """Return the first candidate on the ring from the key's hash on."""
         if len(candidates) == len(self.ring.members):
             return Choice(self.ring.owner(demand.key))
         names = {shard.name for shard in candidates}
@@ -42,7 +42,7 @@ class ConsistentHashing:
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return the order of the shards clockwise from the key."""
+        """Return the order of the shards on the ring from the key's hash on."""
         order = islice(self.ring.walk(demand.key), len(self.ring.members))
         places = {shard: place for place, shard in enumerate(order, start=1)}
         return {s.name: f"place {places[s.name]} clockwise from the key" for s in candidates}

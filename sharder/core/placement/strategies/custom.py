@@ -1,7 +1,7 @@
 """Custom: an installed function decides.
 
-It is not our code: whatever it returns or raises, the object at worst has no shard until the
-function is fixed, and the reason says so.
+The function is not our code.  If it fails, or returns something invalid, the object has no shard
+until the function is fixed, and the reason says so.
 """
 
 from collections.abc import Sequence
@@ -10,19 +10,19 @@ from typing import ClassVar, Final
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice, Layout, Objection
 
 MAX_SHOWN: Final = 80
-"""Characters of a result or exception that a reason repeats in logs and Events."""
+"""Maximum characters of a result or exception in a reason, which appears in logs and Events."""
 
 _BRIEFLY: Final = Repr()
 _BRIEFLY.maxother = MAX_SHOWN
 
 
 class Custom:
-    """The installed function in the ring's `custom`; sticks."""
+    """The installed function that the ring's `custom` names; sticks."""
 
     __slots__ = ("_function", "_installed", "_name")
     sticks: ClassVar[bool] = True
@@ -38,18 +38,21 @@ class Custom:
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return the function's choice, if that is the name of one of `candidates`."""
+        """Return the function's choice, if it is the name of one of `candidates`."""
         if self._function is None:
             return Choice(None, self._why_missing(), fault=True)
-        # No cancellation is raised here, because nothing is awaited, and signals are handled by
-        # the event loop: every exception is the function's own.
+        # Every exception comes from the function: without an `await` there is no cancellation, and
+        # the event loop handles signals.
         try:
             return self._judged(self._function(demand, tuple(candidates), counts), candidates)
         except BaseException as error:  # noqa: BLE001 - SystemExit too, for example of a parser
             return self._rejected(f"raised {_shown(error)}")
 
     def _judged(self, answer: object, candidates: Sequence[Shard]) -> Choice:
-        """Return the choice of a result; to compare it can raise, as it can be any object."""
+        """Return the choice for a result.
+
+        The result can be any object, so even a comparison with it can raise.
+        """
         if answer is None:
             return Choice(
                 None, f"the strategy {self._name!r} chose none of {len(candidates)} shards"
@@ -62,7 +65,7 @@ class Custom:
         return self._rejected(f"returned {_shown(answer)}, which is not one of the candidates")
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline a shard that the function does not choose even if it is the only candidate."""
+        """Decline a shard that the function does not choose if it is the only candidate."""
 
         def objection(shard: Shard) -> str | None:
             choice = self.choose(demand, [shard], counts)
@@ -73,7 +76,7 @@ class Custom:
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
-        """Return how full the shards are; the function's reasons are not known."""
+        """Return how full the shards are, because the function's reasons are not known."""
         return {
             s.name: f"{counts.on(s.name)} objects here, {self._name!r} decides" for s in candidates
         }
@@ -93,7 +96,7 @@ class Custom:
 
 
 def _shown(value: object) -> str:
-    """Return a short text of a value, without trusting its `__repr__`."""
+    """Return a short text for a value, even if its `__repr__` raises or is long."""
     try:
         return _BRIEFLY.repr_instance(value, 1)
     except BaseException:  # noqa: BLE001 - what `reprlib` lets through

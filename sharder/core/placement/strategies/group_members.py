@@ -7,7 +7,7 @@ import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.strategy import Layout
 
@@ -16,9 +16,9 @@ class GroupMembers(msgspec.Struct, frozen=True, gc=False):
     """The members of a group except the object itself, on all shards of the ring."""
 
     on: Mapping[ShardName, int]
-    """Members by shard; shards without any are left out."""
+    """Members by shard; shards without members are omitted."""
     in_zone: Mapping[str, int]
-    """Members by the place of shards; likewise."""
+    """Members by the place of their shards; places without members are omitted."""
     regions: frozenset[str]
 
     def here(self, shard: Shard) -> int:
@@ -34,14 +34,14 @@ NO_MEMBERS: Final = GroupMembers({}, {}, frozenset())
 
 
 def group_members_of(demand: Demand, layout: Layout, counts: Counts) -> GroupMembers:
-    """Return the other members of an object's group, also on shards that are not available."""
+    """Return the other members of an object's group, including those on unavailable shards."""
     members = counts.members_of(demand.group)
     if demand.group == NO_GROUP or not members:
         return NO_MEMBERS
     on: dict[ShardName, int] = {}
     in_zone: dict[str, int] = {}
     regions: set[str] = set()
-    # An object that has lost its shard must not bind itself to the region of that shard.
+    # If an object has lost its shard, it must not count: it would bind itself to that region.
     itself = counts.where_counted(demand.identity, demand.group)
     for name, counted in members.items():
         shard, others = layout.by_name.get(name), counted - (name == itself)

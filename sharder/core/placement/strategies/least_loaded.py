@@ -1,10 +1,10 @@
-"""LeastLoaded: a chain of filters, then a weighted choice, the emptier the more likely.
+"""LeastLoaded: a chain of filters, then a weighted choice that prefers emptier shards.
 
 Source: the gear placement of OpenShift v2 (openshift/origin-server, rpc_find_all_available and
 select_best_fit_node_impl), where gears are objects, nodes are shards and districts are pools.
-Three of its faults are not repeated: zones are compared by their mean load and not by the sum,
-zones without a candidate are not compared at all, and a filter that prefers some shards never
-keeps only the last one of a list.
+Three of its faults are fixed here: zones are compared by their mean load and not by the sum, zones
+without a candidate are not compared, and a filter that prefers some shards keeps all of them and
+not only the last one.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.hashing import place_at, weight_of_first, weights
 from sharder.core.placement.strategies.active_loads import Capacities
@@ -24,7 +24,7 @@ from sharder.core.placement.strategies.least_loaded_filters import FilterChain
 from sharder.core.placement.strategy import Choice, Layout, Objection
 
 _SEED: Final = 0x67656172
-"""Makes the draw independent of the rankings, which hash the key without a seed ("gear")."""
+"""The seed ("gear") makes the draw independent of rankings, which hash the key without a seed."""
 
 
 class LeastLoaded:
@@ -55,7 +55,7 @@ class LeastLoaded:
         return Choice(last.kept[place_at(position, many)].name)
 
     def draw(self, demand: Demand, total: int) -> int:
-        """Return a number below `total` by the object's key alone, each equally likely."""
+        """Return a number below `total`, uniformly distributed, that depends only on the key."""
         return xxh3_64_intdigest(demand.key.encode(), seed=_SEED) * total >> 64
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:

@@ -1,7 +1,7 @@
-"""The filters of LeastLoaded in order: each keeps some shards of those that the previous one kept.
+"""The filters of LeastLoaded in order: each keeps some of the shards that the previous one kept.
 
-A hard filter can keep none, and the object has to wait; the others only prefer shards and always
-keep some (docs/placement.md, "LeastLoaded").
+If a hard filter keeps no shard, the object has to wait.  The other filters only prefer shards, and
+always keep some (docs/placement.md, "LeastLoaded").
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,13 +13,13 @@ import msgspec
 from sharder.core.api.ring import AntiAffinity
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.strategies.active_loads import ActiveLoads, Capacities
 from sharder.core.placement.strategies.group_members import GroupMembers
 from sharder.core.placement.strategy import Layout, Objection
 
 FEWEST: Final = 4
-"""The least number of shards that the filters for load and room keep: upstream's."""
+"""The minimum number of shards that the filters for load and room keep, as upstream."""
 
 Shards: TypeAlias = tuple[Shard, ...]
 Zones: TypeAlias = Mapping[str, Sequence[Shard]]
@@ -31,13 +31,13 @@ class FilterResult(msgspec.Struct, frozen=True, gc=False):
     name: str
     kept: Shards
     objection: str
-    """Why it dropped shards; if it kept none, why the object has to wait."""
+    """Why the filter dropped shards; if it kept none, why the object has to wait."""
 
 
 Filter: TypeAlias = Callable[["FilterChain", Shards], FilterResult]
 
 Filters: TypeAlias = tuple[tuple[bool, Filter], ...]
-"""Filters, each with whether it is hard: only a hard one can keep no shard."""
+"""Pairs of a flag and a filter; True means that the filter is hard, so it can drop all shards."""
 
 
 class FilterChain:
@@ -55,16 +55,17 @@ class FilterChain:
         self._loads: ActiveLoads | None = None
 
     def results(self, candidates: Sequence[Shard]) -> list[FilterResult]:
-        """Return the results for at least one candidate, up to the first that keeps none.
+        """Return the results for `candidates`, which are not empty.
 
-        If all keep some, the last result has the fullest shards first, equals by name.
+        They end with the first filter that keeps no shard.  If all filters keep some, the last
+        result has the fullest shards first, and equally full ones by name.
         """
         return list(self._results(candidates))
 
     def last(self, candidates: Sequence[Shard], effective: Filters) -> FilterResult:
-        """Return the last result, or an earlier one with a single shard that stays.
+        """Return the last result, or an earlier one whose only shard no later filter would drop.
 
-        Only the `effective` filters of the layout run; the others would drop no shard.
+        Only the `effective` filters of the layout run, because the others would drop no shard.
         """
         last = FilterResult("", tuple(candidates), "")
         for is_hard, run in effective:
@@ -76,7 +77,7 @@ class FilterChain:
         return last
 
     def objections(self, candidates: Sequence[Shard], effective: Filters) -> Objection:
-        """Return a function that returns why a hard filter drops a candidate, if one does."""
+        """Return a function that says why a hard filter drops a candidate, None if none does."""
         kept = tuple(candidates)
         dropped: dict[ShardName, str] = {}
         for is_hard, run in effective:
@@ -99,7 +100,7 @@ class FilterChain:
 
     @classmethod
     def effective(cls, layout: Layout) -> Filters:
-        """Return the filters that can drop a shard of the layout, both filters by zones in one."""
+        """Return the filters that can drop a shard of the layout; the two by zone are merged."""
         spec, available = layout.spec, layout.available
         idle: dict[Filter, bool] = {
             cls._apart_from_members: spec.anti_affinity is not AntiAffinity.REQUIRED,
@@ -139,7 +140,7 @@ class FilterChain:
 
     @property
     def loads(self) -> ActiveLoads:
-        """How full the shards are; computed when a filter needs it, as others often decide."""
+        """How full the shards are; computed only if needed, because other filters often decide."""
         if self._loads is None:
             self._loads = self._capacities.loads(self._counts)
         return self._loads
@@ -167,7 +168,7 @@ class FilterChain:
 
     def _with_enough_zones(self, shards: Shards) -> FilterResult:
         name, minimum = "minZones", self._layout.spec.min_zones
-        # Shards without zones satisfy a minimum of 1.
+        # Shards without a zone satisfy a minimum of 1.
         if not self._members.on or minimum <= 1:
             return FilterResult(name, shards, "")
         zones = {s.place for s in shards if s.zone} | self._members.in_zone.keys()
@@ -191,7 +192,7 @@ class FilterChain:
         return FilterResult("load of zone", kept, "the mean load of another zone is lower")
 
     def _best_zones(self, shards: Shards) -> FilterResult:
-        """Do the same as both of them, without the shards in between."""
+        """Apply both filters by zone, without the list of shards in between."""
         if not self._members.on:
             return FilterResult("", shards, "")
         left = self._with_fewest_members(self._layout.by_place(shards))
@@ -202,7 +203,7 @@ class FilterChain:
         return _least(zones, {place: near.get(place, 0) for place in zones}) if near else zones
 
     def _with_lowest_load(self, zones: Zones) -> Zones:
-        # As upstream: the first member of a group can go to any zone.
+        # As upstream, the first member of a group can go to any zone.
         if len(zones) == 1 or not self._members.on:
             return zones
         total, scale = self.loads.total, lcm(*map(len, zones.values()))
@@ -230,7 +231,7 @@ class FilterChain:
         order = tuple([shards[place] for place in falling])
         if many <= FEWEST:
             return FilterResult("load", order, "")
-        # The bound is the mean plus a hundredth of what is free at the mean.
+        # The bound is the mean load plus one hundredth of the room that is free at the mean.
         bounds = 99 * sum(loads) + 100 * self.loads.percent * many
         most = bounds // (100 * many)
         above = len([load for load in loads if load > most])
@@ -240,7 +241,7 @@ class FilterChain:
 
     def _pools_with_room(self, shards: Shards) -> FilterResult:
         name, limit = "room of pool", self._layout.spec.pool_capacity
-        # Pools without a limit all have the same room.
+        # Without a limit, all pools have the same room.
         if limit is None or not shards[0].pool:
             return FilterResult(name, shards, "")
         pools = {shard.pool for shard in shards}
@@ -257,13 +258,13 @@ class FilterChain:
 
 
 def _least(zones: Zones, amounts: Mapping[str, int]) -> Zones:
-    """Return the zones with the least amount."""
+    """Return the zones with the smallest amount."""
     least = min(amounts.values())
     return {place: here for place, here in zones.items() if amounts[place] == least}
 
 
 def _within(zones: Zones, shards: Shards) -> Shards:
-    """Return those of the shards that are in these zones, which have no others."""
+    """Return the shards that are in these zones; `zones` contain no other shards."""
     if len(zones) == 1:
         return tuple(*zones.values())
     if sum(map(len, zones.values())) == len(shards):

@@ -1,4 +1,4 @@
-"""The strategies by name.  A new one is a module with a class, and a line in `STRATEGIES`."""
+"""The strategies by name.  A new strategy is a module with a class, and a line in `STRATEGIES`."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -14,7 +14,7 @@ from sharder.core.placement.strategy import Layout, Strategy
 
 
 class StrategyClass(Protocol):
-    """A class of strategies, with the facts that hold for every layout."""
+    """The class of a strategy, with the facts that hold for every layout."""
 
     @property
     def sticks(self) -> bool:
@@ -27,7 +27,7 @@ class StrategyClass(Protocol):
         ...
 
     def __call__(self, layout: Layout) -> Strategy:
-        """Build the strategy of a layout."""
+        """Build the strategy for a layout."""
         ...
 
 
@@ -48,9 +48,10 @@ GROUPING: Final = tuple(name for name, strategy in STRATEGIES.items() if strateg
 def built(
     layout: Layout, before: Strategy | None = None, hashed: ConsistentHash | None = None
 ) -> Strategy:
-    """Return the strategy of a layout.
+    """Return the strategy for a layout.
 
-    `before` is that of the previous layout, and `hashed` a ring of nearly the same shards.
+    `before` is the strategy of the previous layout, and `hashed` is a ring of nearly the same
+    shards; both make this faster.
     """
     name = layout.spec.strategy
     if name is StrategyName.CONSISTENT_HASH:

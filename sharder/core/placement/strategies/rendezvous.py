@@ -1,7 +1,7 @@
-"""Rendezvous: each object goes to the shard that its key is drawn to most.
+"""Rendezvous: each object goes to the shard with the highest score for its key.
 
-Compared with the ring, shares match the weights exactly, and a shard that joins or leaves moves
-only its own objects.
+In contrast to consistent hashing, the shares of the shards match their weights exactly, and if a
+shard joins or leaves, only its own objects move.
 
 BoundedLoad: rendezvous hashing under ceilings.
 
@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
 
@@ -52,12 +52,12 @@ class Rendezvous:
 
 
 _ROUNDING = 1e-9
-"""Weights are floats: rounding up must not add one to a share that is an integer."""
+"""Tolerance for weights, which are floats: an integer share must not be rounded up by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedLoad(Rendezvous):
-    """The rendezvous order; ceilings, which are hard filters, limit the shards."""
+    """Rendezvous hashing; ceilings, which are hard filters, limit the shards."""
 
     sticks: ClassVar[bool] = True
 

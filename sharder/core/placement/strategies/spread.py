@@ -1,9 +1,9 @@
 """Spread: an object goes to the zone, and there to the shard, with the fewest of its group.
 
 Source: Kubernetes SelectorSpread (pkg/scheduler/framework/plugins/selectorspread), with two
-differences.  All shards of the ring count, not only the candidates, or a zone whose shards are
-full would seem empty (kubernetes#71327).  Scores are exact, while floating point makes some of
-upstream's one too low.
+differences.  All shards of the ring count, not only the candidates; otherwise a zone whose shards
+are full would seem empty (kubernetes#71327).  Scores are exact, while upstream uses floating point
+and so has some scores that are one too low.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ import msgspec
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.strategies.group_members import GroupMembers, group_members_of
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
 
 FULL_SCORE: Final = 100
-"""For a shard without members in a zone without members; upstream's since Kubernetes 1.18."""
+"""The score of a shard without members in a zone without members, as since Kubernetes 1.18."""
 
 _ZONE_PARTS: Final = 2
 _PARTS: Final = 3
-"""Two thirds of the score are the zone's, one third is the shard's: upstream's zoneWeighting."""
+"""Two thirds of the score are for the zone, one third is for the shard: zoneWeighting upstream."""
 
 
 class Spread:
@@ -42,7 +42,7 @@ class Spread:
         return None
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
-        """Return the candidate with the highest score, of equals the one its key is drawn to."""
+        """Return the candidate with the highest score; the ranking decides between equal ones."""
         members, drawn = group_members_of(demand, self._layout, counts), self._layout.most_drawn
         if not members.on:
             return Choice(drawn(demand.key, candidates).name)
@@ -55,9 +55,9 @@ class Spread:
         return Choice(drawn(demand.key, equals or _highest(candidates, members)).name)
 
     def _nearby(self, candidates: Sequence[Shard], members: GroupMembers) -> Sequence[Shard]:
-        """Return the candidates in the best zones if those without a member score highest.
+        """Return the candidates in the best zones, if candidates without a member score highest.
 
-        That is most often so, and found without scoring each of them.
+        This is the usual case, and is faster than to compute the score of each candidate.
         """
         if len(members.on) >= len(candidates):
             return ()
@@ -65,7 +65,7 @@ class Spread:
         most = {place: scale.score(0, members.near(place)) for place in zones}
         best = max(most.values())
         places = [place for place, score in most.items() if score == best]
-        # Rounded down, a shard with a member can score as much as one without.
+        # Scores are rounded down, so a shard with a member can score as much as one without.
         if best <= max(scale.score(1, members.near(place)) for place in places):
             return ()
         return list(chain.from_iterable(zones[place] for place in places))
@@ -96,12 +96,12 @@ class Spread:
 
 
 def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> list[int]:
-    """Return how well each shard suits one more member, from 0 to `full`, the best.
+    """Return how well each shard suits one more member, from 0 to `full`, which is best.
 
     Args:
-        shards: The shards to score; for one without a zone only its own members count.
+        shards: The shards to score; without a zone, only the shard's own members count.
         members: The members on all shards of the ring.
-        full: The scale; kube-scheduler had 10 up to 1.17, and 100 since.
+        full: The highest score; in kube-scheduler it was 10 up to 1.17, and is 100 since then.
     """
     scale = _Scale.of(members, full)
     return [scale.score(members.here(s), members.near(s.place)) for s in shards]
@@ -123,12 +123,12 @@ class _Scale(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, members: GroupMembers, full: int) -> "_Scale":
-        """Return the scale of a group; without any member all have the full score."""
+        """Return the scale of a group; if it has no members, each shard gets the full score."""
         shard_most = max(members.on.values(), default=1)
         return cls(shard_most, max(members.in_zone.values(), default=1), full)
 
     def score(self, here: int, near: int | None) -> int:
-        """Return the score of a shard; `near` is the number in its zone, None without a zone."""
+        """Return the score of a shard; `near` counts members in its zone, None without a zone."""
         shard_most, zone_most, full = self.shard_most, self.zone_most, self.full
         shard_room = shard_most - here
         if near is None:

@@ -14,8 +14,8 @@ from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError, Forbidden, NotFound, Unavailable
 from sharder.core.names import GroupResource, RingName, ShardName
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import STEP, Reservation
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import STEP, Reservation
 from sharder.core.status.stats import ObjectStats
 from sharder.sdk.testing.store import FakeStore
 from tests.support.cluster import NAMESPACES, Call, Cluster, Hook, on, raising

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from sharder.core.admission import Review, decide
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.api.selector import LabelSelector, Requirement

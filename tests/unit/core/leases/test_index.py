@@ -9,8 +9,8 @@ import pytest
 from sharder.core.api.lease import Lease
 from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Known, Tier, judged
 from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.register import MAX_GUESTS, PIECE, RELIST_SECONDS, Membership
-from sharder.core.leases.state import ObservedLease
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ZONE_LABEL, RingName, ShardName
 from tests.support.values import DEMO, NOW, A, B, C, lease

@@ -1,17 +1,16 @@
-"""Facts about `sharder.core.leases.state`: the state table at its edges, validity, and silence."""
+"""Facts about `sharder.core.leases.state`: the state table at its edges."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
-    ObservedLease,
     ShardState,
     duration_of,
     is_given_up,
     is_held,
-    problem_of,
     state_of,
 )
 from sharder.core.names import SHARDER_IDENTITY
@@ -97,77 +96,6 @@ def test_states_are_written_in_lower_case_healthiest_first() -> None:
     assert [str(s) for s in ShardState] == ["ready", "expired", "uncertain", "dead", "orphaned"]
 
 
-@pytest.mark.parametrize(
-    ("silence", "state", "wait"),
-    [
-        (0, ShardState.READY, 15),
-        (14, ShardState.READY, 1),
-        (15, ShardState.EXPIRED, 15),
-        (29, ShardState.EXPIRED, 1),
-        (30, ShardState.UNCERTAIN, None),
-    ],
-)
-@pytest.mark.parametrize("skew", [-3600 * SECOND, -40 * SECOND, 40 * SECOND, 3600 * SECOND])
-def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say(
-    silence: float, state: ShardState, wait: float | None, skew: timedelta
-) -> None:
-    observed = ObservedLease(lease(renewed=NOW + skew), since=100.0, renewed=True)
-
-    assert observed.state(NOW, 100.0 + silence) is state
-    assert observed.state_changes_in(NOW, 100.0 + silence) == wait
-
-
-@pytest.mark.parametrize(
-    ("age", "state", "wait"),
-    [
-        (0, ShardState.DEAD, 75),
-        (74, ShardState.DEAD, 1),
-        (75, ShardState.ORPHANED, None),
-    ],
-)
-def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
-    age: int, state: ShardState, wait: float | None
-) -> None:
-    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
-
-    assert observed.state(now, 100.0 + 500) is state
-    assert observed.state_changes_in(now, 100.0 + 500) == wait
-
-
-@pytest.mark.parametrize("age", [0, 75, 3600])
-def test_a_lease_without_its_holder_is_kept_for_as_long_as_it_was_watched_to_be_dead(
-    age: int,
-) -> None:
-    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
-
-    assert observed.kept_until() == 100.0 + 75
-    assert observed.state_changes_in(now, 100.0 + 74) == 1
-
-
-def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
-    assert (
-        ObservedLease(lease(renewed=None, holder=""), 100.0).state_changes_in(NOW, 500.0) is None
-    )
-
-
-@pytest.mark.parametrize(
-    ("age", "silence", "state", "wait"),
-    [
-        (0, 0, ShardState.READY, 15),
-        (20, 0, ShardState.EXPIRED, 10),
-        (40, 14, ShardState.UNCERTAIN, 1),
-        (-40, 15, ShardState.EXPIRED, 15),
-    ],
-)
-def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
-    age: int, silence: float, state: ShardState, wait: float
-) -> None:
-    observed, now = ObservedLease(lease(), since=100.0), NOW + age * SECOND
-
-    assert observed.state(now, 100.0 + silence) is state
-    assert observed.state_changes_in(now, 100.0 + silence) == wait
-
-
 def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:
     assert is_held(lease(A))
     assert not any(is_held(lease(A, holder=holder)) for holder in [*NOT_HELD, B, A.upper()])
@@ -205,53 +133,3 @@ def test_the_default_stands_in_for_a_duration_that_cannot_be(
 def test_the_default_stands_in_for_the_duration_of_an_incomplete_lease() -> None:
     assert duration_of(lease(seconds=60, renewed=None)) == DEFAULT_DURATION
     assert duration_of(lease(seconds=60, acquired=None)) == DEFAULT_DURATION
-
-
-@pytest.mark.parametrize("seconds", [1, 15, 3600])
-def test_a_held_lease_with_its_times_makes_a_shard(seconds: int) -> None:
-    assert problem_of(lease(seconds=seconds)) is None
-
-
-@pytest.mark.parametrize("seconds", [0, -1, 3601, 7200, *INT32])
-def test_a_held_lease_with_a_duration_out_of_range_makes_no_shard(seconds: int) -> None:
-    assert problem_of(lease(seconds=seconds)) == "leaseDurationSeconds must be 1 to 3600"
-
-
-def test_a_held_lease_without_its_times_makes_no_shard() -> None:
-    incomplete = [lease(seconds=None), lease(acquired=None), lease(renewed=None)]
-
-    assert all("missing" in (problem_of(one) or "") for one in incomplete)
-
-
-def test_a_lease_that_we_hold_may_last_longer() -> None:
-    assert problem_of(lease(holder=SHARDER_IDENTITY, seconds=7200)) is None
-
-
-@pytest.mark.parametrize("holder", [SELF, ""])
-@pytest.mark.parametrize("name", ["x" * 64, "a..b/c", "-a", ""])
-def test_a_lease_whose_name_is_no_label_value_makes_no_shard(name: str, holder: str) -> None:
-    assert "label value" in (problem_of(lease(name, holder=holder)) or "")
-
-
-def test_no_shard_may_bear_the_name_of_the_sharder() -> None:
-    assert "reserved" in (problem_of(lease(SHARDER_IDENTITY)) or "")
-
-
-def test_a_lease_is_silent_after_two_durations_without_a_write() -> None:
-    assert ObservedLease(lease(seconds=20), since=100.0).silent_at() == 140.0
-
-
-def test_a_renewal_breaks_the_silence() -> None:
-    renewed = lease(renewed=NOW + SECOND)
-
-    after = ObservedLease(lease(), since=1.0).then(renewed, at=5.0)
-
-    assert after == ObservedLease(renewed, since=5.0, renewed=True)
-
-
-def test_a_write_of_metadata_does_not_break_the_silence() -> None:
-    labelled = lease(labels={"alpha.sharding.timebertt.dev/state": "expired"})
-
-    assert ObservedLease(lease(), since=1.0).then(labelled, at=5.0) == ObservedLease(
-        labelled, since=1.0
-    )

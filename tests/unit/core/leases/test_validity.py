@@ -3,9 +3,11 @@
 import pytest
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.validity import MAX_LEASES, classify
-from sharder.core.names import ObjectRef
+from sharder.core.leases.validity import MAX_LEASES, classify, problem_of
+from sharder.core.names import SHARDER_IDENTITY, ObjectRef
 from tests.support.values import SELF, A, B, C, lease
+
+INT32 = (-(2**31), 2**31 - 1)
 
 
 def named(leases: tuple[Lease, ...]) -> list[str]:
@@ -82,3 +84,33 @@ def test_a_name_held_once_or_elsewhere_is_no_twin() -> None:
 
     assert classify(released, ()).complaint is None
     assert classify(foreign, ["default"]).duplicate_names == frozenset()
+
+
+@pytest.mark.parametrize("seconds", [1, 15, 3600])
+def test_a_held_lease_with_its_times_makes_a_shard(seconds: int) -> None:
+    assert problem_of(lease(seconds=seconds)) is None
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 3601, 7200, *INT32])
+def test_a_held_lease_with_a_duration_out_of_range_makes_no_shard(seconds: int) -> None:
+    assert problem_of(lease(seconds=seconds)) == "leaseDurationSeconds must be 1 to 3600"
+
+
+def test_a_held_lease_without_its_times_makes_no_shard() -> None:
+    incomplete = [lease(seconds=None), lease(acquired=None), lease(renewed=None)]
+
+    assert all("missing" in (problem_of(one) or "") for one in incomplete)
+
+
+def test_a_lease_that_we_hold_may_last_longer() -> None:
+    assert problem_of(lease(holder=SHARDER_IDENTITY, seconds=7200)) is None
+
+
+@pytest.mark.parametrize("holder", [SELF, ""])
+@pytest.mark.parametrize("name", ["x" * 64, "a..b/c", "-a", ""])
+def test_a_lease_whose_name_is_no_label_value_makes_no_shard(name: str, holder: str) -> None:
+    assert "label value" in (problem_of(lease(name, holder=holder)) or "")
+
+
+def test_no_shard_may_bear_the_name_of_the_sharder() -> None:
+    assert "reserved" in (problem_of(lease(SHARDER_IDENTITY)) or "")

@@ -25,9 +25,9 @@ from sharder.core.movement.desired import (
     reservation_on,
 )
 from sharder.core.names import ShardName, pin_label
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import identity_of
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (

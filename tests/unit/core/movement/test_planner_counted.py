@@ -13,8 +13,8 @@ from sharder.core.movement.planner import (
 )
 from sharder.core.movement.step import Assign, Drain, Keep, Step, Withdraw
 from sharder.core.names import pin_label
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import Reservation, Tally
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.counting import bounded

@@ -13,9 +13,9 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
-from sharder.core.placement.entries import Entry
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values import A, B, C
 from tests.support.values_placement import (
     RENDEZVOUS,

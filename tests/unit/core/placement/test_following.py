@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.core.api.ring import PlacementSpec
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
 from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
 from sharder.core.placement.strategies.rendezvous import Rendezvous

@@ -8,14 +8,14 @@ from msgspec import structs
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.hashing import WeightedRendezvous
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Tally
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
     BOUNDED,

@@ -11,11 +11,11 @@ from sharder.core.movement.desired import choose, choose_anew, excess_of
 from sharder.core.movement.planner import plan_displaced, plan_main
 from sharder.core.movement.step import Drain, Keep, Withdraw
 from sharder.core.names import WANTED_ZONE_LABEL, ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Tally
 from tests.support.values import NEXT, WIDGETS, A, B, C, D, obj
 from tests.support.values_placement import (
     Members,

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
 from sharder.core.preview.estimate import Estimate, estimates

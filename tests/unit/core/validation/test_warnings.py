@@ -8,7 +8,7 @@ import pytest
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import GroupResource, ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Layout
 from sharder.core.validation import Facts, warnings

@@ -11,8 +11,8 @@ from sharder.core.api.ring import RingResource
 from sharder.core.errors import Unavailable
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, pin_label
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import Reservation
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation
 from tests.support.cluster import Call, Cluster, on
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.movement import resync, without_owner_for_long

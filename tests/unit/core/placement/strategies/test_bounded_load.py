@@ -2,7 +2,7 @@
 
 import pytest
 
-from sharder.core.placement.counts import NO_COUNTS
+from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.hashing import WeightedRendezvous
 from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from tests.support.values import A, B, C

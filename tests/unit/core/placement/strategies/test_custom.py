@@ -8,12 +8,12 @@ from typing_extensions import override
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.strategies.custom import MAX_SHOWN, Custom
 from sharder.core.placement.strategy import Choice, CustomFunction, Layout
-from sharder.core.placement.tally import Tally
 from tests.support.custom_strategy import sample_strategies
 
 A, B, C = (Shard(name=ShardName(f"shard-{letter}")) for letter in "abc")

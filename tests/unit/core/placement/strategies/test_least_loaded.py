@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.hashing import WeightedRendezvous, place_at, weights
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
-from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import cuts_of, layout, tally
 
 WEB = 7

@@ -12,14 +12,14 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counts import Counts
+from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, Reader, identity_of
-from sharder.core.placement.entries import Entry
 from sharder.core.placement.hashing import WeightedRendezvous
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.spread import FULL_SCORE, Spread, spread_scores
 from sharder.core.placement.strategy import Layout
-from sharder.core.placement.tally import Reservation, Tally
 from tests.support.values_placement import Members, Place, spread_of
 
 APP = PlacementSpec(strategy=StrategyName.SPREAD, group_by=GroupBy(labels=("app",)))

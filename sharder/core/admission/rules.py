@@ -1,8 +1,9 @@
 """Decide how the webhook answers a create or an update.
 
-The answer is a function of (old object, object, writer, snapshot), so every replica answers alike
-and a repeated call changes nothing; strategies that stick also use the live counts.  Every request
-is allowed.  The letters are the rules of docs/protocol.md, "Admission".
+The answer is a function of the old object, the object, the writer and the snapshot.  So all
+replicas give the same answer, and a repeated call changes nothing.  Strategies that stick also use
+the live counts.  Every request is allowed.  The letters (a) to (f) are the rules of
+docs/protocol.md, "Admission".
 """
 
 from typing import Literal
@@ -10,7 +11,18 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.admission.answers import (
+    PASS,
+    Decision,
+    assign,
+    owned,
+    place,
+    restore,
+    unassigned,
+    uncontrolled,
+    waiting,
+)
+from sharder.core.api.meta import PartialObject
 from sharder.core.keys import generated_name
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.acknowledgement import Writer, can_be_shard, objection
@@ -21,10 +33,8 @@ from sharder.core.movement.desired import (
     expected_of,
     reservation_on,
 )
-from sharder.core.movement.patches import Operation, admission
-from sharder.core.names import GroupResource, ShardName, is_label_value
+from sharder.core.names import GroupResource, ShardName
 from sharder.core.placement.strategy import Choice
-from sharder.core.placement.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
@@ -33,28 +43,11 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: Literal["CREATE", "UPDATE"]
     uid: str = ""
-    """The uid of the request; repeated calls for one request have the same."""
+    """The uid of the request; repeated calls for one request have the same uid."""
     resource: GroupResource
     obj: PartialObject
     old: PartialObject | None
     writer: Writer
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a request; without operations the request passes unchanged."""
-
-    outcome: str
-    """One of a few fixed words, for the metric."""
-    operations: tuple[Operation, ...] = ()
-    assigned: ShardName | None = None
-    """The shard to which this request assigns the object."""
-    reservation: Reservation | None = None
-    """What the tally counts at once, unless the request is a dry run."""
-    warning: str = ""
-    """For the user: what is wrong and cannot be repaired here."""
-
-
-PASS = Decision(outcome="unchanged")
 
 
 def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> Decision:
@@ -80,24 +73,24 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
     if owner is None or _is_stale(review, owner, snapshot, role):
         return _adopt(review, snapshot, role)
     if asked == owner:  # (b)
-        return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)
+        return restore(review.old.metadata, review.obj.metadata, snapshot, owner)
     goal = _destination(review, review.old, snapshot, role)
     if role is not Role.CONTROLLED and _releases(review, review.old, goal.shard, snapshot):
         return _release(review, review.old, snapshot, role, goal)  # (d)
-    return _restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
+    return restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
 
 
 def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
-    """Return the answer while the snapshot is stale: the object waits for the leader.
+    """Return the answer while the snapshot is stale: the leader assigns the object later.
 
-    A child stays with the shard that creates it.
+    A controlled object stays with the shard that creates it.
     """
     shard = _creator(review, snapshot)
-    return Decision(outcome="stale", operations=_owned(review.obj.metadata, snapshot, shard))
+    return Decision(outcome="stale", operations=owned(review.obj.metadata, snapshot, shard))
 
 
 def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
-    """(e), (f): assign a new object; an owner in the request counts for controlled ones only."""
+    """Assign a new object (e, f); an owner in the request counts only for controlled objects."""
     obj = review.obj
     if role is Role.CONTROLLED:
         pod, asked = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
@@ -108,10 +101,10 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     if not named.metadata.name:
         return Decision(
             outcome="unnamed",
-            operations=_owned(obj.metadata, snapshot, None),
+            operations=owned(obj.metadata, snapshot, None),
             warning="the object has neither name nor generateName",
         )
-    decision = _place(obj, snapshot, *admit(snapshot, named), name=named.metadata.name)
+    decision = place(obj, snapshot, *admit(snapshot, named), name=named.metadata.name)
     invalid = [*snapshot.reader.invalid_annotations(obj)]
     if not invalid:
         return decision
@@ -119,7 +112,7 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
 
 
 def _named(obj: PartialObject, uid: str) -> PartialObject:
-    """Return the object with its final name, which is empty if it has no generateName either."""
+    """Return the object with its final name; empty if it has neither name nor generateName."""
     meta = obj.metadata
     if meta.name or not meta.generate_name:
         return obj
@@ -128,10 +121,10 @@ def _named(obj: PartialObject, uid: str) -> PartialObject:
 
 
 def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
-    """Assign an object without owner, unless that is for the leader.
+    """Assign an object without an owner, or leave that to the leader.
 
-    The leader moves what the object controls first.  Only the leader knows for how long an object
-    has had no owner: a shard may still be working on one that lost its label a moment ago.
+    The leader moves the objects that it controls first.  Only the leader knows for how long an
+    object has had no owner: if it has just lost its label, a shard might still be working on it.
     """
     obj = review.obj
     if not snapshot.matches(obj, role):
@@ -140,21 +133,9 @@ def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
         return _place_child(obj, snapshot, ShardName(review.writer.pod_name))
     had_none = review.old is not None and snapshot.owner_of(review.old) is None
     if role is Role.LEADING or had_none:
-        operations = _waiting(review.old, obj.metadata, snapshot)
+        operations = waiting(review.old, obj.metadata, snapshot)
         return Decision(outcome="left_to_leader", operations=operations)
-    return _place(obj, snapshot, *admit(snapshot, obj))
-
-
-def _waiting(
-    old: PartialObject | None, meta: ObjectMeta, snapshot: RingSnapshot
-) -> tuple[Operation, ...]:
-    """Leave an object unassigned, and keep its `next`: its controlled objects move first."""
-    known = "" if old is None else old.metadata.annotation(snapshot.next_annotation)
-    return admission(
-        meta,
-        labels={snapshot.owner_label: None, snapshot.drain_label: None},
-        annotations={snapshot.next_annotation: known or None},
-    )
+    return place(obj, snapshot, *admit(snapshot, obj))
 
 
 def _creator(review: Review, snapshot: RingSnapshot) -> ShardName | None:
@@ -172,34 +153,29 @@ def _place_child(
 ) -> Decision:
     """Assign a controlled object to the first available shard of `near`, else by its controller.
 
-    It belongs to the shard that works on its controller.  On another shard, or on none, it would
-    be invisible there, and that shard would create it again: so while no shard is available, as
-    after an outage of the API server, it stays with its `creator`.
+    It belongs to the shard that works on its controller.  If it were on another shard, or on none,
+    that shard would not see it and would create it again.  So while no shard is available, for
+    example after an outage of the API server, the object stays with its `creator`.
     """
     if obj.metadata.controller is None:
-        return _uncontrolled(obj.metadata, snapshot)
+        return uncontrolled(obj.metadata, snapshot)
     shard = next((s for s in near if s is not None and _is_available(s, snapshot)), None)
     if shard is None:
         shard = expected_of(snapshot, obj)
     if shard is None or not _is_available(shard, snapshot):
         shard = creator
-    return _unassigned(obj.metadata, snapshot) if shard is None else _assign(obj, snapshot, shard)
-
-
-def _uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:
-    """Leave an object without a controller unassigned, whatever owner it names."""
-    return Decision(outcome="no_controller", operations=_owned(meta, snapshot, None))
+    return unassigned(obj.metadata, snapshot) if shard is None else assign(obj, snapshot, shard)
 
 
 def _destination(review: Review, old: PartialObject, snapshot: RingSnapshot, role: Role) -> Choice:
-    """Return where a draining main object goes once released; nowhere if the leader decides.
+    """Return where a draining main object goes after its release; no shard if the leader decides.
 
-    The old object's `next` counts, because the sharder wrote it.
+    The `next` annotation of the old object counts, because the sharder wrote it.
     """
     if role is not Role.MAIN or not snapshot.is_draining(old):
         return Choice(None)
     if snapshot.tally is not None:
-        # Another replica has already answered this request: keep its choice.
+        # Another replica has already answered this request, so its choice is kept.
         asked = snapshot.owner_of(review.obj)
         if asked is not None and _is_available(asked, snapshot):
             return Choice(asked)
@@ -214,81 +190,23 @@ def _release(
     role: Role,
     destination: Choice,
 ) -> Decision:
-    """(d): assign a released object, unless its controlled objects move first."""
+    """Assign a released object (d), unless its controlled objects move first."""
     obj = review.obj
     if why := objection(review.writer, old.metadata, obj.metadata, snapshot):
         owner = ShardName(old.metadata.label(snapshot.owner_label))
-        restored = _restore(old.metadata, obj.metadata, snapshot, owner)
+        restored = restore(old.metadata, obj.metadata, snapshot, owner)
         return replace(restored, warning=f"drain not acknowledged, labels restored: {why}")
     if role is Role.LEADING:
         return Decision(outcome="left_to_leader")
     shard = destination.shard
     reservation = None if shard is None else reservation_on(snapshot, obj, shard)
-    return _place(obj, snapshot, destination, reservation)
-
-
-def _place(
-    obj: PartialObject,
-    snapshot: RingSnapshot,
-    choice: Choice,
-    reservation: Reservation | None,
-    *,
-    name: str = "",
-) -> Decision:
-    """Assign a main object to the chosen shard; `name` is its generated name, if any."""
-    if choice.shard is None:
-        warning = choice.reason if snapshot.placer.layout.available else ""
-        return _unassigned(obj.metadata, snapshot, warning)
-    return _assign(obj, snapshot, choice.shard, name, reservation)
-
-
-def _assign(
-    obj: PartialObject,
-    snapshot: RingSnapshot,
-    shard: ShardName,
-    name: str = "",
-    reservation: Reservation | None = None,
-) -> Decision:
-    operations = _owned(obj.metadata, snapshot, shard, name=name)
-    if not operations:  # labelled by its creator, or by us in an earlier call: not counted again
-        return Decision(outcome=PASS.outcome, reservation=reservation)
-    return Decision(
-        outcome="assigned", operations=operations, assigned=shard, reservation=reservation
-    )
-
-
-def _unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> Decision:
-    """Leave the object unassigned: the leader retries."""
-    operations = _owned(meta, snapshot, None)
-    return Decision(outcome="no_shard", operations=operations, warning=warning)
-
-
-def _owned(
-    meta: ObjectMeta, snapshot: RingSnapshot, shard: ShardName | None, *, name: str = ""
-) -> tuple[Operation, ...]:
-    return admission(
-        meta,
-        labels={snapshot.owner_label: shard, snapshot.drain_label: None},
-        annotations={snapshot.next_annotation: None},
-        name=name,
-    )
-
-
-def _restore(
-    old: ObjectMeta, meta: ObjectMeta, snapshot: RingSnapshot, owner: ShardName
-) -> Decision:
-    """(b), (c): restore the owner and drain labels; only the sharder changes them."""
-    drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
-    if not (is_label_value(owner) and (not drain or is_label_value(drain))):
-        return PASS  # the API server rejects such labels
-    operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
-    return Decision(outcome="restored", operations=operations) if operations else PASS
+    return place(obj, snapshot, destination, reservation)
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:
-    """Return whether the object enters the scope with an owner that is gone.
+    """Return whether the object enters the ring's scope with an owner that is gone.
 
-    An object of a controlled resource without a controller is out of scope, whatever its owner.
+    An object of a controlled resource without a controller is always out of scope.
     """
     if role is Role.CONTROLLED:
         return review.obj.metadata.controller is None
@@ -303,7 +221,7 @@ def _releases(
     """Return whether the update removes both labels from a draining object."""
     if not snapshot.is_draining(old) or snapshot.is_draining(review.obj):
         return False
-    # In a repeated call the object already has the label that our first answer set.
+    # In a repeated call, the object already has the label that our first answer set.
     return snapshot.owner_of(review.obj) in {None, destination}
 
 

@@ -1,10 +1,10 @@
-"""Facts of `sharder.core.placement.entries`."""
+"""Facts of `sharder.core.placement.counting.entries`."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.names import ShardName
-from sharder.core.placement.entries import Entries, Entry
+from sharder.core.placement.counting.entries import Entries, Entry
 
 A, B = ShardName("shard-a"), ShardName("shard-b")
 

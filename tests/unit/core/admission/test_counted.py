@@ -6,15 +6,16 @@ from typing import Literal
 import msgspec
 import pytest
 
-from sharder.core.admission import Decision, Review, decide
+from sharder.core.admission.answers import Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
 from sharder.core.keys import main_key
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource, ShardName, pin_label
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import identity_of
-from sharder.core.placement.entries import Entry
-from sharder.core.placement.tally import Reservation, Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (

@@ -1,4 +1,4 @@
-"""The counts of objects that strategies which stick use."""
+"""The counts of objects, which strategies that stick use."""
 
 from collections.abc import Collection, Mapping, Set
 from types import MappingProxyType
@@ -12,7 +12,7 @@ class Counts(Protocol):
 
     @property
     def objects(self) -> int:
-        """The objects in scope, assigned or not."""
+        """The number of objects in scope, assigned or not."""
         ...
 
     def holds(self, identity: int) -> bool:
@@ -25,12 +25,12 @@ class Counts(Protocol):
 
     @property
     def on_each(self) -> Mapping[ShardName | None, int]:
-        """The same by shard, for each that has any; None stands for unassigned objects."""
+        """How many objects each shard has, if it has any; None stands for unassigned objects."""
         ...
 
     @property
     def holding(self) -> Mapping[int, Set[ShardName]]:
-        """The shards that have any objects, by how many."""
+        """The shards that have objects, by their number of objects."""
         ...
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
@@ -50,19 +50,19 @@ class Counts(Protocol):
         ...
 
     def settled_on(self, shard: ShardName) -> int:
-        """Return how many of those that stay the watch has shown: only these can be too many."""
+        """Return how many objects of `staying_on` the watch has shown; others are no excess."""
         ...
 
     def pinned_on(self, shard: ShardName) -> int:
-        """Return how many of those that stay are pinned to the shard."""
+        """Return how many objects of `staying_on` are pinned to the shard."""
         ...
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many members of a group stay on the shard, or go there."""
+        """Return how many members of a group stay on the shard or go there."""
         ...
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Return the same for each shard that has any, also if the shard is gone."""
+        """Return the number of members for each shard that has any, even if the shard is gone."""
         ...
 
     def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
@@ -70,7 +70,7 @@ class Counts(Protocol):
         ...
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard on which an object counts for a group, None if on none."""
+        """Return the shard on which an object counts for a group, None if there is none."""
         ...
 
 

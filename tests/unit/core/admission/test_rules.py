@@ -1,9 +1,10 @@
-"""Facts about `sharder.core.admission`: the rules (a) to (f) of docs/protocol.md, "Admission"."""
+"""Facts about `sharder.core.admission.rules`: (a) to (f) of docs/protocol.md, "Admission"."""
 
 import pytest
 from msgspec import structs
 
-from sharder.core.admission import PASS, Decision, Review, decide
+from sharder.core.admission.answers import PASS, Decision
+from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector

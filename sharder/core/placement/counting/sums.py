@@ -1,4 +1,4 @@
-"""The counts of a ring's objects, as sums that change object by object."""
+"""The counts of a ring's objects: sums that are updated object by object."""
 
 from collections import Counter
 from typing import TypeVar
@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from sharder.core.names import ShardName
-from sharder.core.placement.entries import Entry
+from sharder.core.placement.counting.entries import Entry
 
 K = TypeVar("K", int, ShardName)
 S = TypeVar("S", ShardName, ShardName | None)
@@ -17,13 +17,13 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
 
     entry: Entry | None
     unproven_on: ShardName | None = None
-    """The shard on which it stays by assumption alone."""
+    """The shard on which it stays, if only an assumption says so."""
     guest_on: ShardName | None = None
-    """The shard on which it stays because it was pinned there before."""
+    """The shard on which it stays, if it was pinned there before and no longer is."""
 
 
 class Sums:
-    """How many objects there are: in all, by shard, and by group and shard."""
+    """Numbers of objects: in total, by shard, and by group and shard."""
 
     def __init__(self) -> None:
         self.objects = 0
@@ -31,18 +31,18 @@ class Sums:
         self.on = Counter[ShardName | None]()
         """None stands for unassigned objects."""
         self.holding: dict[int, set[ShardName]] = {}
-        """The shards with any objects, by their number in `on`."""
+        """The shards that have objects, by their number in `on`."""
         self.staying = Counter[ShardName]()
         """The objects that are neither draining nor being deleted."""
         self.unproven = Counter[ShardName]()
-        """The objects that stay there by assumption alone."""
+        """The objects that stay there only by assumption."""
         self.pinned = Counter[ShardName]()
         self.guests = Counter[ShardName]()
-        """The objects that stay there after they have lost their pin."""
+        """The objects that stay there although they are no longer pinned there."""
         self.heading: dict[ShardName, dict[ShardName | None, int]] = {}
-        """By target, and by the shard that has yet to release them."""
+        """Moving objects, by target and by the shard that has to release them first."""
         self.members: dict[int, dict[ShardName, int]] = {}
-        """By group, and by shard."""
+        """Members, by group and by shard."""
 
     def add(self, counted: Counted, one: int) -> None:
         """Add an object, or remove it if `one` is -1."""
@@ -54,7 +54,7 @@ class Sums:
             self.guests[counted.guest_on] += one
 
     def tidy(self) -> None:
-        """Drop shards without objects: shards come and go forever."""
+        """Drop shards without objects: new shards come and old ones go."""
         self.on, self.staying = +self.on, +self.staying
         self.pinned, self.unproven = +self.pinned, +self.unproven
         self.guests = +self.guests
@@ -76,7 +76,7 @@ class Sums:
                 self.pinned[shard] += one
 
     def _move(self, shard: ShardName | None, one: int) -> None:
-        """Count an object on a shard, and the shard among those with as many."""
+        """Count an object on a shard, and update `holding`."""
         before = self.on[shard]
         after = self.on[shard] = before + one
         if shard is None:
@@ -91,7 +91,7 @@ class Sums:
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
-    """Add to a sum of sums, and remove entries that become 0."""
+    """Add to a nested sum, and remove entries that become 0."""
     by_shard = sums.setdefault(key, {})
     by_shard[shard] = by_shard.get(shard, 0) + one
     if not by_shard[shard]:

@@ -1,4 +1,4 @@
-"""Entries of many objects: up to 200 bytes each, sums included."""
+"""How each object counts: up to 200 bytes per object, sums included."""
 
 from collections.abc import Hashable, Iterator, Mapping, MutableMapping
 from typing import Final, Generic, TypeVar
@@ -13,10 +13,11 @@ T = TypeVar("T", bound=Hashable)
 
 _BITS: Final = 32
 _REST: Final = 2**_BITS - 1
-"""The low bits of a number hold the place of the rest, the bits above that of the groups."""
+"""The low bits of a code hold the place of an entry without its groups; the bits above hold the
+place of its groups."""
 
 _SLACK: Final = 1000
-"""Unused shared values are dropped once there are more than this plus one for each object."""
+"""Unused shared values are dropped once there are more than this plus the number of objects."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -24,13 +25,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     shard: ShardName | None
     groups: tuple[int, ...] = ()
-    """The groups that it counts for."""
+    """The groups for which it counts."""
     draining: bool = False
     deleting: bool = False
     pinned: bool = False
     """Whether it is pinned to this shard."""
     heading: ShardName | None = None
-    """The shard to which it goes next, if known: it already takes room there."""
+    """The shard to which it goes next, if known; it already takes room there."""
 
     @property
     def stays(self) -> bool:
@@ -39,12 +40,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def member_on(self) -> ShardName | None:
-        """The shard on which it counts for its groups: where it stays or goes, if anywhere."""
+        """The shard on which it counts for its groups: where it stays or goes, else None."""
         return self.shard if self.stays else None if self.deleting else self.heading
 
 
 def makes_room(before: Entry, after: Entry | None) -> bool:
-    """Return whether an object leaves its shard, its target, or a group on its shard."""
+    """Return whether an object makes room: it leaves its shard, its target, or a group there."""
     reached = () if after is None else (after.heading, after.shard)
     if before.heading is not None and before.heading not in reached:
         return True
@@ -55,10 +56,11 @@ def makes_room(before: Entry, after: Entry | None) -> bool:
 
 
 class Entries(MutableMapping[int, Entry]):
-    """Entries by identity; equal parts are kept once.
+    """Entries by identity; equal parts are stored once.
 
-    Many objects have the same groups, and most objects of a shard have the rest in common, but few
-    have both.  So each object is a number that refers to one of each.
+    Many objects have the same groups, and most objects of a shard are equal apart from their
+    groups, but few objects are equal in both.  So an object is stored as one number, its code,
+    which refers to its groups and to the rest of its entry.
     """
 
     __slots__ = ("_codes", "_groups", "_rests")
@@ -66,7 +68,7 @@ class Entries(MutableMapping[int, Entry]):
     def __init__(self, entries: Mapping[int, Entry] | None = None) -> None:
         self._codes: dict[int, int] = {}
         self._rests = _Table[Entry](_NOWHERE)
-        """Entries without groups."""
+        """All entries that occur, without their groups."""
         self._groups = _Table[tuple[int, ...]](())
         self.update(entries or {})
 
@@ -100,18 +102,18 @@ class Entries(MutableMapping[int, Entry]):
 
     @property
     def shared(self) -> int:
-        """How many shared values are kept, unused ones included."""
-        return len(self._rests.values) + len(self._groups.values) - 2  # without the first ones
+        """The number of shared values, unused ones included."""
+        return len(self._rests.values) + len(self._groups.values) - 2  # without the initial ones
 
     def tidy(self) -> None:
-        """Drop unused values if there are many, because shards and groups come and go."""
+        """Drop unused values if there are many: shards and groups come and go."""
         if self.shared > _SLACK + len(self):
             fresh = Entries(self)
             self._codes, self._rests, self._groups = fresh._codes, fresh._rests, fresh._groups
 
 
 class _Table(Generic[T]):
-    """Values by their places, beginning with 0."""
+    """Values and their places, which begin with 0."""
 
     __slots__ = ("_places", "values")
 

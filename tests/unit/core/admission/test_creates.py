@@ -1,10 +1,10 @@
-"""Facts about `sharder.core.admission`: objects that are created."""
+"""Facts about `sharder.core.admission.rules`: objects that are created."""
 
 import re
 
 import pytest
 
-from sharder.core.admission import PASS, Decision
+from sharder.core.admission.answers import PASS, Decision
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.acknowledgement import Writer

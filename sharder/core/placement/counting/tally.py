@@ -1,8 +1,8 @@
 """The shards of a ring's objects, compact enough for 100,000 objects.
 
-Only strategies that stick need a tally.  A watch of metadata feeds it.  A decision of admission or
-the leader is *assumed* until the watch shows it, or forgotten (as in kube-scheduler's cache).
-One event loop owns it: a choice and its assumption are one step.
+Only strategies that stick need a tally.  A watch of metadata fills it.  As in kube-scheduler, a
+decision of admission or the leader is *assumed* until the watch shows it, or else forgotten.  The
+tally changes only on one event loop, so an object is counted before the next one is placed.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from sharder.core.names import ShardName
-from sharder.core.placement.assumption import LIVES, Assumption, Assumptions
-from sharder.core.placement.entries import Entries, Entry, makes_room
-from sharder.core.placement.sums import Counted, Sums
+from sharder.core.placement.counting.assumption import LIVES, Assumption, Assumptions
+from sharder.core.placement.counting.entries import Entries, Entry, makes_room
+from sharder.core.placement.counting.sums import Counted, Sums
 
 AGE_SECONDS: Final = 1.0
-"""Time between two calls of `age`."""
+"""Seconds between two calls of `age`."""
 
 STEP: Final = 1000
 """Objects that are forgotten in one step, which takes about 5 ms."""
@@ -33,41 +33,41 @@ class Reservation(NamedTuple):
 
 
 class Tally:
-    """Objects by identity, in parts that are listed separately; sums by shard and group."""
+    """Objects by identity, in parts that are listed separately, with sums by shard and group."""
 
     def __init__(self) -> None:
         self.synced = False
-        """Whether every part was listed; until then no object is placed."""
+        """Whether every part has been listed; until then, no object is placed."""
         self.changes = 0
         """Grows with every change."""
         self.departures = 0
-        """Grows with every object that makes room on a shard, or for others of its group."""
+        """Grows with every object that makes room on a shard, or for others of its group there."""
         self._parts: dict[Hashable, Entries] = {}
-        """The oldest first; if several show an object for a while, the first one counts."""
+        """The oldest first; while several parts show an object, the first one counts."""
         self._assumed = Assumptions()
         self._ages = 0
         self._is_live = False
-        """Whether the watch has shown anything since `age` was called."""
+        """Whether the watch has shown anything since `age` was last called."""
         self._guests = set[int]()
         self._sums = Sums()
 
     @property
     def objects(self) -> int:
-        """The objects in scope, assigned or not."""
+        """The number of objects in scope, assigned or not."""
         return self._sums.objects
 
     @property
     def unassigned(self) -> int:
-        """The objects without an owner label."""
+        """The number of objects without an owner label."""
         return self._sums.on[None]
 
     @property
     def draining(self) -> int:
-        """The draining objects."""
+        """The number of draining objects."""
         return self._sums.draining
 
     def entry(self, identity: int) -> Entry | None:
-        """Return how an object counts, None if it does not."""
+        """Return how an object counts, None if it does not count."""
         assumed = self._assumed.find(identity)
         return self._found(identity) if assumed is None else assumed.entry
 
@@ -81,12 +81,12 @@ class Tally:
 
     @property
     def on_each(self) -> Mapping[ShardName | None, int]:
-        """The same by shard; None stands for unassigned objects."""
+        """How many objects each shard has; None stands for unassigned objects."""
         return self._sums.on
 
     @property
     def holding(self) -> Mapping[int, Set[ShardName]]:
-        """The shards that have any objects, by how many."""
+        """The shards that have objects, by their number of objects."""
         return self._sums.holding
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
@@ -103,18 +103,18 @@ class Tally:
         return self._sums.staying[shard]
 
     def settled_on(self, shard: ShardName) -> int:
-        """Return how many of those that stay the watch has shown: only these can be too many."""
+        """Return how many objects of `staying_on` the watch has shown; others are no excess."""
         return self._sums.staying[shard] - self._sums.unproven[shard]
 
     def is_guest(self, identity: int) -> bool:
         """Return whether an object stays on a shard to which it was pinned before.
 
-        That is known if the object was seen pinned, while it stays on that shard.
+        That is known only if the watch has shown the pin since the object is on that shard.
         """
         return identity in self._guests
 
     def guests_on(self, shard: ShardName) -> int:
-        """Return how many objects stay on the shard after they have lost their pin."""
+        """Return how many objects stay on the shard although they are no longer pinned to it."""
         return self._sums.guests[shard]
 
     def pinned_on(self, shard: ShardName) -> int:
@@ -122,15 +122,15 @@ class Tally:
         return self._sums.pinned[shard]
 
     def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many members of a group stay on the shard, or go there."""
+        """Return how many members of a group stay on the shard or go there."""
         return self.members_of(group).get(shard, 0)
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Return the same for each shard that has any, also if the shard is gone."""
+        """Return the number of members for each shard that has any, even if the shard is gone."""
         return self._sums.members.get(group, _NO_MEMBERS)
 
     def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard on which an object counts for a group, None if on none."""
+        """Return the shard on which an object counts for a group, None if there is none."""
         entry = self.entry(identity)
         return entry.member_on if entry is not None and group in entry.groups else None
 
@@ -140,7 +140,7 @@ class Tally:
         return {shard: many for shard, many in on.items() if shard is not None and many}
 
     def shard_of(self, identity: int) -> ShardName | None:
-        """Return the shard on which an object counts, None if on none."""
+        """Return the shard on which an object counts, None if there is none."""
         entry = self.entry(identity)
         return None if entry is None else entry.shard
 
@@ -150,7 +150,7 @@ class Tally:
         return (None, None) if entry is None else (entry.shard, entry.heading)
 
     def shown_on(self, identity: int) -> ShardName | None:
-        """Return the owner that the watch has shown, without assumptions."""
+        """Return the owner that the watch has shown; assumptions do not count."""
         entry = self._found(identity)
         return None if entry is None else entry.shard
 
@@ -164,9 +164,9 @@ class Tally:
         return assumed.entry.shard if assumed is not None and not assumed.entry.draining else None
 
     def see(self, part: Hashable, identity: int, entry: Entry | None) -> None:
-        """Note an object as the watch shows it; None: it is gone.
+        """Record an object as the watch shows it; `entry` is None if it is gone.
 
-        This confirms or refutes an assumption, unless it shows an earlier state.
+        This confirms or refutes an assumption, unless the watch shows an earlier state.
         """
         self._is_live = True
         before, was = self._counted(identity), self._found(identity)
@@ -181,10 +181,10 @@ class Tally:
         self._count(before, self._counted(identity))
 
     def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
-        """Count an object where it was just placed; it counts once, however often.
+        """Count an object where it was just placed; calling this again does not count it twice.
 
-        `brief` is whether another client writes it, if at all.  Such assumptions are forgotten
-        early, and the oldest one if there are too many.
+        `brief` is for a decision of admission: another client writes the object, or does not.
+        Such assumptions are forgotten early, and the oldest one if there are too many.
         """
         identity, entry = reservation
         pending, shown = self._assumed.find(identity), self._found(identity)
@@ -198,13 +198,13 @@ class Tally:
             self.forget(surplus)
 
     def forget(self, identity: int) -> None:
-        """Forget a reservation: it will not be written."""
+        """Forget a reservation that will not be written."""
         before = self._counted(identity)
         if self._assumed.drop(identity):
             self._count(before, self._counted(identity))
 
     def give_back(self, reservation: Reservation) -> None:
-        """Forget exactly this reservation, unless another has replaced it."""
+        """Forget this reservation, unless another one has replaced it."""
         identity, entry = reservation
         pending = self._assumed.find(identity)
         if pending is not None and pending.entry is entry:
@@ -224,7 +224,7 @@ class Tally:
         return set(self._parts.get(part, ()))
 
     def replace(self, part: Hashable, entries: Mapping[int, Entry]) -> None:
-        """Replace the objects of a part by a new list."""
+        """Replace the objects of a part with those of a new list."""
         for identity in self.shown_by(part) - entries.keys():
             self.see(part, identity, None)
         for identity, entry in entries.items():
@@ -238,8 +238,8 @@ class Tally:
                 yield
 
     def dropping(self, part: Hashable) -> Iterator[None]:
-        """Drop a part in steps; its objects count until then, unless another part shows them."""
-        leaving = object()  # another part of the same name can begin before the end
+        """Drop a part in steps; an object counts until its step, or while another part has it."""
+        leaving = object()  # A new part of the same name can begin before this one has ended.
         self._parts = {leaving if p == part else p: known for p, known in self._parts.items()}
         return self._emptying(leaving)
 
@@ -253,7 +253,7 @@ class Tally:
         self._parts.pop(part, None)
 
     def _tidy(self) -> None:
-        """Drop unused values: shards and groups come and go forever."""
+        """Drop unused values: new shards and groups come and old ones go."""
         for part in self._parts.values():
             part.tidy()
         self._sums.tidy()
@@ -265,7 +265,7 @@ class Tally:
             self._assumed.drop(identity)
 
     def _receive(self, identity: int, was: Entry | None, shown: Entry | None) -> None:
-        """Note an object that loses its pin and stays, until it moves or is pinned again."""
+        """Remember an object that loses its pin and stays, until it moves or is pinned again."""
         if was is None or shown is None or was.shard != shown.shard or shown.pinned:
             self._guests.discard(identity)
         elif was.pinned:
@@ -276,7 +276,7 @@ class Tally:
         return self._counted_as(identity, shown if assumed is None else assumed.entry, shown)
 
     def _counted_as(self, identity: int, entry: Entry | None, shown: Entry | None) -> Counted:
-        """Return how an object counts with this entry, while the watch shows that one."""
+        """Return how an object with the entry `entry` counts while the watch shows `shown`."""
         if entry is None or not entry.stays:
             return Counted(entry)
         is_proven = shown is not None and shown.stays and shown.shard == entry.shard

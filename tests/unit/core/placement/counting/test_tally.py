@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.placement.tally`: what is counted, and what is assumed."""
+"""Facts about `sharder.core.placement.counting.tally`: what is counted, and what is assumed."""
 
 from collections import Counter
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.placement.assumption import BRIEF_LIVES, LIVES, MAX_BRIEF
-from sharder.core.placement.entries import Entries, Entry
-from sharder.core.placement.tally import STEP, Reservation, Tally
+from sharder.core.placement.counting.assumption import BRIEF_LIVES, LIVES, MAX_BRIEF
+from sharder.core.placement.counting.entries import Entries, Entry
+from sharder.core.placement.counting.tally import STEP, Reservation, Tally
 from tests.support.values import A, B, C
 
 WIDGETS, SECRETS = "widgets", "secrets"

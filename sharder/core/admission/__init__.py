@@ -1,0 +1,1 @@
+"""One admission request, one decision (docs/protocol.md, "Admission")."""

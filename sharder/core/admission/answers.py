@@ -1,0 +1,111 @@
+"""The answers to admission requests: assign the object, leave it unassigned, or restore labels."""
+
+import msgspec
+
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.movement.patches import Operation, admission
+from sharder.core.names import ShardName, is_label_value
+from sharder.core.placement.counting.tally import Reservation
+from sharder.core.placement.strategy import Choice
+from sharder.core.ring.snapshot import RingSnapshot
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a request; without operations the request passes unchanged."""
+
+    outcome: str
+    """One of a few fixed words, for the metric."""
+    operations: tuple[Operation, ...] = ()
+    assigned: ShardName | None = None
+    """The shard to which this request assigns the object."""
+    reservation: Reservation | None = None
+    """How the tally counts the object at once, unless the request is a dry run."""
+    warning: str = ""
+    """For the user: a problem that the webhook cannot repair."""
+
+
+PASS = Decision(outcome="unchanged")
+
+
+def place(
+    obj: PartialObject,
+    snapshot: RingSnapshot,
+    choice: Choice,
+    reservation: Reservation | None,
+    *,
+    name: str = "",
+) -> Decision:
+    """Assign a main object to the chosen shard, or leave it unassigned if there is none.
+
+    `name` is the object's generated name, if it has one.
+    """
+    if choice.shard is None:
+        warning = choice.reason if snapshot.placer.layout.available else ""
+        return unassigned(obj.metadata, snapshot, warning)
+    return assign(obj, snapshot, choice.shard, name, reservation)
+
+
+def assign(
+    obj: PartialObject,
+    snapshot: RingSnapshot,
+    shard: ShardName,
+    name: str = "",
+    reservation: Reservation | None = None,
+) -> Decision:
+    """Assign an object to the shard; nothing changes if its labels already name the shard."""
+    operations = owned(obj.metadata, snapshot, shard, name=name)
+    # Its creator, or our answer to an earlier call, has already set the labels.
+    if not operations:
+        return Decision(outcome=PASS.outcome, reservation=reservation)
+    return Decision(
+        outcome="assigned", operations=operations, assigned=shard, reservation=reservation
+    )
+
+
+def unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> Decision:
+    """Leave the object unassigned; the leader assigns it later."""
+    operations = owned(meta, snapshot, None)
+    return Decision(outcome="no_shard", operations=operations, warning=warning)
+
+
+def uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:
+    """Leave an object without a controller unassigned, even if its labels name an owner."""
+    return Decision(outcome="no_controller", operations=owned(meta, snapshot, None))
+
+
+def waiting(
+    old: PartialObject | None, meta: ObjectMeta, snapshot: RingSnapshot
+) -> tuple[Operation, ...]:
+    """Return what leaves an object unassigned and keeps its `next` annotation.
+
+    The controlled objects of such an object move first.
+    """
+    known = "" if old is None else old.metadata.annotation(snapshot.next_annotation)
+    return admission(
+        meta,
+        labels={snapshot.owner_label: None, snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: known or None},
+    )
+
+
+def restore(
+    old: ObjectMeta, meta: ObjectMeta, snapshot: RingSnapshot, owner: ShardName
+) -> Decision:
+    """Restore the owner and drain labels, because only the sharder can change them (b, c)."""
+    drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
+    if not (is_label_value(owner) and (not drain or is_label_value(drain))):
+        return PASS  # the API server rejects such labels
+    operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
+    return Decision(outcome="restored", operations=operations) if operations else PASS
+
+
+def owned(
+    meta: ObjectMeta, snapshot: RingSnapshot, shard: ShardName | None, *, name: str = ""
+) -> tuple[Operation, ...]:
+    """Return what sets the owner, or removes it if `shard` is None; both end a drain."""
+    return admission(
+        meta,
+        labels={snapshot.owner_label: shard, snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: None},
+        name=name,
+    )

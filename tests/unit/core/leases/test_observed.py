@@ -1,0 +1,102 @@
+"""Facts about `sharder.core.leases.observed`: what silence says of a Lease that is watched."""
+
+from datetime import timedelta
+
+import pytest
+
+from sharder.core.leases.observed import ObservedLease
+from sharder.core.leases.state import ShardState
+from tests.support.values import NOW, lease
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("silence", "state", "wait"),
+    [
+        (0, ShardState.READY, 15),
+        (14, ShardState.READY, 1),
+        (15, ShardState.EXPIRED, 15),
+        (29, ShardState.EXPIRED, 1),
+        (30, ShardState.UNCERTAIN, None),
+    ],
+)
+@pytest.mark.parametrize("skew", [-3600 * SECOND, -40 * SECOND, 40 * SECOND, 3600 * SECOND])
+def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say(
+    silence: float, state: ShardState, wait: float | None, skew: timedelta
+) -> None:
+    observed = ObservedLease(lease(renewed=NOW + skew), since=100.0, renewed=True)
+
+    assert observed.state(NOW, 100.0 + silence) is state
+    assert observed.state_changes_in(NOW, 100.0 + silence) == wait
+
+
+@pytest.mark.parametrize(
+    ("age", "state", "wait"),
+    [
+        (0, ShardState.DEAD, 75),
+        (74, ShardState.DEAD, 1),
+        (75, ShardState.ORPHANED, None),
+    ],
+)
+def test_a_lease_without_its_holder_that_is_watched_is_judged_by_its_times(
+    age: int, state: ShardState, wait: float | None
+) -> None:
+    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
+
+    assert observed.state(now, 100.0 + 500) is state
+    assert observed.state_changes_in(now, 100.0 + 500) == wait
+
+
+@pytest.mark.parametrize("age", [0, 75, 3600])
+def test_a_lease_without_its_holder_is_kept_for_as_long_as_it_was_watched_to_be_dead(
+    age: int,
+) -> None:
+    observed, now = ObservedLease(lease(holder=""), since=100.0), NOW + age * SECOND
+
+    assert observed.kept_until() == 100.0 + 75
+    assert observed.state_changes_in(now, 100.0 + 74) == 1
+
+
+def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
+    assert (
+        ObservedLease(lease(renewed=None, holder=""), 100.0).state_changes_in(NOW, 500.0) is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("age", "silence", "state", "wait"),
+    [
+        (0, 0, ShardState.READY, 15),
+        (20, 0, ShardState.EXPIRED, 10),
+        (40, 14, ShardState.UNCERTAIN, 1),
+        (-40, 15, ShardState.EXPIRED, 15),
+    ],
+)
+def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
+    age: int, silence: float, state: ShardState, wait: float
+) -> None:
+    observed, now = ObservedLease(lease(), since=100.0), NOW + age * SECOND
+
+    assert observed.state(now, 100.0 + silence) is state
+    assert observed.state_changes_in(now, 100.0 + silence) == wait
+
+
+def test_a_lease_is_silent_after_two_durations_without_a_write() -> None:
+    assert ObservedLease(lease(seconds=20), since=100.0).silent_at() == 140.0
+
+
+def test_a_renewal_breaks_the_silence() -> None:
+    renewed = lease(renewed=NOW + SECOND)
+
+    after = ObservedLease(lease(), since=1.0).then(renewed, at=5.0)
+
+    assert after == ObservedLease(renewed, since=5.0, renewed=True)
+
+
+def test_a_write_of_metadata_does_not_break_the_silence() -> None:
+    labelled = lease(labels={"alpha.sharding.timebertt.dev/state": "expired"})
+
+    assert ObservedLease(lease(), since=1.0).then(labelled, at=5.0) == ObservedLease(
+        labelled, since=1.0
+    )
