@@ -7,6 +7,10 @@ Sharding reads only fields near the top, so deeper values are removed first, wit
 
 import re
 
+import msgspec
+
+from sharder.core.names import ObjectRef
+
 LEVELS = 64
 """Levels that remain.  The labels of an item of a list are at the fourth level, and those in a
 review at the fifth."""
@@ -38,3 +42,24 @@ def cut(body: bytes | bytearray) -> bytes:
         elif depth <= LEVELS < before:
             end = closed[0] + before - LEVELS
     return b"".join([*kept, body[end:]])
+
+
+class _Name(msgspec.Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _Name = _Name()
+
+
+_NAME_DECODER = msgspec.json.Decoder(_Named)
+
+
+def name_in(body: bytes) -> str:
+    """Return `namespace/name` of an undecodable object, empty if these are undecodable too."""
+    try:
+        metadata = _NAME_DECODER.decode(cut(body)).metadata
+    except msgspec.DecodeError:
+        return ""
+    return str(ObjectRef(metadata.namespace, metadata.name))

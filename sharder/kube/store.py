@@ -12,7 +12,7 @@ import msgspec
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import InvalidObject
 from sharder.core.names import FIELD_MANAGER, ObjectRef
-from sharder.core.nesting import CUT, cut
+from sharder.core.nesting import CUT, cut, name_in
 from sharder.kube.answers import TooLong
 from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
 from sharder.kube.errors import Status, from_status, understand
@@ -55,27 +55,6 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 _METADATA_DECODER = msgspec.json.Decoder(PartialObject)
-
-
-class _Name(msgspec.Struct, frozen=True):
-    name: str = ""
-    namespace: str = ""
-
-
-class _Named(msgspec.Struct, frozen=True):
-    metadata: _Name = _Name()
-
-
-_NAME_DECODER = msgspec.json.Decoder(_Named)
-
-
-def _name_in(raw: msgspec.Raw) -> str:
-    """Return the name of an undecodable object, empty if the name is undecodable too."""
-    try:
-        metadata = _NAME_DECODER.decode(cut(bytes(raw))).metadata
-    except msgspec.DecodeError:
-        return ""
-    return str(ObjectRef(metadata.namespace, metadata.name))
 
 
 class KubeStore(Generic[T]):
@@ -274,7 +253,7 @@ class KubeStore(Generic[T]):
         except msgspec.DecodeError as error:
             fields = {"resource": str(self._resource.id), "error": str(error)}
             if self._unreadable is None:
-                fields["object"] = _name_in(raw)
+                fields["object"] = name_in(bytes(raw))
                 _log.warning("skipping undecodable object", extra=fields)
                 return None
             problem = str(error)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.api.meta import Json
-from sharder.core.nesting import CUT, LEVELS, cut
+from sharder.core.nesting import CUT, LEVELS, cut, name_in
 
 DEEP = 100_000
 MARK: str = msgspec.json.decode(CUT, type=str)
@@ -66,3 +66,17 @@ def test_what_is_no_json_does_no_harm(body: bytes) -> None:
     shallow = cut(b"[" * around + body + b"]" * around)
 
     assert isinstance(shallow, bytes)
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b'{"metadata": {"name": "a", "namespace": "n"}, "spec": 1}', "n/a"),
+        (b'{"metadata": {"name": "a", "x": ' + b"[" * 2000 + b"]" * 2000 + b"}}", "a"),
+        (b"{}", ""),
+        (b'{"metadata": {"name": 7}}', ""),
+        (b"{", ""),
+    ],
+)
+def test_the_name_of_an_undecodable_object_is_found_if_it_has_one(body: bytes, name: str) -> None:
+    assert name_in(body) == name
