@@ -28,7 +28,8 @@ from sharder.core.names import (
     drain_label,
     owner_label,
 )
-from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
+from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.stores import leases

@@ -11,7 +11,7 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.register import Membership
 from sharder.core.leases.state import is_held
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot

@@ -7,7 +7,7 @@ import pytest
 
 from sharder.cli.app import run_command
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.preview.report import PlanReport
 from tests.vectors import check
 from tests.vectors.__main__ import main

@@ -12,7 +12,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RECALLED, RingName, ShardName, drain_label, owner_label
-from sharder.core.placement.hashing import WeightedRendezvous
+from sharder.core.placement.ranking import WeightedRendezvous
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,7 +151,7 @@ class Reference:
 
 
 def owner_of(key: str, shards: Iterable[str]) -> str:
-    """Return the shard that its ring gives a key to; independent of `core.placement.hashing`."""
+    """Return the shard that its ring gives a key to; independent of `core.placement.hash_ring`."""
     tokens = sorted((xxh64_intdigest(f"{s}{i}".encode()), s) for s in shards for i in range(100))
     index = bisect_left(tokens, (xxh64_intdigest(key.encode()), ""))
     return tokens[index % len(tokens)][1]

@@ -15,7 +15,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
 from sharder.core.leases.state import is_held
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.status.conditions import condition_of
 from sharder.kube.client import connect
 from tests.e2e.history import History

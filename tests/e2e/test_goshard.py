@@ -13,7 +13,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from tests.e2e.mixed import CLIENT_GO, LIBRARY, NAMES, OBJECTS, Story, play
 from tests.e2e.story import LEASE_SECONDS, Change
 from tests.e2e.writers import WriteLog

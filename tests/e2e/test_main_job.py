@@ -7,7 +7,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from tests.e2e.story import DEFAULT_SECONDS, LEASE_SECONDS, OBJECTS, Change, Story, play
 
 FIRST_RING = ConsistentHash(map(ShardName, ("shard-0", "shard-1", "shard-2")))

@@ -10,7 +10,7 @@ import pytest
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.names import SYSTEM_NAMESPACE
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from tests.support.eventually import eventually, never
 from tests.support.scene import TENANTS, Scene
 from tests.support.service import Service

@@ -12,7 +12,7 @@ from hack.control_plane import ControlPlane
 from sharder.cli.reports import Explanation, RingsReport, ShardsReport, VersionReport
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.preview.report import PlanReport
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret

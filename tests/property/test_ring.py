@@ -1,4 +1,4 @@
-"""The promises of `core.placement.hashing`, against a plain implementation."""
+"""The promises of `core.placement.hash_ring`, against a plain implementation."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from tests.property.strategies import colliding, keys, label_values, ring_members
 
 ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")

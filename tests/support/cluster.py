@@ -19,8 +19,8 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.movement.resync.resync import Locks
+from sharder.controllers.movement.waiting.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.orphans import Orphans
-from sharder.controllers.movement.waiting.pending import PendingObjects
 from sharder.controllers.movement.writes.drain_budget import DrainBudget
 from sharder.controllers.movement.writes.failures import Failures
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
@@ -271,7 +271,7 @@ class Cluster:
         self.recorder = FakeRecorder()
         self.annotation_warnings = AnnotationWarnings(self.recorder, self.clock)
         self.locks: Locks = defaultdict(Lock)
-        self.pending = PendingObjects(clock=self.clock, rng=self.rng)
+        self.pending = HandoverQueue(clock=self.clock, rng=self.rng)
         self.forbidden: list[str | None] = []
         """What was reported as not to be written, for want of rights."""
         self.failures = Failures(

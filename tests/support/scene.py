@@ -28,7 +28,7 @@ from sharder.core.names import (
     owner_label,
     webhook_configuration,
 )
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.kube.stores import LEASES, NAMESPACES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WEBHOOKS, WITHIN, User

@@ -17,7 +17,7 @@ from sharder.config import load
 from sharder.core import names
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import PrometheusShardMetrics

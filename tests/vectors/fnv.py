@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import Ranking
+from sharder.core.placement.ranking import Ranking
 
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3

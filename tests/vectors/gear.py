@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import place_at, weights
+from sharder.core.placement.place_weights import place_at, weights
 from sharder.core.placement.strategies.active_loads import Capacities
 from tests.vectors.gear_file import (
     ActiveCapacity,

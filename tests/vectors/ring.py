@@ -7,7 +7,7 @@ import msgspec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.names import RING_LABEL, GroupResource, ShardName, is_label_value
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.preview.dump import decode_dump, plan_dump, plural_of
 from sharder.core.ring.build import may_be_sharded
 from tests.vectors.result import Result, differences

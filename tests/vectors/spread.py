@@ -20,7 +20,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, Reader
-from sharder.core.placement.hashing import Ranking
+from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Layout
 from tests.support.values_placement import Place, spread_of

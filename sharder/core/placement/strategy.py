@@ -17,7 +17,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import Ranking, WeightedRendezvous
+from sharder.core.placement.ranking import Ranking, WeightedRendezvous
 
 CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardName | None]
 """An installed entry point: (object, candidates, counts) → one of the candidates, or None."""

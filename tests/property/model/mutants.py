@@ -130,7 +130,7 @@ MUTANTS = (
     ),
     Mutant(
         name="makes owners depend on the order of the shards",
-        module="core/placement/hashing.py",
+        module="core/placement/hash_ring.py",
         old="self.members = tuple(sorted(set(members)))",
         new="self.members = tuple(dict.fromkeys(members))",
     ),

@@ -12,7 +12,11 @@ from contextlib import nullcontext
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
-from sharder.controllers.movement.waiting.pending import BACKOFF, GATHER_SECONDS, PendingObjects
+from sharder.controllers.movement.waiting.handover_queue import (
+    BACKOFF,
+    GATHER_SECONDS,
+    HandoverQueue,
+)
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import Failures, Report
 from sharder.controllers.movement.writes.mover import Mover, Superseded
@@ -39,7 +43,7 @@ class Handover:
         mover: Mover,
         failures: Failures,
         on_fault: Report,
-        pending: PendingObjects,
+        pending: HandoverQueue,
         locks: Locks,
         rng: Rng,
     ) -> None:

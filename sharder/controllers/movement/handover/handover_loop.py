@@ -13,8 +13,8 @@ from typing import Protocol
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.handover import Handover
 from sharder.controllers.movement.resync.resync import Locks
+from sharder.controllers.movement.waiting.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.orphans import Orphans
-from sharder.controllers.movement.waiting.pending import PendingObjects
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
 from sharder.controllers.movement.watches.overdue import OverdueDrains
 from sharder.controllers.movement.writes.drain_budget import DeferredCounter, DrainBudget
@@ -95,9 +95,7 @@ class HandoverLoop:
             grace: Seconds to wait for another replica to do the work.
         """
         self.locks: Locks = defaultdict(asyncio.Lock)
-        pending = PendingObjects(
-            clock=clock, rng=rng, grace=grace, metrics=observers.queue_metrics
-        )
+        pending = HandoverQueue(clock=clock, rng=rng, grace=grace, metrics=observers.queue_metrics)
         failures = Failures(
             clock=clock,
             rng=rng,

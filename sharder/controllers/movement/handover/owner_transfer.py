@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from sharder.controllers.movement.handover.dependents_list import Dependent, DependentsList
-from sharder.controllers.movement.waiting.pending import BACKOFF, UNKNOWN
+from sharder.controllers.movement.waiting.handover_queue import BACKOFF, UNKNOWN
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import BackingOff, Failures
 from sharder.controllers.movement.writes.mover import Decide, Mover

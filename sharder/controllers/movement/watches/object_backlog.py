@@ -5,8 +5,8 @@ from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from sharder.controllers.movement.waiting.backlog import Backlog, Limit
+from sharder.controllers.movement.waiting.handover_queue import UNKNOWN, HandoverQueue
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
-from sharder.controllers.movement.waiting.pending import UNKNOWN, PendingObjects
 from sharder.controllers.movement.writes.drain_budget import OpenDrains
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
@@ -48,7 +48,7 @@ class ObjectBacklog:
         role: Role,
         *,
         snapshot: Callable[[], RingSnapshot | None],
-        pending: PendingObjects,
+        pending: HandoverQueue,
         clock: Clock,
         limits: Limits,
         drains: OpenDrains,

@@ -11,8 +11,8 @@ from functools import partial
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.controllers.movement.waiting.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.orphans import Orphans
-from sharder.controllers.movement.waiting.pending import PendingObjects
 from sharder.controllers.movement.watches.object_backlog import (
     Limits,
     ObjectBacklog,
@@ -60,7 +60,7 @@ class OrphanWatches:
         *,
         cache: ClusterCache,
         objects: Objects,
-        pending: PendingObjects,
+        pending: HandoverQueue,
         forget: Callable[[ResourceKey], None],
         watching: Watching,
         on_change: Callable[[RingName], None],

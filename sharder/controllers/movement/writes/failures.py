@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sharder.controllers.movement.waiting.pending import BACKOFF, Retry
+from sharder.controllers.movement.waiting.handover_queue import BACKOFF, Retry
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import (

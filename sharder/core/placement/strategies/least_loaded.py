@@ -17,7 +17,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import place_at, weight_of_first, weights
+from sharder.core.placement.place_weights import place_at, weight_of_first, weights
 from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.least_loaded_filters import FilterChain

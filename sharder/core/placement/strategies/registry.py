@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from sharder.core.api.ring import StrategyName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
 from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategies.least_loaded import LeastLoaded

@@ -4,7 +4,8 @@ import pytest
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.hashing import ConsistentHash, WeightedRendezvous
+from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
 from sharder.core.placement.strategies.rendezvous import Rendezvous
 from tests.support.values import A, B, C, D

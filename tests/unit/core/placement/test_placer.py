@@ -12,8 +12,8 @@ from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hashing import WeightedRendezvous
 from sharder.core.placement.placer import Placer
+from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from sharder.core.placement.strategy import Choice
 from tests.support.values import A, B, C, D

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.placement.hashing`: how much a key is drawn to a shard."""
+"""Facts about `sharder.core.placement.ranking`: how much a key is drawn to a shard."""
 
 from math import isclose, isfinite, log
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
-from sharder.core.placement.hashing import Ranking, WeightedRendezvous, unit
+from sharder.core.placement.ranking import Ranking, WeightedRendezvous, unit
 from tests.support.values import A, B, C
 from tests.support.values_placement import shard
 

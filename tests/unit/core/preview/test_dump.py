@@ -12,7 +12,7 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import ConsistentHash
+from sharder.core.placement.hash_ring import ConsistentHash
 from sharder.core.preview.dump import decode_dump, plan_dump
 from sharder.core.preview.report import PlanReport
 from sharder.core.preview.what_if import WhatIf

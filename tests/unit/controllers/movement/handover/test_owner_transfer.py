@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.waiting.pending import BACKOFF, UNKNOWN
+from sharder.controllers.movement.waiting.handover_queue import BACKOFF, UNKNOWN
 from sharder.controllers.movement.writes.mover import Superseded
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import Json

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from sharder.controllers.movement.waiting.pending import BACKOFF
+from sharder.controllers.movement.waiting.handover_queue import BACKOFF
 from sharder.controllers.movement.writes.failures import (
     LABEL_REMOVED,
     MAX_REMEMBERED,

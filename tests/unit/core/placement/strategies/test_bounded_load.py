@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.hashing import WeightedRendezvous
+from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from tests.support.values import A, B, C
 from tests.support.values_placement import bounded, demand, layout, placer, shard, tally

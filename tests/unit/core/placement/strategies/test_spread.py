@@ -16,7 +16,7 @@ from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, Reader, identity_of
-from sharder.core.placement.hashing import WeightedRendezvous
+from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.spread import FULL_SCORE, Spread, spread_scores
 from sharder.core.placement.strategy import Layout

@@ -1,10 +1,10 @@
-"""Facts about `sharder.core.placement.hashing`: which shard a key belongs to."""
+"""Facts about `sharder.core.placement.hash_ring`: which shard a key belongs to."""
 
 from typing_extensions import override
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hashing import PIECE, TOKENS_PER_MEMBER, ConsistentHash
+from sharder.core.placement.hash_ring import PIECE, TOKENS_PER_MEMBER, ConsistentHash
 
 # Computed with pkg/sharding/consistenthash of the reference.
 VECTORS = {

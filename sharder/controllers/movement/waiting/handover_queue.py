@@ -42,7 +42,7 @@ class _Due(NamedTuple):
     held: bool
 
 
-class PendingObjects:
+class HandoverQueue:
     """A queue of resources; each has objects with the shards that released them."""
 
     def __init__(

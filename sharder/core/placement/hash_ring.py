@@ -1,36 +1,18 @@
-"""The hash functions that the strategies use.
-
-Consistent hashing: key → shard, bit-compatible with the reference.
+"""Consistent hashing: key → shard, bit-compatible with the reference.
 
 Source: Karger et al., "Consistent Hashing and Random Trees" (STOC 1997), with the constants of
 timebertt/kubernetes-controller-sharding, pkg/sharding/consistenthash; facts in
 tests/compat/ring.json.
-
-Rendezvous hashing: every key ranks the shards, and each shard ranks first for its share of keys.
-
-Source: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates" (1998); weights
-by Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).  gNMIc hashes the shard
-last with FNV-1a, which mixes too little: one of five pods ranks first for half of all keys.
-
-Weighted choice from a list of shards: a later shard is more likely.
-
-Source: OpenShift v2 (openshift/origin-server, select_best_fit_node_impl).  Its random number comes
-from the object's key here, so that all replicas make the same choice.
 """
 
 from array import array
-from bisect import bisect_left, bisect_right
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
-from math import log
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
-from typing_extensions import override
-from xxhash import xxh3_64_intdigest, xxh64_intdigest
+from xxhash import xxh64_intdigest
 
-from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 
 TOKENS_PER_MEMBER = 100
@@ -180,83 +162,3 @@ _INDICES: Final = tuple(str(index).encode() for index in range(TOKENS_PER_MEMBER
 def _tokens_of(member: ShardName) -> list[int]:
     name = member.encode()
     return [xxh64_intdigest(name + index) for index in _INDICES]
-
-
-_SEPARATOR = "\0"
-"""It occurs in neither names nor keys, so different pairs are never hashed as the same text."""
-
-
-class Ranking(Protocol):
-    """A ranking of shards for each key."""
-
-    def score(self, key: str, shard: Shard) -> float:
-        """Return the score of the shard for the key; the shard with the highest score is best."""
-        ...
-
-    def best(self, key: str, shards: Iterable[Shard]) -> Shard:
-        """Return the shard with the highest score; of equal ones, the first of `shards`."""
-        return max(shards, key=lambda shard: self.score(key, shard))
-
-    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
-        """Return the shard with the highest score, if all shards have the same weight."""
-        return self.best(key, shards)
-
-
-@dataclass(frozen=True)
-class WeightedRendezvous(Ranking):
-    """The default ranking."""
-
-    @override
-    def score(self, key: str, shard: Shard) -> float:
-        """Return -weight / ln(u), where u in (0, 1) is a hash of both."""
-        digest = xxh3_64_intdigest(shard.encoded + _after_name(key))
-        return -shard.weight / log(unit(digest))
-
-    @override
-    def best(self, key: str, shards: Iterable[Shard]) -> Shard:
-        """Return the shard with the highest score; only the best of each weight are compared."""
-        alike = defaultdict[float, list[Shard]](list)
-        for shard in shards:
-            alike[shard.weight].append(shard)
-        return super().best(key, [self.best_of_equals(key, some) for some in alike.values()])
-
-    @override
-    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
-        """Return the shard with the highest hash."""
-        after_name, best, highest = _after_name(key), shards[0], -1
-        for shard in shards:
-            digest = xxh3_64_intdigest(shard.encoded + after_name)
-            if digest > highest:
-                best, highest = shard, digest
-        return best
-
-
-def _after_name(key: str) -> bytes:
-    return (_SEPARATOR + key).encode()
-
-
-def unit(digest: int) -> float:
-    """Return a number in (0, 1) for a hash of 64 bits."""
-    # A float represents 52 bits plus one half exactly; the half avoids the results 0 and 1.
-    return ((digest >> 12) + 0.5) / 2**52
-
-
-def weights(many: int) -> range:
-    """Return the weights of `many` places in a list.
-
-    The first place has half the number of places, rounded up, and each further place has one more.
-    So the last one is chosen up to three times as often as the first.
-    """
-    first = (many + 1) // 2
-    return range(first, first + many)
-
-
-def weight_of_first(some: int, many: int) -> int:
-    """Return the sum of the weights of the first `some` of `many` places."""
-    return some * weights(many).start + some * (some - 1) // 2
-
-
-def place_at(position: int, many: int) -> int:
-    """Return the place, of `many`, that a number below the sum of their weights selects."""
-    places = range(1, many + 1)
-    return bisect_right(places, position, key=lambda some: weight_of_first(some, many))

@@ -5,12 +5,12 @@ from asyncio import TaskGroup
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sharder.controllers.movement.waiting.pending import (
+from sharder.controllers.movement.waiting.handover_queue import (
     AT_ONCE,
     GATHER_SECONDS,
     UNASSIGNED_SECONDS,
     UNKNOWN,
-    PendingObjects,
+    HandoverQueue,
 )
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.names import ObjectRef, ShardName
@@ -26,7 +26,7 @@ class Taker:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.waiting = PendingObjects(clock=self.clock, rng=random.Random(0))
+        self.waiting = HandoverQueue(clock=self.clock, rng=random.Random(0))
         self.taken: list[tuple[float, dict[ObjectRef, ShardName]]] = []
 
     async def take(self, resource_key: ResourceKey) -> float | None:
@@ -36,7 +36,7 @@ class Taker:
         return self.waiting.next_in(resource_key)
 
     @asynccontextmanager
-    async def taking(self) -> AsyncIterator[PendingObjects]:
+    async def taking(self) -> AsyncIterator[HandoverQueue]:
         async with TaskGroup() as group:
             task = group.create_task(self.waiting.run(self.take))
             await self.clock.advance(0)
