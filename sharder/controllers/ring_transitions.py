@@ -32,10 +32,10 @@ from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
-TICK_SECONDS: Final = 1.0
+TICK_SECONDS: Final = 0.5
 """Seconds between two reports."""
 
-SETTLE_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 0.5
 """Seconds for which objects must lack capacity before this is reported: a short lack can end by
 itself."""
 
