@@ -68,12 +68,12 @@ class Arrivals:
         self._found = found
         self._clock = clock
         self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
-        self._come: dict[RingName, frozenset[str]] = {}
+        self._added: dict[RingName, frozenset[str]] = {}
 
-    def add(self, ring: RingName, come: frozenset[str]) -> None:
+    def add(self, ring: RingName, added: frozenset[str]) -> None:
         """Add namespaces to the next pass over a ring; an empty set does nothing."""
-        if come:
-            self._come[ring] = self._come.get(ring, frozenset()) | come
+        if added:
+            self._added[ring] = self._added.get(ring, frozenset()) | added
             self._queue.add_after(ring, GATHER_SECONDS)
 
     async def run(self) -> None:
@@ -82,16 +82,16 @@ class Arrivals:
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over the added namespaces of one ring; return the seconds until the next pass."""
-        snapshot, come = self._cache.snapshot(name), self._come.pop(name, frozenset())
+        snapshot, added = self._cache.snapshot(name), self._added.pop(name, frozenset())
         if snapshot is None:
             return None
-        come &= snapshot.namespaces
-        if len(come) > MAX_NAMESPACES:
+        added &= snapshot.namespaces
+        if len(added) > MAX_NAMESPACES:
             self._resync_ring(name)
             return None
         lists = ResyncLists(
             snapshot,
-            list_scope=tuple(ListRequest(namespace) for namespace in sorted(come)),
+            list_scope=tuple(ListRequest(namespace) for namespace in sorted(added)),
             objects=self._objects,
             mover=self._mover,
             annotation_warnings=self._annotation_warnings,
@@ -100,7 +100,7 @@ class Arrivals:
         )
         try:
             await ResyncPass(snapshot, lists, mover=self._mover).run_over_arrivals(
-                self._locks[name], come
+                self._locks[name], added
             )
         except Superseded:
             again: float | None = AGAIN_SECONDS
@@ -112,7 +112,7 @@ class Arrivals:
             self._resync_ring(name)  # the resync reports the problem, and retries
             return None
         if again is not None:
-            self._come[name] = self._come.get(name, frozenset()) | come
+            self._added[name] = self._added.get(name, frozenset()) | added
         return again
 
 

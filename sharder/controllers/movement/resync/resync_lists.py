@@ -202,9 +202,9 @@ class ExcessDrainer:
     async def run(self) -> None:
         """Drain the excess of one shard after the other."""
         for shard, excess in excess_of(self._snapshot).items():
-            await self._relieve(shard, excess)
+            await self._drain_excess(shard, excess)
 
-    async def _relieve(self, shard: ShardName, excess: int) -> None:
+    async def _drain_excess(self, shard: ShardName, excess: int) -> None:
         displaced = LeastDrawn[tuple[Resource, PartialObject]](excess)
         for main in self._snapshot.resources:
             await self._lists.noting(main.id, self._offer(main, shard, displaced))

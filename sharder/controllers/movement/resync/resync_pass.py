@@ -48,12 +48,12 @@ class ResyncPass:
         self._snapshot = snapshot
         self._lists = lists
         self._reservations = Reservations(snapshot)
-        self._relief = ExcessDrainer(snapshot, self._lists, limit=mover.limit)
+        self._excess_drainer = ExcessDrainer(snapshot, self._lists, limit=mover.limit)
         self._mover = mover
         self._has_lost = False
         """Whether a leading object just lost its owner label.  Its dependents have not moved, so
         this pass assigns no unassigned leading object: the hand-over assigns them."""
-        self._come: frozenset[str] | None = None
+        self._added: frozenset[str] | None = None
         """The added namespaces, None for a pass over all namespaces."""
         self._takes = False
         """Whether leading objects are taken from shards that are gone: only then objects are
@@ -77,15 +77,15 @@ class ResyncPass:
         Deferred drains are retried at the end, for a short time.  `lock` blocks the hand-over
         while owners and their dependents are moved.
         """
-        await self._run(lock, self._snapshot.resources, self._relief.run)
+        await self._run(lock, self._snapshot.resources, self._excess_drainer.run)
 
-    async def run_over_arrivals(self, lock: asyncio.Lock, come: frozenset[str]) -> None:
-        """Do the same only for the added namespaces `come`, which `lists` covers.
+    async def run_over_arrivals(self, lock: asyncio.Lock, added: frozenset[str]) -> None:
+        """Do the same only for the added namespaces `added`, which `lists` covers.
 
         Cluster-scoped objects are skipped, except Namespaces and objects of leading resources.
         Full shards are not drained, because this depends on all their objects.
         """
-        self._come = come
+        self._added = added
         alone = [
             resource
             for resource in self._snapshot.resources
@@ -99,13 +99,13 @@ class ResyncPass:
         self,
         lock: asyncio.Lock,
         main: Sequence[RingResource],
-        relieve: Callable[[], Awaitable[None]],
+        drain_excess: Callable[[], Awaitable[None]],
     ) -> None:
         self._mover.check(self._snapshot)
         try:
             for resource in main:
                 await self._lists.noting(resource.id, self._rescue(resource, lock))
-            await relieve()
+            await drain_excess()
             for resource in main:
                 await self._lists.noting(resource.id, self._follow(resource))
         finally:
@@ -206,7 +206,9 @@ class ResyncPass:
 
         Such an object is moved by the hand-over, or by a pass over the whole ring.
         """
-        is_listed = self._come is None or obj.metadata.namespace or obj.metadata.name in self._come
+        is_listed = (
+            self._added is None or obj.metadata.namespace or obj.metadata.name in self._added
+        )
         return (
             not is_listed and self._snapshot.owner_of(obj) not in self._snapshot.members.available
         )
@@ -232,7 +234,7 @@ class ResyncPass:
             (owners.waits(obj), RELEASED),
             (not self._reservations.has_planned(obj), NOT_LISTED),
             (is_unassigned and self._has_lost, LOST),
-            # It was written after its dependents moved, and they waited for the same reason.
+            # It can lose its label after its dependents were listed; they wait as long.
             (self._mover.wait(self._snapshot, resource, obj) > 0, LOST),
             (obj.metadata.uid in self._lists.left_behind, LEFT_BEHIND),
             (is_unassigned and self._is_claimed(owners, obj, step), CLAIMED),
