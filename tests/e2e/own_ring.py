@@ -13,6 +13,7 @@ from hack.ownership import CONFIGMAPS, SECRETS
 from hack.playground import CONTROLLER, Playground
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import ControllerRing, RingStatus
+from sharder.core.leases.state import ShardState
 from sharder.core.names import GroupResource, RingName, owner_label
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
@@ -87,7 +88,10 @@ class OwnRing:
         self.live |= set(shards)
 
         async def available() -> bool:
-            return (await self.status()).available_shards == len(self.live)
+            # The number alone can be an old one, of a shard that has just left.
+            status = await self.status()
+            ready = {each.name for each in status.shard_statuses if each.state == ShardState.READY}
+            return status.available_shards == len(self.live) and ready.issuperset(shards)
 
         await eventually(available, within=WITHIN)
 
