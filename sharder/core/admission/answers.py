@@ -91,11 +91,20 @@ def waiting(
 def restore(
     old: ObjectMeta, meta: ObjectMeta, snapshot: RingSnapshot, owner: ShardName
 ) -> Decision:
-    """Restore the owner and drain labels, because only the sharder can change them (b, c)."""
+    """Restore the owner and drain labels, because only the sharder can change them (b, c).
+
+    The same applies to the `next` annotation of a draining object: its dependents might already
+    have moved to that shard.
+    """
     drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
     if not (is_label_value(owner) and (not drain or is_label_value(drain))):
         return PASS  # the API server rejects such labels
-    operations = admission(meta, labels={snapshot.owner_label: owner, snapshot.drain_label: drain})
+    known = old.annotation(snapshot.next_annotation)
+    operations = admission(
+        meta,
+        labels={snapshot.owner_label: owner, snapshot.drain_label: drain},
+        annotations={} if drain is None else {snapshot.next_annotation: known or None},
+    )
     return Decision(outcome="restored", operations=operations) if operations else PASS
 
 

@@ -197,7 +197,7 @@ def _release(
         restored = restore(old.metadata, obj.metadata, snapshot, owner)
         return replace(restored, warning=f"drain not acknowledged, labels restored: {why}")
     if role is Role.LEADING:
-        return Decision(outcome="left_to_leader")
+        return Decision(outcome="left_to_leader", operations=waiting(old, obj.metadata, snapshot))
     shard = destination.shard
     reservation = None if shard is None else reservation_on(snapshot, obj, shard)
     return place(obj, snapshot, destination, reservation)

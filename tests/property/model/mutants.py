@@ -203,7 +203,10 @@ MUTANTS = (
     Mutant(
         name="gives an owner away before what it controls",
         module="core/admission/rules.py",
-        old='return Decision(outcome="left_to_leader")',
+        old=(
+            'return Decision(outcome="left_to_leader", '
+            "operations=waiting(old, obj.metadata, snapshot))"
+        ),
         new=(
             "return assign(obj, snapshot, "
             "destination.shard or snapshot.placer.layout.available[0].name)"

@@ -166,11 +166,12 @@ class OwnerTransfer:
         """Return the shards on which dependents of the owners can be.
 
         These are the shard that released the owner, and a later shard that is gone.  Dependents of
-        a recalled owner can be anywhere, because they were already being moved.
+        an owner that was recalled, or directed elsewhere, can be anywhere, because they were
+        already being moved.
         """
         left = set[ShardName]()
         for obj in owners.values():
-            if self._snapshot.is_recalled(obj):
+            if self._snapshot.is_recalled(obj) or isinstance(self._claim(obj), Claim):
                 left.add(UNKNOWN)
                 continue
             both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
@@ -178,7 +179,7 @@ class OwnerTransfer:
         return left
 
     async def _move_dependent(self, each: Dependent) -> None:
-        decide = partial(self._follow, each.controller)
+        decide = partial(self._follow, each.controller, self._snapshot.owner_of(each.obj))
         await self._move(each.resource, each.obj, decide, each.controller)
 
     async def _move(
@@ -196,10 +197,13 @@ class OwnerTransfer:
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
             return None
 
-    def _follow(self, uid: str, obj: PartialObject) -> Step:
-        """Return the step for a dependent of an object that is placed."""
+    def _follow(self, uid: str, listed_on: ShardName | None, obj: PartialObject) -> Step:
+        """Return the step for a dependent, listed on a shard, of an object that is placed."""
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:
             return Keep("its controller has changed")
         position = position_of(self._snapshot, obj, self._goals[uid])
+        if position.current not in {listed_on, position.desired}:
+            self._leave(uid)
+            return Keep("another replica moves it, to another shard")
         return next_step(position, self._snapshot.members, Role.CONTROLLED)

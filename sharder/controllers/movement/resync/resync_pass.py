@@ -18,6 +18,7 @@ from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import NotFound
+from sharder.core.movement.desired import is_misdirected
 from sharder.core.movement.planner import (
     Owners,
     Reservations,
@@ -37,7 +38,7 @@ RELEASED: Final = Keep("its shard has just released it; its controlled objects m
 NOT_LISTED: Final = Keep("it was released, or got room, after its controlled objects were listed")
 LOST: Final = Keep("its last owner may still be working on it")
 LEFT_BEHIND: Final = Keep("its controlled objects could not be moved yet")
-CLAIMED: Final = Keep("another replica hands it over, to another shard")
+CLAIMED: Final = Keep("its controlled objects move to another shard")
 
 
 class ResyncPass:
@@ -174,6 +175,9 @@ class ResyncPass:
                         owners.leave(self._snapshot, obj)
                     elif self._mover.wait(self._snapshot, resource, obj) > 0:
                         self._has_lost = True
+                    elif is_misdirected(self._snapshot, obj):
+                        # Only the hand-over claims it, before its dependents move.
+                        self._lists.left_behind[obj.metadata.uid] = obj.metadata.ref
                     elif self._leads_elsewhere(obj):
                         owners.note(self._snapshot, obj, ELSEWHERE)
                     else:
@@ -237,16 +241,18 @@ class ResyncPass:
             # It can lose its label after its dependents were listed; they wait as long.
             (self._mover.wait(self._snapshot, resource, obj) > 0, LOST),
             (obj.metadata.uid in self._lists.left_behind, LEFT_BEHIND),
-            (is_unassigned and self._is_claimed(owners, obj, step), CLAIMED),
+            (self._is_claimed(owners, obj, step), CLAIMED),
         )
         return next((why for applies, why in guards if applies), step)
 
     def _is_claimed(self, owners: Owners, obj: PartialObject, step: Step) -> bool:
-        """Return whether another replica hands an unassigned object over to another shard."""
+        """Return whether an object's dependents moved to another shard, or will be moved there."""
         if not isinstance(step, Assign):
             return False
+        is_unassigned = self._snapshot.owner_of(obj) is None
         is_directed = self._snapshot.direction_of(obj) not in {None, step.shard}
-        return is_directed or not owners.expects(self._snapshot, obj, step.shard)
+        is_elsewhere = not owners.expects(self._snapshot, obj, step.shard)
+        return is_elsewhere or (is_unassigned and is_directed)
 
     async def _follow(self, main: RingResource) -> None:
         """Drain objects that belong elsewhere, and withdraw outdated drains."""

@@ -9,6 +9,7 @@ from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.movement.desired import is_misdirected
 from sharder.core.movement.planner import Owners, Reservations, plan_controlled
 from sharder.core.movement.step import Keep, Recall, Step
 from sharder.core.names import ObjectRef
@@ -28,7 +29,7 @@ class DependentsFollower:
         self._owners = Owners()
         self._reservations = Reservations(snapshot)
         self._waiting = set[str]()
-        """Uids of owners that just lost their owner label."""
+        """Uids of owners that just lost their owner label, or that the hand-over redirects."""
         self.left_behind = dict[str, ObjectRef]()
         """Owners that wait because a dependent could not be written, by uid."""
         self._unread = dict[str, ApiError | InvalidObject]()
@@ -89,7 +90,9 @@ class DependentsFollower:
             return
         if not self._snapshot.selects(owner):
             self._owners.leave(self._snapshot, owner)
-        elif self._mover.wait(self._snapshot, main, owner) > 0:
+        elif is_misdirected(self._snapshot, owner) or self._mover.wait(
+            self._snapshot, main, owner
+        ):
             self._waiting.add(reference.uid)
         else:
             step = self._reservations.plan(owner)

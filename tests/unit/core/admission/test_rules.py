@@ -558,3 +558,28 @@ def test_a_missing_shard_and_an_invalid_annotation_cause_one_warning_each() -> N
     assert decision.outcome == "no_shard"
     assert LOAD_ANNOTATION in decision.warning
     assert "; no shard can take the object: " in decision.warning
+
+
+@pytest.mark.parametrize("resource", [WIDGETS, SECRETS])
+def test_who_replaces_a_draining_object_does_not_change_where_it_goes(
+    resource: GroupResource,
+) -> None:
+    old = obj(resource, owner=A, drain="true", annotations={NEXT: B, "x": "1"})
+    new = obj(resource, annotations={"x": "2"})
+
+    decision = update(old, new, of=resource, writer=STRANGE_ACCOUNT)
+
+    left = stored(new, decision)
+    assert left.labels == {OWNER: A, DRAIN: "true"}
+    assert left.annotations == {NEXT: B, "x": "2"}
+
+
+def test_a_shard_that_replaces_an_object_as_it_releases_it_does_not_change_where_it_goes() -> None:
+    old = obj(SECRETS, owner=A, drain="true", annotations={NEXT: B})
+    new = obj(SECRETS)
+
+    decision = update(old, new, of=SECRETS, writer=OWNERS_POD)
+
+    assert decision.outcome == "left_to_leader"
+    left = stored(new, decision)
+    assert (left.labels, left.annotations) == (None, {NEXT: B})

@@ -139,6 +139,21 @@ async def test_an_object_that_cannot_go_where_its_next_says_is_claimed_before_it
     assert await cluster.owners(SECRETS) == {name: B}
 
 
+async def test_the_dependents_of_an_object_that_is_redirected_can_be_on_any_shard() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), to=C)
+        await cluster.add(CONFIGMAPS, "left", owner=A, controlled_by=secret)
+        # Another replica has moved this one.
+        await cluster.add(CONFIGMAPS, "moved", owner=C, controlled_by=secret)
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [secret], {secret.metadata.ref: A})
+
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"left": B, "moved": B}
+
+
 async def test_an_object_that_another_client_assigns_before_it_is_claimed_is_left() -> None:
     cluster = Cluster()
 

@@ -15,6 +15,7 @@ from sharder.core.api.ring import (
 )
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
+from sharder.core.names import RECALLED
 from tests.support.cluster import Cluster, on, once, raising
 from tests.support.movement import moving, resync
 from tests.support.resync import Reports, placing, ring_of, writes
@@ -49,6 +50,49 @@ async def test_nothing_is_listed_between_what_a_lost_shard_controls_and_its_owne
     verbs = [(call.verb, call.resource) for call in cluster.objects.calls]
     moved = verbs.index(("patch", CONFIGMAPS)), verbs.index(("patch", SECRETS))
     assert ("stream", CONFIGMAPS) not in verbs[slice(*moved)]
+
+
+async def test_an_owner_goes_only_where_what_it_controls_went() -> None:
+    cluster = Cluster()
+
+    async def replace() -> None:
+        body: Json = {"metadata": {"annotations": {NEXT: None}}}
+        await cluster.store(SECRETS).patch(owner.metadata.ref, body)
+
+    async with cluster.watched(A, B):
+        name = named(SECRETS, A, cluster.snapshot)
+        owner = await cluster.add(SECRETS, name, owner=C, to=B)
+        await cluster.label(owner, SECRETS, drain=RECALLED)
+        await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
+        cluster.objects.before.append(on("patch", CONFIGMAPS, once(replace)))
+        await resync(cluster).reconcile(DEMO)
+        between = await cluster.owners(SECRETS), await cluster.owners(CONFIGMAPS)
+        await resync(cluster).reconcile(DEMO)
+
+    assert between == ({name: C + "*"}, {"c": B})
+    assert await cluster.owners(SECRETS) == {name: A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
+async def test_an_owner_whose_next_shard_left_before_any_other_came_is_handed_over() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A, B):
+        owner = await cluster.add(SECRETS, "s", owner=A, draining=True, to=B)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        for shard in (A, B):
+            await cluster.delete_lease(shard)
+        await cluster.clock.advance(60)
+        await cluster.acknowledge(owner, SECRETS)
+        await cluster.clock.advance(10)
+        before = await cluster.owners(SECRETS)
+        await cluster.join(C)
+        await resync(cluster).reconcile(DEMO)
+        await cluster.clock.advance(10)
+
+    assert before == {"s": ""}
+    assert await cluster.owners(SECRETS) == {"s": C}
+    assert await cluster.owners(CONFIGMAPS) == {"c": C}
 
 
 async def test_controlled_objects_stay_while_their_owner_drains() -> None:
