@@ -61,8 +61,9 @@ def is_directed(snapshot: RingSnapshot, obj: PartialObject) -> bool:
 
 
 def is_misdirected(snapshot: RingSnapshot, obj: PartialObject) -> bool:
-    """Return whether an unassigned object cannot go to the shard in its `next`."""
-    return snapshot.direction_of(obj) is not None and directed_of(snapshot, obj) is None
+    """Return whether an object is unassigned, and cannot go to the shard in its `next`."""
+    is_sent = snapshot.owner_of(obj) is None and snapshot.direction_of(obj) is not None
+    return is_sent and directed_of(snapshot, obj) is None
 
 
 def objection(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> str | None:

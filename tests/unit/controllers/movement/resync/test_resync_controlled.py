@@ -74,6 +74,30 @@ async def test_an_owner_goes_only_where_what_it_controls_went() -> None:
     assert await cluster.owners(CONFIGMAPS) == {"c": A}
 
 
+async def test_what_it_controls_comes_to_an_owner_that_has_an_old_next() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot), owner=B, to=C)
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
+async def test_an_owner_is_rescued_at_once_though_the_shard_that_was_next_is_gone_too() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A):
+        owner = await cluster.add(SECRETS, "s", owner=C, to=B)
+        await cluster.label(owner, SECRETS, drain=RECALLED)
+        await cluster.add(CONFIGMAPS, "c", owner=B, controlled_by=owner)
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(SECRETS) == {"s": A}
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+
+
 async def test_an_owner_whose_next_shard_left_before_any_other_came_is_handed_over() -> None:
     cluster = Cluster()
 
