@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypedDict
 from urllib.parse import urlencode
@@ -145,11 +146,8 @@ class Client:
         It is late by less than a second, and by what the answer took.
         """
         date, at = self._dated
-        try:
-            then = parsedate_to_datetime(date).astimezone(UTC)
-        except ValueError:
-            return None
-        return then + timedelta(seconds=self._clock.monotonic() - at)
+        then = _parsed(date)
+        return None if then is None else then + timedelta(seconds=self._clock.monotonic() - at)
 
     @asynccontextmanager
     async def lines(
@@ -288,3 +286,12 @@ def _proxy_from_environment(server: URL) -> str | None:
 
 def _is_there(paths: str) -> bool:
     return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
+
+
+@lru_cache(maxsize=1)
+def _parsed(date: str) -> datetime | None:
+    """Return the time of an HTTP date, None if it is none; answers of one second share it."""
+    try:
+        return parsedate_to_datetime(date).astimezone(UTC)
+    except ValueError:
+        return None

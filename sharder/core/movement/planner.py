@@ -172,8 +172,8 @@ class Reservations:
         step = self.keep(obj)
         if owner is None or not isinstance(step, Assign):
             return Keep("no shard could return to it and work on it")
-        is_directed = self._snapshot.direction_of(obj) in {None, step.shard}
-        if self._snapshot.is_recalled(obj) and is_directed:
+        is_elsewhere = self._snapshot.is_sent_elsewhere(obj, step.shard)
+        if self._snapshot.is_recalled(obj) and not is_elsewhere:
             return Keep("it was recalled before")
         return Recall(owner, step.shard)
 

@@ -1,6 +1,6 @@
 """Which objects get the finalizer, when `on_delete` runs, and what it leaves behind."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -55,13 +55,19 @@ class Mirror:
         if not await request.delete(child_of(request)):
             raise Requeue(after=1)
 
-    def test(self, name: str = SETTINGS.name, *, when: Predicate = any_change) -> ShardTest:
+    def test(
+        self,
+        name: str = SETTINGS.name,
+        *,
+        when: Predicate = any_change,
+        selects: Callable[[OwnMeta], bool] = is_enabled,
+    ) -> ShardTest:
         shard = Shard(ring="mirror", settings=replace(SETTINGS, name=name))
         shard.reconciler(
             "secrets",
             self.reconcile,
             owns=["configmaps"],
-            selects=is_enabled,
+            selects=selects,
             on_delete=self.drop,
             finalizer=FINALIZER,
             when=when,
@@ -249,16 +255,7 @@ async def test_a_selector_that_fails_neither_sets_up_nor_cleans_up(
             raise KeyError("tier")
         return is_enabled(meta)
 
-    shard = Shard(ring="mirror", settings=SETTINGS)
-    shard.reconciler(
-        "secrets",
-        mirror.reconcile,
-        owns=["configmaps"],
-        selects=selects,
-        on_delete=mirror.drop,
-        finalizer=FINALIZER,
-    )
-    async with ShardTest(shard, mirror.cluster) as test:
+    async with mirror.test(selects=selects) as test:
         await test.create(SECRET)
         mirror.calls.clear()
         broken = True

@@ -97,10 +97,10 @@ class OwnerTransfer:
                     await writes.add(self._move(main, obj, recall, uid))
 
     def _claim(self, obj: PartialObject) -> Step:
-        goal, direction = self._goals[obj.metadata.uid], self._snapshot.direction_of(obj)
-        if self._snapshot.owner_of(obj) is not None or direction in {None, goal}:
-            return Keep("it has a shard, or goes where its `next` says")
-        return Claim(goal)
+        goal, is_free = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is None
+        if is_free and self._snapshot.is_sent_elsewhere(obj, goal):
+            return Claim(goal)
+        return Keep("it has a shard, or goes where its `next` says")
 
     async def _redirect(self, main: Resource, obj: PartialObject) -> None:
         """Claim an object; leave it alone if another client was faster."""

@@ -250,9 +250,9 @@ class ResyncPass:
         if not isinstance(step, Assign):
             return False
         is_unassigned = self._snapshot.owner_of(obj) is None
-        is_directed = self._snapshot.direction_of(obj) not in {None, step.shard}
-        is_elsewhere = not owners.expects(self._snapshot, obj, step.shard)
-        return is_elsewhere or (is_unassigned and is_directed)
+        is_sent_elsewhere = self._snapshot.is_sent_elsewhere(obj, step.shard)
+        have_followed = owners.expects(self._snapshot, obj, step.shard)
+        return not have_followed or (is_unassigned and is_sent_elsewhere)
 
     async def _follow(self, main: RingResource) -> None:
         """Drain objects that belong elsewhere, and withdraw outdated drains."""
