@@ -13,7 +13,7 @@ import pytest
 from sharder.core.api.meta import Resource
 from sharder.kube.stores import NAMESPACES, SECRETS
 from tests.support.eventually import eventually
-from tests.support.scene import CONTROLLERS, TENANTS, Scene
+from tests.support.scene import CONTROLLERS, LABEL, TENANTS, Scene
 from tests.support.service import Service
 from tests.support.users import (
     CONFIGMAPS,
@@ -180,13 +180,13 @@ async def test_a_write_of_its_status_does_not_change_the_owner_of_a_namespace(
     service: Service,
 ) -> None:
     async with service.scene(NAMESPACES) as scene:
-        obj = await scene.until_owned(
-            NAMESPACES, await scene.admin.get(NAMESPACES, scene.namespace)
-        )
+        name = f"{scene.ring}-other"
+        obj = await scene.create(NAMESPACES, name, **{LABEL: scene.ring})
         changes = {scene.owner: "no-such-shard", scene.drain: "true"}
 
         after = await scene.author.label(NAMESPACES, obj, changes, status=True)
 
+        assert scene.owner_of(after) == scene.wanted(obj)
         assert after.metadata.labels == obj.metadata.labels
 
 

@@ -50,8 +50,11 @@ class Ring:
     def interrupted(
         self, command: str, *, lines: int, kubeconfig: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run what the documents say, and press Ctrl-C when it has printed so many lines."""
-        arguments = ["bash", "-c", f"exec timeout 60 {self.told(command)}"]
+        """Run what the documents say, and press Ctrl-C when it has printed so many lines.
+
+        Without `--foreground`, timeout sends the signal to its process and then to its group: twice.
+        """
+        arguments = ["bash", "-c", f"exec timeout --foreground 60 {self.told(command)}"]
         with subprocess.Popen(
             arguments,
             env=self._environment(kubeconfig),
