@@ -14,7 +14,6 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 
 from sharder.console.console import Console
-from sharder.console.routes import console_routes, create_console_app
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.meta import Json
 from sharder.core.names import STATE_LABEL, ZONE_LABEL, ObjectRef, ShardName
@@ -23,7 +22,7 @@ from tests.support.chromium import Page, browsing
 from tests.support.eventually import eventually
 from tests.support.values import DEMO, SECRETS
 from tests.unit.console.scene import Scene
-from webhook.connection import cut
+from webhook.console_routes import console_routes, create_console_app
 from webhook.server import Server
 
 WITHIN: Final = 20.0
@@ -92,13 +91,13 @@ async def only_with_token(request: Request) -> None:
 
 def opened(console: Console) -> FastAPI:
     """The console as it is on the loopback."""
-    return create_console_app(console, cut=cut)
+    return create_console_app(console)
 
 
 def guarded(console: Console) -> FastAPI:
     """The console as it is on the port of the metrics."""
     app = FastAPI()
-    app.include_router(console_routes(console, guard=only_with_token, cut=cut))
+    app.include_router(console_routes(console, guard=only_with_token))
     return app
 
 

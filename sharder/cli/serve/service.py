@@ -29,7 +29,6 @@ from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
 from sharder.config import Address, Part, Settings
 from sharder.config.strategies import installed
 from sharder.console.console import Console
-from sharder.console.routes import console_routes, create_console_app
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
@@ -48,7 +47,7 @@ from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.runtime.supervisor import supervise
 from webhook.app import create_app, create_health_app, create_metrics_app, guarding
-from webhook.connection import cut
+from webhook.console_routes import console_routes, create_console_app
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 from webhook.server import MAX_CONNECTIONS, Server
@@ -166,10 +165,10 @@ class Service:
         """Yield the ports of the metrics and of the console."""
         settings, serving_at = self._settings, self._ports.serving_at
         readers = MetricsAuthorizer(KubeReviews(self._client), self._clock)
-        routes = console_routes(self._console, guard=guarding(readers), cut=cut)
+        routes = console_routes(self._console, guard=guarding(readers))
         metrics = create_metrics_app(self._metrics.render, readers, routes)
         yield serving_at("metrics", settings.metrics.bind_address, metrics, tls=tls)
-        console = create_console_app(self._console, cut=cut)
+        console = create_console_app(self._console)
         yield serving_at("console", settings.console.bind_address, console)
 
     async def _serve(self, source: Source, tls: ServerTls) -> None:

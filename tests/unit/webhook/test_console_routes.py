@@ -12,7 +12,6 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 from starlette.types import ASGIApp, Message
 
-from sharder.console.routes import console_routes, create_console_app
 from sharder.console.stream import MAX_CLIENTS, SLOW_SECONDS, Client
 from sharder.sdk.testing.clock import settle
 from tests.support.documents import ROOT
@@ -20,7 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.values import DEMO
 from tests.unit.console.scene import Scene
 from tests.unit.webhook.reviews import exchange
-from webhook.connection import cut
+from webhook.console_routes import console_routes, create_console_app
 from webhook.server import Server
 
 PAGE = ROOT / "sharder/console/page.html"
@@ -70,12 +69,12 @@ def guarded(scene: Scene) -> FastAPI:
         raise HTTPException(HTTPStatus.UNAUTHORIZED, "send a token")
 
     app = FastAPI()
-    app.include_router(console_routes(scene.console, guard=refuse, cut=lambda _: None))
+    app.include_router(console_routes(scene.console, guard=refuse))
     return app
 
 
 def opened(scene: Scene) -> FastAPI:
-    return create_console_app(scene.console, cut=lambda _: None)
+    return create_console_app(scene.console)
 
 
 async def get(app: ASGIApp, path: str, host: str = "localhost:8082") -> tuple[int, bytes]:
@@ -214,7 +213,7 @@ def test_names_of_the_cluster_are_never_markup() -> None:
 
 async def test_a_client_that_does_not_read_is_cut_off_a_real_port() -> None:
     scene = Scene()
-    app = create_console_app(scene.console, cut=cut)
+    app = create_console_app(scene.console)
 
     async def is_empty() -> bool:
         return not list(scene.console._clients)

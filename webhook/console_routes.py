@@ -1,22 +1,22 @@
-"""The paths of the console: the page, its JSON, and the stream of events."""
+"""The console over HTTP: the page, its JSON, and the stream of events."""
 
 import base64
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from sharder.console.console import Console
 from sharder.console.models import RingDetail, Rings
-from sharder.console.stream import Client
 from sharder.core.names import RingName
+from webhook.connection import cut
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 """Names with which a browser on the same machine reaches a loopback port.  Any other name in the
@@ -28,11 +28,46 @@ MAX_NAME: Final = 253
 Guard = Callable[[Request], Awaitable[None]]
 """Raises an HTTPException to reject a request."""
 
-Cut = Callable[[Request], None]
-"""Closes the connection of a request at once."""
+
+class Message(Protocol):
+    """An event of the stream."""
+
+    @property
+    def event(self) -> str:
+        """Its name."""
+
+    @property
+    def data(self) -> str:
+        """Its JSON."""
 
 
-def console_routes(console: Console, *, guard: Guard, cut: Cut) -> APIRouter:
+class Client(Protocol):
+    """A page that receives the stream."""
+
+    def messages(self) -> AsyncIterator[Message]:
+        """Yield the messages to send, until the stream ends."""
+
+
+class Console(Protocol):
+    """The source of what the page shows: `sharder.console.console.Console`."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another stream."""
+
+    async def rings(self) -> Rings:
+        """Return all rings."""
+
+    def ring(self, name: RingName) -> RingDetail | None:
+        """Return one ring, None if there is none of this name."""
+
+    def joined(
+        self, ring: RingName | None, cut: Callable[[], None]
+    ) -> AbstractContextManager[Client]:
+        """Add a client while the body runs; `cut` closes its connection at once."""
+
+
+def console_routes(console: Console, *, guard: Guard) -> APIRouter:
     """Return the routes; the page itself contains no data of the cluster, so it is not guarded."""
     router = APIRouter(prefix="/console")
     page, headers = _page()
@@ -41,15 +76,15 @@ def console_routes(console: Console, *, guard: Guard, cut: Cut) -> APIRouter:
     async def show_page() -> Response:
         return Response(page, media_type="text/html; charset=utf-8", headers=headers)
 
-    router.include_router(_data_routes(console, cut), dependencies=[Depends(guard)])
+    router.include_router(_data_routes(console), dependencies=[Depends(guard)])
     return router
 
 
-def create_console_app(console: Console, *, cut: Cut) -> FastAPI:
+def create_console_app(console: Console) -> FastAPI:
     """Return an app with the console only, for a port on the loopback that requires no token."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)
-    app.include_router(console_routes(console, guard=_allow, cut=cut))
+    app.include_router(console_routes(console, guard=_allow))
     return app
 
 
@@ -57,7 +92,7 @@ async def _allow(_: Request) -> None:
     """Let every client on the machine read."""
 
 
-def _data_routes(console: Console, cut: Cut) -> APIRouter:
+def _data_routes(console: Console) -> APIRouter:
     router = APIRouter()
 
     @router.get("/api/rings")
