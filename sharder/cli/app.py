@@ -102,7 +102,7 @@ def sharder(
     Pause movement:            sharder pause my-ring
     Show the certificates:     sharder certs
     Run the service:           sharder run --config config.yaml
-    """  # noqa: D301 - typer does not wrap what follows this mark
+    """
 
 
 _app.add_typer(rings_app, name="rings")
@@ -124,7 +124,7 @@ def shards(
     sharder shards my-ring -o wide
     sharder shards my-ring --watch
     sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
-    """  # noqa: D301
+    """
     from sharder.cli import cluster_view as live
     from sharder.cli import output, tables
 
@@ -162,7 +162,7 @@ def explain(
     sharder explain my-ring secret/my-secret -n default
     sharder explain my-ring secrets default/my-secret
     sharder explain my-ring deploy web -n default -o json
-    """  # noqa: D301
+    """
     from sharder.cli import cluster_view as live
     from sharder.cli import explain as explanation
     from sharder.cli import output, plan_tables
@@ -189,7 +189,7 @@ def dump(
     \b
     sharder dump my-ring > dump.json
     sharder dump my-ring | sharder plan --file - --add 2
-    """  # noqa: D301
+    """
     from sharder.cli import cluster_view as live
     from sharder.cli import ring_dump as dumping
 
@@ -235,7 +235,7 @@ def plan(
     sharder plan my-ring --resume
     sharder dump my-ring > dump.json
     sharder plan --file dump.json -o json | jq .summary
-    """  # noqa: D301
+    """
     from sharder.cli import output, plan_tables
     from sharder.cli import plan as planning
     from sharder.core.preview.what_if import WhatIf
@@ -271,7 +271,7 @@ def init(
 
     \b
     sharder init my-controller
-    """  # noqa: D301
+    """
     from sharder.cli.init import create
 
     folder = create(name, Path())
@@ -290,5 +290,5 @@ def completion(
     source <(sharder completion bash)
     source <(sharder completion zsh)
     sharder completion fish | source
-    """  # noqa: D301
+    """
     program.complete(_app, f"source_{shell}")

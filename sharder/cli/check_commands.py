@@ -49,7 +49,7 @@ def check(
     sharder check
     sharder check my-ring --namespace sharding-system
     sharder check -o json | jq '.findings[] | select(.level != "OK")'
-    """  # noqa: D301
+    """
     from sharder.cli import check as checking
     from sharder.cli import output
 
@@ -77,7 +77,7 @@ def top(
     \b
     sharder top my-ring
     sharder top my-ring --once
-    """  # noqa: D301
+    """
     from sharder.cli import top as watching
 
     watching.run(kubeconfig, context, ring, once=once)
@@ -105,7 +105,7 @@ def fence(
 
     \b
     sharder fence my-ring --service-account my-controller/my-controller > fence.yaml
-    """  # noqa: D301
+    """
     from sharder.cli import cluster_view as live
     from sharder.cli import fence as fencing
 

@@ -48,7 +48,7 @@ def rings(
     sharder rings -o wide
     sharder rings --watch
     sharder rings -o json | jq '.rings[] | select(.unowned > 0) | .name'
-    """  # noqa: D301 - typer does not wrap what follows this mark
+    """
     if called.invoked_subcommand is not None:
         refuse_options_before_the_command(called)
         return
@@ -98,7 +98,7 @@ def cleanup(
     sharder rings cleanup old-ring --dry-run
     sharder rings cleanup old-ring
     sharder rings cleanup my-ring --resource configmaps
-    """  # noqa: D301
+    """
     from sharder.cli import cleanup, output, tables
 
     task = cleanup.task_of(name, resources or [], dry_run=dry_run)
@@ -128,7 +128,7 @@ def certs(
     \b
     sharder certs
     sharder certs -o json | jq '.certificates[] | {role, notAfter}'
-    """  # noqa: D301
+    """
     if called.invoked_subcommand is not None:
         refuse_options_before_the_command(called)
         return
@@ -161,7 +161,7 @@ def rotate(
     \b
     sharder certs rotate
     sharder certs rotate --authority
-    """  # noqa: D301
+    """
     from sharder.cli import certs as of_secret
 
     ask = partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority)

@@ -51,7 +51,7 @@ def run(
     \b
     sharder run --config config.yaml
     sharder run --kubeconfig ~/.kube/config --log-format text --log-level debug
-    """  # noqa: D301
+    """
     from sharder.cli.serve.start import start
 
     flags = {
@@ -81,7 +81,7 @@ def version(
     \b
     sharder version
     sharder version --client -o json
-    """  # noqa: D301
+    """
     from sharder.cli import output, reports, tables
 
     known = reports.VersionReport(client_version=__version__)

@@ -51,7 +51,7 @@ def cordon(
     \b
     sharder cordon my-ring my-controller-7d4b9
     sharder uncordon my-ring my-controller-7d4b9
-    """  # noqa: D301 - typer does not wrap what follows this mark
+    """
     from sharder.cli import operations
 
     asks = [
@@ -74,7 +74,7 @@ def uncordon(
 
     \b
     sharder uncordon my-ring my-controller-7d4b9
-    """  # noqa: D301
+    """
     from sharder.cli import operations
 
     asks = [
@@ -105,7 +105,7 @@ def evacuate(
     \b
     sharder evacuate my-ring my-controller-7d4b9 --dry-run
     sharder evacuate my-ring my-controller-7d4b9 --wait --timeout 15m
-    """  # noqa: D301
+    """
     if wait and dry_run:
         raise typer.BadParameter("--wait cannot be combined with --dry-run")
     if timeout is not None and not wait:
@@ -136,7 +136,7 @@ def pause(
     \b
     sharder pause my-ring
     sharder resume my-ring
-    """  # noqa: D301
+    """
     from sharder.cli import operations
 
     asks = [partial(operations.pause, ring=ring, dry_run=dry_run) for ring in rings]
@@ -158,7 +158,7 @@ def resume(
 
     \b
     sharder resume my-ring
-    """  # noqa: D301
+    """
     from sharder.cli import operations
 
     asks = [partial(operations.resume, ring=ring, dry_run=dry_run) for ring in rings]
@@ -184,7 +184,7 @@ def pin(
     \b
     sharder pin my-ring secret/my-secret my-controller-7d4b9 -n default
     sharder unpin my-ring secret/my-secret -n default
-    """  # noqa: D301
+    """
     from sharder.cli import pins
 
     asks = [
@@ -218,7 +218,7 @@ def unpin(
 
     \b
     sharder unpin my-ring secret/my-secret -n default
-    """  # noqa: D301
+    """
     from sharder.cli import pins
 
     asks = [

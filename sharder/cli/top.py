@@ -82,7 +82,7 @@ def _notes(ring: ControllerRing) -> Iterator[str]:
 
 async def _watch(store: Readable[ControllerRing], name: str, clock: Clock) -> None:
     from rich.live import Live  # noqa: PLC0415 - only for a terminal
-    from rich.text import Text  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415 - the same
 
     ring = await _read(store, name)
     with Live(Text(_frame(ring, clock.now())), auto_refresh=False) as live:

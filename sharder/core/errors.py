@@ -25,7 +25,7 @@ class ConfigError(SharderError):
     """The settings are wrong; the message is for the operator and fits on one line."""
 
 
-class InvalidObject(SharderError):  # noqa: N818 - states a fact, like the others
+class InvalidObject(SharderError):
     """An object from the cluster does not have the required shape."""
 
 
@@ -33,29 +33,29 @@ class ApiError(SharderError):
     """The API server rejected or failed a request."""
 
 
-class Conflict(ApiError):  # noqa: N818
+class Conflict(ApiError):
     """Another client wrote first, or the object to create already exists (409)."""
 
 
-class NotFound(ApiError):  # noqa: N818
+class NotFound(ApiError):
     """The object, its namespace or its resource does not exist (404)."""
 
 
-class Expired(ApiError):  # noqa: N818
+class Expired(ApiError):
     """The resource version is too old for a watch or the next page: list again (410)."""
 
 
-class Forbidden(ApiError):  # noqa: N818
+class Forbidden(ApiError):
     """The identity lacks a right, or was not authenticated (401, 403)."""
 
 
-class Rejected(ApiError):  # noqa: N818
+class Rejected(ApiError):
     """The server rejects this request, and would reject it again (other 4xx)."""
 
 
-class Unavailable(ApiError):  # noqa: N818
+class Unavailable(ApiError):
     """The server cannot be reached or is overloaded; a retry can succeed."""
 
 
-class LeaseLost(SharderError):  # noqa: N818
+class LeaseLost(SharderError):
     """Another process holds the Lease, or the Lease could not be renewed in time."""

@@ -105,8 +105,8 @@ def shard_of(lease: Lease) -> Shard:
         pool=_parsed(_pool, meta.annotation(POOL_ANNOTATION), ""),
         weight=_parsed(_weight, meta.annotation(WEIGHT_ANNOTATION), 1.0),
         capacity=_parsed(quantities, meta.annotation(CAPACITY_ANNOTATION), _NOTHING),
-        cordoned=_parsed(_flag, meta.annotation(CORDONED_ANNOTATION), False),  # noqa: FBT003
-        evacuating=_parsed(_evacuation, meta.annotation(EVACUATE_ANNOTATION), False),  # noqa: FBT003
+        cordoned=_parsed(_flag, meta.annotation(CORDONED_ANNOTATION), default=False),
+        evacuating=_parsed(_evacuation, meta.annotation(EVACUATE_ANNOTATION), default=False),
         revision=(revision := meta.label(REVISION_LABEL)),
         since=_seconds(lease.spec.acquire_time) if revision else 0.0,
         ready=meta.label(STATE_LABEL) not in _UNWELL,

@@ -135,7 +135,8 @@ class _Ring:
         found = LeastDrawn[Placed](many)
         for placed in objects:
             key, pinned = placed.demand.key, placed.demand.pin == shard
-            priority = KeepPriority(pinned, True, self._placer.score(key, shard), key)  # noqa: FBT003
+            score = self._placer.score(key, shard)
+            priority = KeepPriority(pinned=pinned, invited=True, score=score, key=key)
             found.offer(priority, placed)
         return found.items()
 
