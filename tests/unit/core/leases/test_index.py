@@ -1,18 +1,28 @@
 """Facts about how much of forged Leases is kept, and what follows where some are forgotten."""
 
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
+import msgspec
 import pytest
 
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, read_lease
 from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Known, Tier, judged
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.register import MAX_GUESTS, PIECE, RELIST_SECONDS, Membership
 from sharder.core.leases.validity import MAX_LEASES
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ZONE_LABEL, RingName, ShardName
+from sharder.core.names import (
+    RING_LABEL,
+    SHARDER_IDENTITY,
+    STATE_LABEL,
+    ZONE_LABEL,
+    RingName,
+    ShardName,
+)
 from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OLD, YOUNG = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
@@ -58,6 +68,32 @@ def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
     assert kept(shards) == LIMITS[Tier.SHARD]
     assert kept(released) == kept(strangers) == LIMITS[Tier.OTHER]
     assert kept(foreign) == LIMITS[Tier.FOREIGN]
+
+
+def test_ten_thousand_forged_leases_take_5_megabytes_at_most_however_large_they_are() -> None:
+    def fat() -> Iterator[Lease]:
+        spec = {"leaseDurationSeconds": 15, "acquireTime": YOUNG, "renewTime": YOUNG}
+        labels = {RING_LABEL: DEMO, **{f"example.com/{number}": "x" * 63 for number in range(20)}}
+        for number in range(10_000):
+            name = f"forged-{number}"
+            metadata = {
+                "name": name, "namespace": "default", "uid": name, "creationTimestamp": YOUNG,
+                "labels": labels, "annotations": {"example.com/note": name * 1000},
+            }  # fmt: skip
+            body = {"metadata": metadata, "spec": {**spec, "holderIdentity": name}}
+            yield read_lease(msgspec.json.encode(body))
+
+    membership = Membership(0.0)
+    membership.expect(DEMO, ())
+    tracemalloc.start()
+    for each in fat():
+        membership.see(each, AT)
+    members(membership)
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept(membership) == LIMITS[Tier.SHARD]
+    assert current < 5_000_000
 
 
 def test_leases_of_rings_that_do_not_exist_are_bounded_all_together() -> None:
