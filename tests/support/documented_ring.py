@@ -52,7 +52,7 @@ class Ring:
     ) -> subprocess.CompletedProcess[str]:
         """Run what the documents say, and press Ctrl-C when it has printed so many lines.
 
-        Without `--foreground`, timeout sends the signal to its process and then to its group: twice.
+        Without `--foreground`, timeout would send the signal twice: to its process and its group.
         """
         arguments = ["bash", "-c", f"exec timeout --foreground 60 {self.told(command)}"]
         with subprocess.Popen(
