@@ -18,8 +18,8 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.live_counts import LiveCounts
+from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.resync.resync import Locks
-from sharder.controllers.movement.waiting.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.writes.drain_budget import DrainBudget
 from sharder.controllers.movement.writes.failures import Failures

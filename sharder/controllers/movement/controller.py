@@ -10,7 +10,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.object_count import ObjectCount
-from sharder.controllers.movement.handover.handover_loop import (
+from sharder.controllers.movement.handover_loop import (
     HandoverLoop,
     LoopMetrics,
     Observers,

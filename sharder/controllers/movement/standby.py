@@ -8,7 +8,7 @@ objects (docs/protocol.md, "What moves first").
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.movement.handover.handover_loop import HandoverLoop, Observers
+from sharder.controllers.movement.handover_loop import HandoverLoop, Observers
 from sharder.controllers.movement.writes.written_steps import Counter
 from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.permissions import Watching

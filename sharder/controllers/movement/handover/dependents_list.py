@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Iterator, Mapping, Set
 from typing import NamedTuple
 
-from sharder.controllers.movement.waiting.handover_queue import UNKNOWN
+from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound

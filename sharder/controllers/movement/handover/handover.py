@@ -10,15 +10,14 @@ from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
-from sharder.controllers.movement.waiting.handover_queue import (
-    BACKOFF,
-    GATHER_SECONDS,
+from sharder.controllers.movement.handover.handover_queue import (
+    ACKNOWLEDGED_SECONDS,
     HandoverQueue,
 )
+from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
 from sharder.controllers.movement.writes.dependents import DependentsFollower
-from sharder.controllers.movement.writes.failures import Failures, Report
+from sharder.controllers.movement.writes.failures import BACKOFF, Failures, Report
 from sharder.controllers.movement.writes.mover import Mover, Superseded
 from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, ResourceKey, ownerless_labels
@@ -95,7 +94,7 @@ class Handover:
 
     async def _take_on(self, snapshot: RingSnapshot, resource_key: ResourceKey) -> None:
         shards = self._pending.take(resource_key)
-        left = dict.fromkeys(shards, GATHER_SECONDS)
+        left = dict.fromkeys(shards, ACKNOWLEDGED_SECONDS)
         try:
             if shards:
                 left = await self._move(snapshot, resource_key, shards)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from sharder.controllers.movement.handover.dependents_list import Dependent, DependentsList
-from sharder.controllers.movement.waiting.handover_queue import BACKOFF, UNKNOWN
+from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.movement.writes.dependents import DependentsFollower
-from sharder.controllers.movement.writes.failures import BackingOff, Failures
+from sharder.controllers.movement.writes.failures import BACKOFF, BackingOff, Failures
 from sharder.controllers.movement.writes.mover import Decide, Mover
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource

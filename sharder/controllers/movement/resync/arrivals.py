@@ -12,7 +12,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
 from sharder.controllers.movement.resync.resync_lists import ResyncLists
 from sharder.controllers.movement.resync.resync_pass import ResyncPass
-from sharder.controllers.movement.waiting.handover_queue import BACKOFF
+from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.movement.writes.mover import Mover, Superseded
 from sharder.controllers.scope import MAX_NAMESPACES, ListRequest, ResourceKey
 from sharder.core.names import RingName

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.movement.resync.resync_lists import ExcessDrainer, ResyncLists
-from sharder.controllers.movement.waiting.handover_queue import BACKOFF
+from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.movement.writes.mover import Mover
 from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.scope import ObjectKey, ResourceKey

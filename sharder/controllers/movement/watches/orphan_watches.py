@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
-from sharder.controllers.movement.waiting.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.watches.object_backlog import (
     Limits,

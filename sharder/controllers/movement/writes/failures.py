@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sharder.controllers.movement.waiting.handover_queue import BACKOFF, Retry
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import (
@@ -24,9 +23,13 @@ from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Apart
 from sharder.ports import Recorder
-from sharder.runtime.backoff import Rng
+from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import GroupedErrorLog
+
+BACKOFF = Backoff(base=2.0, cap=300.0)
+"""Delays between attempts to move objects that could not be written or read (docs/protocol.md,
+"Moving objects")."""
 
 MAX_REMEMBERED = 10_000
 """Limit on the objects with a back-off; beyond it, only the resync retries."""
@@ -42,8 +45,11 @@ _log = logging.getLogger(__name__)
 Report = Callable[[RingName, str | None], None]
 """Called with a ring, and why its objects cannot move; None when this is over."""
 
+Retry = Callable[[ObjectKey, float], None]
+"""Called with an object, and the seconds until it is tried again."""
 
-class BackingOff(SharderError):  # noqa: N818 - reads as a fact, like the others
+
+class BackingOff(SharderError):  # noqa: N818 - states a fact
     """The last write to this object failed a moment ago."""
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.waiting.handover_queue import BACKOFF, UNKNOWN
+from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.movement.writes.mover import Superseded
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import Json

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from sharder.controllers.movement.waiting.handover_queue import BACKOFF
 from sharder.controllers.movement.writes.failures import (
+    BACKOFF,
     LABEL_REMOVED,
     MAX_REMEMBERED,
     WRITE_FAILED,

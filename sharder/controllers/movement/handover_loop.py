@@ -12,8 +12,8 @@ from typing import Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.handover import Handover
+from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.resync.resync import Locks
-from sharder.controllers.movement.waiting.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
 from sharder.controllers.movement.watches.overdue import OverdueDrains

@@ -5,9 +5,9 @@ from asyncio import TaskGroup
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sharder.controllers.movement.waiting.handover_queue import (
+from sharder.controllers.movement.handover.handover_queue import (
+    ACKNOWLEDGED_SECONDS,
     AT_ONCE,
-    GATHER_SECONDS,
     UNASSIGNED_SECONDS,
     UNKNOWN,
     HandoverQueue,
@@ -49,7 +49,7 @@ async def test_what_is_released_together_is_taken_together() -> None:
 
     async with taker.taking() as waiting:
         waiting.add_released(RESOURCE_KEY, {X: A})
-        await taker.clock.advance(GATHER_SECONDS / 2)
+        await taker.clock.advance(ACKNOWLEDGED_SECONDS / 2)
         waiting.add_released(RESOURCE_KEY, {Y: B})
         await taker.clock.advance(1)
 
@@ -75,7 +75,7 @@ async def test_the_shard_that_released_an_object_stays_known_in_any_order_of_eve
         waiting.add_unassigned(RESOURCE_KEY, [Y])
         await taker.clock.advance(1)
 
-    assert taker.taken == [(GATHER_SECONDS, {X: A, Y: B})]
+    assert taker.taken == [(ACKNOWLEDGED_SECONDS, {X: A, Y: B})]
 
 
 async def test_what_is_written_all_the_time_comes_all_the_same() -> None:
@@ -156,7 +156,7 @@ async def test_what_was_released_or_has_failed_is_taken_whatever_it_has_by_now()
         waiting.settle(RESOURCE_KEY, [X, Y])
         await taker.clock.advance(5)
 
-    assert taker.taken == [(GATHER_SECONDS, {X: A}), (2.0, {Y: UNKNOWN})]
+    assert taker.taken == [(ACKNOWLEDGED_SECONDS, {X: A}), (2.0, {Y: UNKNOWN})]
 
 
 async def test_very_many_objects_are_taken_some_at_a_time_and_without_delay() -> None:

@@ -4,22 +4,20 @@ The objects of one resource of a ring are handled together, so that their depend
 once for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.names import ObjectRef, ShardName
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import QueueMetrics, Worker, WorkQueue
 
-BACKOFF = Backoff(base=2.0, cap=300.0)
-"""Delays between attempts to move objects that could not be written or read (docs/protocol.md,
-"Moving objects")."""
-
-GATHER_SECONDS = 0.05
-"""Seconds in which acknowledgements are collected, so that dependents are listed once for many."""
+ACKNOWLEDGED_SECONDS = 0.05
+"""Delay of a released object: acknowledgements are collected meanwhile, so that dependents are
+listed once for many."""
 
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
@@ -71,7 +69,7 @@ class HandoverQueue:
         """
         for ref, shard in shards.items():
             known = UNKNOWN if self._grace else shard
-            self._wait(resource_key, ref, known, self._grace + GATHER_SECONDS, held=False)
+            self._wait(resource_key, ref, known, self._grace + ACKNOWLEDGED_SECONDS, held=False)
 
     def add_unassigned(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
         """Add unassigned objects."""
@@ -160,6 +158,3 @@ class HandoverQueue:
         objects[ref] = _Due(shard, due, held)
         if known is None or due < known.due:
             self._queue.add_after(resource_key, seconds)
-
-
-Retry = Callable[[ObjectKey, float], None]
