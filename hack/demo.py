@@ -24,7 +24,7 @@ import yaml
 from hack.audit_log import POLICY, audit_flags
 from hack.binaries import BinariesError, control_plane
 from hack.control_plane import ControlPlane, ControlPlaneError
-from hack.demo_story import LEASE_SECONDS, Story, console, headline
+from hack.demo_steps import LEASE_SECONDS, Story, console, headline
 from hack.kubectl import KubectlError
 from hack.ownership import observing
 from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground

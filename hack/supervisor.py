@@ -1,8 +1,8 @@
 """Processes and a directory that do not outlive their client, not even after SIGKILL.
 
-`Supervisor` starts `hack.supervising` in a session of its own, and sends requests to its standard
-input.  When the client ends, the operating system closes that pipe; the supervising process then
-stops all processes, the last started first, and removes the directory.
+`Supervisor` starts `hack.supervisor_process` in a session of its own, and sends requests to its
+standard input.  When the client ends, the operating system closes that pipe; the supervising
+process then stops all processes, the last started first, and removes the directory.
 PR_SET_PDEATHSIG is no alternative: it depends on the thread that forked, and only Linux has it.
 """
 
@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hack import supervising
-from hack.supervising import PID_FILE, Message, log_file
+from hack import supervisor_process
+from hack.supervisor_process import PID_FILE, Message, log_file
 
 
 class SupervisorError(Exception):
@@ -51,7 +51,7 @@ class Supervisor:
             sys.executable,
             "-I",
             "-S",
-            supervising.__file__,
+            supervisor_process.__file__,
             *([str(directory)] if directory else []),
         ]
         self._process = subprocess.Popen(

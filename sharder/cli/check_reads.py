@@ -21,11 +21,11 @@ from sharder.core.status.fence_condition import FENCED
 from sharder.kube.check_requests import is_user_allowed
 from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
+from sharder.kube.collections import LEASES, secrets
 from sharder.kube.reviews import KubeFences
 from sharder.kube.store import KubeStore
-from sharder.kube.stores import LEASES, secrets
 from sharder.runtime.task_pool import batch
-from sharder.tls.expiry import ends_soon
+from sharder.tls.expiry_warning import ends_soon
 
 T = TypeVar("T")
 

@@ -49,7 +49,7 @@ def create(name: str, parent: Path) -> Path:
 
 def templates() -> Iterator[tuple[str, str]]:
     """Yield the path and the text of each file of the project."""
-    yield from _in(files("sharder.cli") / "project", "")
+    yield from _in(files("sharder.cli") / "project_template", "")
 
 
 def _in(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:

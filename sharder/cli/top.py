@@ -17,7 +17,7 @@ from sharder.core.names import ObjectRef
 from sharder.core.preview.observe import not_ready
 from sharder.core.status.status import MAX_SHARDS
 from sharder.kube.client import Client
-from sharder.kube.stores import rings
+from sharder.kube.collections import rings
 from sharder.ports import Readable
 from sharder.runtime.clock import Clock, SystemClock
 

@@ -22,8 +22,8 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.work import Work
 from sharder.kube.client import Client, connect
+from sharder.kube.collections import leases
 from sharder.kube.objects import KubeObjects
-from sharder.kube.stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster
@@ -32,10 +32,10 @@ from sharder.sdk.observability.exposition import process_metrics
 from sharder.sdk.observability.probes import Readiness, probes
 from sharder.sdk.reads.owned import Identity
 from sharder.sdk.reconciler import Handled
+from sharder.sdk.startup.environment import Settings
 from sharder.sdk.startup.permissions import needed_rights
 from sharder.sdk.startup.preparation import Preparation, alone_on
 from sharder.sdk.startup.ring_check import RingCheck
-from sharder.sdk.startup.settings import Settings
 
 _EMPTY_POLL_SECONDS: Final = 0.2
 """Seconds between two checks whether the shard still has objects."""

@@ -18,7 +18,7 @@ from sharder.kopf.lease_thread import LeaseThread
 from sharder.kopf.work import Work
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.owned import Identity
-from sharder.sdk.startup.settings import Settings, local_settings
+from sharder.sdk.startup.environment import Settings, local_settings
 
 _ID: Final = "sharder"
 _JOINED: Final = WeakSet[kopf.OperatorRegistry]()

@@ -42,7 +42,7 @@ from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
-from sharder.sdk.startup.settings import Settings, local_settings
+from sharder.sdk.startup.environment import Settings, local_settings
 from sharder.sdk.writes.children import NameTaken
 
 __all__ = [

@@ -8,8 +8,8 @@ from sharder.core.names import GroupResource
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.sdk.cluster import Cluster
+from sharder.sdk.observability.blocked_loop import Activity
 from sharder.sdk.observability.measures import Measures, ShardMetrics
-from sharder.sdk.observability.watchdog import Activity
 from sharder.sdk.reads.cache import ObjectCache, everything
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.handoff import Cached, Handoff
@@ -17,9 +17,9 @@ from sharder.sdk.reads.owned import Identity, OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
 from sharder.sdk.reconciler import Reconciler
+from sharder.sdk.resource_work import OwnObjects, Work
 from sharder.sdk.runner import Runner
-from sharder.sdk.startup.settings import Settings
-from sharder.sdk.work import OwnObjects, Work
+from sharder.sdk.startup.environment import Settings
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.events import EVENTS, EventRecorder
 from sharder.sdk.writes.recorded import RecordedDocuments

@@ -19,7 +19,7 @@ from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Leases
 from sharder.runtime.supervisor import supervise
-from sharder.sdk.startup.settings import Settings
+from sharder.sdk.startup.environment import Settings
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
 from sharder.runtime.lease_record import Leases
-from sharder.sdk.startup.settings import Settings
+from sharder.sdk.startup.environment import Settings
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops a shard cleanly, the second one at once."""

@@ -16,8 +16,8 @@ from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.sdk.handlers import Handlers, Handling
+from sharder.sdk.observability.blocked_loop import Activity
 from sharder.sdk.observability.measures import Ending, Measures
-from sharder.sdk.observability.watchdog import Activity
 from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue, seconds_of
 from sharder.sdk.workplace import Workplace

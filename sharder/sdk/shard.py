@@ -16,20 +16,20 @@ from sharder.sdk.cluster import Cluster, KubeCluster
 from sharder.sdk.handlers import Handlers, OnDelete, Reconcile
 from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped, until_signal
+from sharder.sdk.observability.blocked_loop import Activity, watched
 from sharder.sdk.observability.exposition import NoShardMetrics, process_metrics
 from sharder.sdk.observability.measures import ShardMetrics
 from sharder.sdk.observability.probes import Readiness, probes
-from sharder.sdk.observability.watchdog import Activity, watched
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.owned import Identity
 from sharder.sdk.reconciler import Handled, Reconciler, require_apart, resources_of
 from sharder.sdk.retries import BACKOFF
 from sharder.sdk.shard_work import ShardWork
+from sharder.sdk.startup.environment import Settings, local_settings
 from sharder.sdk.startup.permissions import Right, lease_rights, needed_rights
 from sharder.sdk.startup.preparation import Preparation, alone_on
 from sharder.sdk.startup.ring_check import RingCheck
-from sharder.sdk.startup.settings import Settings, local_settings
 
 _log = logging.getLogger(__name__)
 

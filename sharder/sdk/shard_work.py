@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from sharder.sdk.leader import Campaign
+from sharder.sdk.resource_work import Work
 from sharder.sdk.startup.ring_check import RingCheck
-from sharder.sdk.work import Work
 
 
 class ShardWork:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.testing.clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 
 HOURS = 36_000.0
 additions = st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.5, 60.0, HOURS]))

@@ -10,8 +10,8 @@ from sharder.controllers.certificates import Certificates
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
-from sharder.sdk.testing.clock import FakeClock
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_clock import FakeClock
+from sharder.sdk.testing.fake_store import FakeStore
 from sharder.tls import CertificateBundle, Phase, Policy, Request, phase_of
 from tests.support.fakes import WEBHOOKS
 

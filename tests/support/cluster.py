@@ -45,8 +45,8 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ShardLoad
 from sharder.core.status.transition_messages import Transition
 from sharder.ports import Backlog, Listed, WatchEvent
-from sharder.sdk.testing.clock import FakeClock, settle
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_clock import FakeClock, settle
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import (
     FakeJournal,
     FakeObjects,

@@ -19,10 +19,10 @@ from sharder.core.names import (
 )
 from sharder.core.status.stats import StatsOf
 from sharder.core.status.transition_messages import Transition
-from sharder.kube.stores import LEASES, RINGS
+from sharder.kube.collections import LEASES, RINGS
 from sharder.ports import Backlog
+from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.rules import Rules, Tree
-from sharder.sdk.testing.store import FakeStore
 from sharder.sdk.testing.store_state import Versions
 
 WEBHOOKS = Resource(

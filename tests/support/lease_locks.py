@@ -12,8 +12,8 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import fake_leases
 
 REF = ObjectRef("ns", "shard-a")

@@ -8,7 +8,7 @@ from sharder.cli.cluster_view import Cluster
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
 from sharder.core.names import GroupResource
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import FakeObjects, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 

@@ -20,9 +20,9 @@ from sharder.core.names import (
     ObjectRef,
     pin_label,
 )
-from sharder.kube.stores import LEASES
-from sharder.sdk.testing.clock import FakeClock
-from sharder.sdk.testing.store import FakeStore
+from sharder.kube.collections import LEASES
+from sharder.sdk.testing.fake_clock import FakeClock
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.read_cluster import ReadCluster, as_body
 from tests.support.values import DEMO, WIDGETS, A, B, obj
 

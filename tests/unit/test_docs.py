@@ -387,7 +387,7 @@ def test_the_map_is_in_the_order_that_the_import_contract_demands(
 
 
 def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
-    source = (ROOT / "sharder/sdk/startup/settings.py").read_text()
+    source = (ROOT / "sharder/sdk/startup/environment.py").read_text()
     text = section(SDK, "Settings")
 
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))

@@ -37,7 +37,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/unit/controllers/test_leader.py", set[str](), "check"),
         ("tests/property/test_plan.py", set[str](), "check"),
         ("tests/compat/test_ring.py", {"compat"}, "check"),
-        ("tests/contract/test_stores.py", set[str](), "check"),
+        ("tests/contract/test_store.py", set[str](), "check"),
         ("tests/attacks/test_labels.py", {"apiserver"}, "test"),
         ("tests/chart/test_pod.py", {"helm"}, "test"),
         ("tests/integration/test_cli.py", {"apiserver"}, "test"),

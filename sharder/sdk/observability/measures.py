@@ -9,7 +9,7 @@ from typing import Protocol
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import QueueMetrics
-from sharder.sdk.observability.watchdog import Activity
+from sharder.sdk.observability.blocked_loop import Activity
 from sharder.sdk.reads.owned import Ownership
 from sharder.sdk.retries import PermanentError, Requeue
 

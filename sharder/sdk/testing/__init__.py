@@ -10,11 +10,11 @@ async def test_a_secret_gets_its_checksums() -> None:
         child = await test.cluster.get("configmaps", "demo-checksums")
 """
 
-from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
-from sharder.sdk.testing.cluster import FakeCluster
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.fake_cluster import FakeCluster
+from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.resources import custom
 from sharder.sdk.testing.shard_test import SETTINGS, ShardTest
-from sharder.sdk.testing.store import FakeStore
 
 __all__ = [
     "SETTINGS",

@@ -7,8 +7,8 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.names import ObjectRef
 from sharder.sdk.reads.cache import Whole, whole
 from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.rules import Tree
-from sharder.sdk.testing.store import FakeStore
 
 
 class FakeDocuments:

@@ -15,9 +15,9 @@ from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_l
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.objects import Document
 from sharder.sdk.shard import Shard
-from sharder.sdk.startup.settings import Settings
-from sharder.sdk.testing.clock import FixedRng
-from sharder.sdk.testing.cluster import FakeCluster
+from sharder.sdk.startup.environment import Settings
+from sharder.sdk.testing.fake_clock import FixedRng
+from sharder.sdk.testing.fake_cluster import FakeCluster
 from sharder.sdk.testing.rules import as_tree, meta_of
 
 SETTINGS: Final = Settings(name="shard-a", namespace="default", lease=LeaseTiming())

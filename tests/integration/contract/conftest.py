@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sharder.kube.client import Client, connect
-from sharder.kube.stores import namespaces
+from sharder.kube.collections import namespaces
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from sharder.core.errors import (
 )
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
 from sharder.kube.discovery import Served
-from sharder.sdk.testing.clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 from tests.support.cluster import Call, Meddled, on, once, raising
 from tests.support.fakes import FakeObjects, FakeWebhookConfigurations, fake_leases, fake_rings
 from tests.support.values import (

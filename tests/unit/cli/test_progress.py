@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from sharder.cli.progress import QUIET_SECONDS, Progress, progress
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 
 
 async def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:

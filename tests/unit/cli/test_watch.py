@@ -15,7 +15,7 @@ from sharder.cli.watch import POLL_SECONDS, Changes, follow
 from sharder.core.errors import Unavailable
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.golden import require_golden
 from tests.support.read_cluster import ReadCluster
 from tests.unit.cli.test_lists import FREE, GOOD, SHARDS, shard

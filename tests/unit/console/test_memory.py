@@ -11,7 +11,7 @@ from sharder.console.memory import (
 from sharder.core.names import NO_RING, ObjectRef, RingName, ShardName
 from sharder.core.status.phases import ShardPhase
 from sharder.core.status.transition_messages import Kind, Transition
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.values import DEMO, A, B, C
 
 ONE, OTHER = ObjectRef("default", "one"), ObjectRef("default", "other")

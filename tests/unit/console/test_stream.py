@@ -13,7 +13,7 @@ from sharder.console.stream import (
     Message,
 )
 from sharder.core.names import ObjectRef
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.support.values import DEMO, A, B
 from tests.unit.console.scene import Scene
 

@@ -10,7 +10,7 @@ from sharder.controllers import annotation_warnings as module
 from sharder.controllers.annotation_warnings import MALFORMED, AnnotationWarnings
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import LOAD_ANNOTATION
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fakes import FakeRecorder
 from tests.support.values import WIDGETS, obj, snapshot
 

@@ -11,7 +11,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import RingName
 from sharder.runtime.event_loop import SLICE_SECONDS
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 
 RINGS = [RingName(f"ring-{number}") for number in range(30)]
 

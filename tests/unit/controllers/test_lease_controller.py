@@ -29,7 +29,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.runtime.clock import Clock
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.cluster import Cluster
 from tests.support.values import NOW, A, B, lease
 

@@ -9,7 +9,7 @@ from sharder.controllers.snapshot_store import MANY, SnapshotStore
 from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.register import Membership
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fakes import FakeObjects
 from tests.support.values import DEMO, lease, ring
 

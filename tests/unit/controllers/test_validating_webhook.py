@@ -20,7 +20,7 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError, Forbidden, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.sdk.testing.rules import matches
 from tests.support.fakes import FakeWebhookConfigurations
 

@@ -13,8 +13,8 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import Conflict, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.kopf.drains import Drains
-from sharder.sdk.testing.clock import FakeClock, FixedRng
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.values import DRAIN, OWNER, SECRETS, A
 
 REF = ObjectRef("default", "x")

@@ -10,7 +10,7 @@ import pytest
 
 from sharder.kopf.work import Work
 from sharder.sdk.reads.owned import Identity
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B
 
 UID = "uid-1"

@@ -6,7 +6,7 @@ import pytest
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.unit.kube.conftest import Script
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.runtime.backoff import Backoff, failures_after
-from sharder.sdk.testing.clock import FixedRng
+from sharder.sdk.testing.fake_clock import FixedRng
 
 BACKOFF = Backoff(base=1.0, cap=30.0)
 

@@ -7,7 +7,7 @@ import pytest
 from typing_extensions import override
 
 from sharder.runtime.event_loop import PROBE_SECONDS, SLICE_SECONDS, in_slices, probe
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 
 
 class SlowMachine(FakeClock):

@@ -10,11 +10,11 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
-from sharder.kube.stores import LEASES
+from sharder.kube.collections import LEASES
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.testing.clock import FixedRng
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_clock import FixedRng
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.lease_locks import DOWN, REF, Deaf, World
 
 

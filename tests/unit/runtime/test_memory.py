@@ -9,7 +9,7 @@ import pytest
 
 from sharder.runtime import memory
 from sharder.runtime.memory import TRIM_SECONDS, keep_trimmed, settle_soon, settled, trim
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 
 BLOCK = 8 * 1024
 """Too small for glibc to map it by itself, too large for Python's own allocator."""

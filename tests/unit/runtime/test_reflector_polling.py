@@ -8,11 +8,11 @@ from typing_extensions import override
 
 from sharder.core.api.lease import Lease
 from sharder.core.errors import Forbidden
-from sharder.kube.stores import LEASES
+from sharder.kube.collections import LEASES
 from sharder.ports import Changed, Listed, Removed, WatchEvent
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS, RESTS, Polled, follow
-from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.fake_store import FakeStore
 
 DENIED = Forbidden("cannot watch")
 

@@ -7,7 +7,7 @@ import pytest
 
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
 from sharder.runtime.supervisor import supervise
-from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 
 
 class Task:

@@ -7,7 +7,7 @@ import pytest
 
 from sharder.core.errors import Conflict
 from sharder.runtime.task_pool import batch
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
 
 
 async def test_only_so_many_are_under_way_at_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 from sharder.core.errors import Conflict, InvalidObject, Unavailable
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.testing.clock import FakeClock, FixedRng, settle
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 
 DOWN = Unavailable("connection refused")
 

@@ -25,11 +25,11 @@ from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
 from sharder.sdk.observability.measures import ShardMetrics
 from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.resource_work import OwnObjects
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing import FakeClock, FakeStore, settle
 from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import Tree
-from sharder.sdk.work import OwnObjects
 from sharder.sdk.writes.events import EVENTS
 
 RING = RingName("demo")

@@ -9,7 +9,7 @@ import pytest
 from sharder.core.errors import LeaseLost, Unavailable
 from sharder.core.names import EVACUATE_ON_STOP, REVISION_LABEL, ObjectRef
 from sharder.sdk.lifecycle import drain, lease_holder
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
 from tests.unit.sdk.scene import (
     LEASE,
     ME,

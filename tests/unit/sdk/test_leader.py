@@ -13,7 +13,7 @@ from sharder.core.names import ObjectRef, ShardName
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import BACKOFF
 from sharder.sdk.leader import Campaign, Leadership, LeaderTask
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.support.fakes import fake_leases
 from tests.unit.sdk.scene import ME, OTHER, RING, TIMING, HalfWay
 

@@ -18,7 +18,7 @@ from sharder.sdk import (
 )
 from sharder.sdk.handlers import OnDelete
 from sharder.sdk.startup.permissions import LEASES, Right
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.sdk.scene import (
     LEASE,
     ME,

@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from sharder.sdk import LeaseLost, Request
-from sharder.sdk.observability.watchdog import Activity
+from sharder.sdk.observability.blocked_loop import Activity
 from sharder.sdk.runner import BLOCKED_SECONDS, stepwise
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.sdk.scene import TIMING, Scene, at_work
 
 STEP: tuple[str, dict[str, str]] = ("reconcile of a", {})

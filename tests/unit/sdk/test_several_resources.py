@@ -1,7 +1,7 @@
 """A shard with several main resources has one Lease and a function for each."""
 
 from sharder.core.names import ObjectRef
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
 from tests.unit.sdk.scene import DRAIN, LEASE, ME, OWNER, Controller, Scene, at_work
 
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI, HTTPException, Request
 from starlette.types import ASGIApp, Message
 
 from sharder.console.stream import MAX_CLIENTS, SLOW_SECONDS, Client
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
 from tests.support.documents import ROOT
 from tests.support.eventually import eventually
 from tests.support.values import DEMO

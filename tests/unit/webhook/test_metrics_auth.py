@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends
 
 from sharder.core.api.cluster import User
 from sharder.core.errors import ApiError, Forbidden, Unavailable
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.webhook.reviews import exchange
 from webhook import MetricsAuthorizer, create_metrics_app
 from webhook.app import guarding

@@ -20,7 +20,7 @@ from sharder.config import Settings, load
 from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.tls import (
     KeyPair,
     Policy,

@@ -6,7 +6,7 @@ from sharder.cli.serve.leader import holder_of
 from sharder.config import LeaderElection
 from sharder.controllers.leader import AlwaysLeader
 from sharder.core.api.meta import Json
-from sharder.sdk.testing.clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 from tests.unit.kube.conftest import Script, connected, serving
 
 MISSING: Json = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}

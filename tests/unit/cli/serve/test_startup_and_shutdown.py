@@ -11,7 +11,7 @@ from sharder.cli.serve.startup_and_shutdown import (
     shares_of,
 )
 from sharder.core.errors import ConfigError, Forbidden, Unavailable
-from sharder.sdk.testing.clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 
 
 class Start:

@@ -17,7 +17,7 @@ from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import STEP, Reservation
 from sharder.core.status.stats import ObjectStats
-from sharder.sdk.testing.store import FakeStore
+from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.cluster import NAMESPACES, Call, Cluster, Hook, on, raising
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.movement import resync

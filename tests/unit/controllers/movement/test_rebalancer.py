@@ -40,7 +40,7 @@ from sharder.core.names import (
 )
 from sharder.core.rebalance.balance import FOLLOWS, PAUSED, ROLLOUT
 from sharder.core.rebalance.messages import ONE_SHARD
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B

@@ -8,7 +8,7 @@ from prometheus_client.exposition import generate_latest
 from sharder.core.errors import Unavailable
 from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk import OwnMeta, PermanentError, Requeue, Shard
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
 from tests.unit.sdk.scene import (
     DRAIN,

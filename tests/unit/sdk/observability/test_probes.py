@@ -18,7 +18,7 @@ from sharder.sdk import Shard
 from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.observability.probes import METRICS_MISSING, Readiness, probes
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing.clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 from tests.support.eventually import eventually
 from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller, Scene
 

@@ -8,7 +8,7 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
 from sharder.sdk.reads.cache import ObjectCache, Whole, whole
 from sharder.sdk.reads.progress import Progress
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 
 
 def config_map(name: str, *, parent: str = "", value: str = "") -> Whole:

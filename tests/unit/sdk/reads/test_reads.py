@@ -18,8 +18,8 @@ from sharder.sdk import Request, Shard
 from sharder.sdk.assembly import controlled_by
 from sharder.sdk.reads.handoff import Cached, Handoff
 from sharder.sdk.reads.progress import WAIT_SECONDS, Progress
-from sharder.sdk.testing.clock import FakeClock, settle
 from sharder.sdk.testing.documents import FakeDocuments
+from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.sdk.testing.rules import apply_merge_patch
 from tests.unit.sdk.scene import (
     DRAIN,

@@ -14,7 +14,7 @@ from sharder.controllers.movement.handover.handover_queue import (
 )
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.names import ObjectRef, ShardName
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.values import DEMO, WIDGETS, A, B
 
 RESOURCE_KEY = ResourceKey(DEMO, WIDGETS)

@@ -4,7 +4,7 @@ from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit, Seen
 from sharder.controllers.scope import ListRequest
 from sharder.core.names import ObjectRef
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.values import A, B
 
 X, Y, Z = (ObjectRef("ns", name) for name in "xyz")

@@ -12,19 +12,19 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
-from sharder.kube.stores import LEASES
+from sharder.kube.collections import LEASES
 from sharder.runtime.clock import Clock
 from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
+from sharder.sdk.resource_work import OwnObjects
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing.clock import FakeClock, StillBusy
 from sharder.sdk.testing.documents import FakeDocuments, WholeStore
+from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
+from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
-from sharder.sdk.testing.store import FakeStore
 from sharder.sdk.testing.store_state import Versions
-from sharder.sdk.work import OwnObjects
 
 T = TypeVar("T")
 

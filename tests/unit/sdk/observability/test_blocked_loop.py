@@ -8,8 +8,8 @@ import pytest
 from typing_extensions import override
 
 from sharder.runtime.clock import SystemClock
-from sharder.sdk.observability.watchdog import Activity, Watchdog, watched
-from sharder.sdk.testing.clock import FakeClock
+from sharder.sdk.observability.blocked_loop import Activity, Watchdog, watched
+from sharder.sdk.testing.fake_clock import FakeClock
 
 
 class Blocked:
@@ -95,11 +95,11 @@ async def test_a_real_block_is_reported_before_it_ends(caplog: pytest.LogCapture
         def emit(self, record: logging.LogRecord) -> None:
             reported.set()
 
-    logging.getLogger("sharder.sdk.observability.watchdog").addHandler(handler := Noted())
+    logging.getLogger("sharder.sdk.observability.blocked_loop").addHandler(handler := Noted())
 
     with watched(Activity(), SystemClock(), renew_deadline=0.5):
         is_reported = reported.wait(timeout=30)
-    logging.getLogger("sharder.sdk.observability.watchdog").removeHandler(handler)
+    logging.getLogger("sharder.sdk.observability.blocked_loop").removeHandler(handler)
 
     assert is_reported
     assert "in test_a_real_block_is_reported_before_it_ends" in warnings(caplog)[0]

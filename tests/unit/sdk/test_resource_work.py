@@ -9,9 +9,9 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Expired, Unavailable
 from sharder.sdk import NotOwned, Request
-from sharder.sdk.testing.clock import settle
+from sharder.sdk.testing.fake_clock import settle
+from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.rules import Tree
-from sharder.sdk.testing.store import FakeStore
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
 
 
