@@ -28,7 +28,7 @@ from sharder.core.names import (
     drain_label,
     owner_label,
 )
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.kube.client import Client, connect
 from sharder.kube.collections import leases
@@ -178,7 +178,7 @@ def _expected(
     strategy: StrategyName, live: frozenset[ShardName], secrets: Mapping[str, PartialObject]
 ) -> dict[str, ShardName | None]:
     if strategy is StrategyName.CONSISTENT_HASH:
-        ring = ConsistentHash(live)
+        ring = HashRing(live)
         return {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
     if strategy is StrategyName.RENDEZVOUS and live:
         shards, ranking = [Shard(name=name) for name in sorted(live)], WeightedRendezvous()

@@ -11,7 +11,7 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.register import Membership
 from sharder.core.leases.state import is_held
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
@@ -51,7 +51,7 @@ class SnapshotStore:
         self._custom = custom
         self._clock = clock
         self._snapshots: dict[RingName, RingSnapshot] = {}
-        self._hashed: dict[RingName, ConsistentHash] = {}
+        self._hashed: dict[RingName, HashRing] = {}
         """Shards that were hashed for the next snapshot of a ring."""
 
     def get(self, ring: RingName) -> RingSnapshot | None:
@@ -79,7 +79,7 @@ class SnapshotStore:
         before = self._snapshots.get(ring.name)
         if len(names - (before.members.available if before is not None else set())) < MANY:
             return
-        for hashed in ConsistentHash.in_pieces(names):
+        for hashed in HashRing.in_pieces(names):
             if hashed is not None:
                 self._hashed[ring.name] = hashed
             yield

@@ -7,7 +7,7 @@ import pytest
 
 from sharder.cli.app import run_command
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.preview.report import PlanReport
 from tests.vectors import check
 from tests.vectors.__main__ import main
@@ -21,7 +21,7 @@ by_size = pytest.mark.parametrize("ring", RINGS, ids=lambda ring: f"{len(ring.me
 
 @by_size
 def test_keys_belong_to_the_shards_that_the_reference_gives_them_to(ring: Ring) -> None:
-    hashing = ConsistentHash(map(ShardName, ring.members))
+    hashing = HashRing(map(ShardName, ring.members))
 
     assert {key: hashing.owner(key) for key in ring.assignments} == ring.assignments
 

@@ -15,7 +15,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
 from sharder.core.leases.state import is_held
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.status.conditions import condition_of
 from sharder.kube.client import connect
 from tests.e2e.history import History
@@ -121,9 +121,9 @@ async def steered(
             recording.cancel()
 
 
-def hash_of(live: Iterable[str]) -> ConsistentHash:
+def hash_of(live: Iterable[str]) -> HashRing:
     """Return the consistent hash of these shards."""
-    return ConsistentHash(frozenset(map(ShardName, live)))
+    return HashRing(frozenset(map(ShardName, live)))
 
 
 def open_drains(history: History, shard: str, mark: int) -> int:

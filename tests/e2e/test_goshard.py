@@ -13,7 +13,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from tests.e2e.mixed import CLIENT_GO, LIBRARY, NAMES, OBJECTS, Story, play
 from tests.e2e.story import LEASE_SECONDS, Change
 from tests.e2e.writers import WriteLog
@@ -39,7 +39,7 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def moves(change: Change, *shards: str) -> dict[str, str | None]:
     """Return what has to move, and where to, when `shards` are all there are."""
-    ring = ConsistentHash(map(ShardName, shards))
+    ring = HashRing(map(ShardName, shards))
     return {
         secret.metadata.name: ring.owner(main_key(secret))
         for uid, secret in change.before.secrets.items()
@@ -54,7 +54,7 @@ def givers(change: Change) -> set[str]:
 
 
 def test_every_object_is_created_with_the_owner_that_the_ring_wants(story: Story) -> None:
-    ring = ConsistentHash(map(ShardName, story.cast.first))
+    ring = HashRing(map(ShardName, story.cast.first))
     at_creation = [story.trace.first(name) for name in NAMES]
 
     assert [w.owner for w in at_creation] == [ring.owner(main_key(w.obj)) for w in at_creation]

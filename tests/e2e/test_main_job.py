@@ -7,11 +7,11 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from tests.e2e.story import DEFAULT_SECONDS, LEASE_SECONDS, OBJECTS, Change, Story, play
 
-FIRST_RING = ConsistentHash(map(ShardName, ("shard-0", "shard-1", "shard-2")))
-SECOND_RING = ConsistentHash(map(ShardName, ("shard-0", "shard-1", "shard-2", "shard-3")))
+FIRST_RING = HashRing(map(ShardName, ("shard-0", "shard-1", "shard-2")))
+SECOND_RING = HashRing(map(ShardName, ("shard-0", "shard-1", "shard-2", "shard-3")))
 
 
 def seconds_of_waiting(story: Story, change: Change) -> float:

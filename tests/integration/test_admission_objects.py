@@ -10,7 +10,7 @@ import pytest
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.names import SYSTEM_NAMESPACE
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from tests.support.eventually import eventually, never
 from tests.support.scene import TENANTS, Scene
 from tests.support.service import Service
@@ -182,7 +182,7 @@ async def test_a_namespace_stays_together_where_a_ring_wants_it(service: Service
     whole: Json = [{"group": "", "resource": "configmaps", "hashKey": "Namespace"}]
     async with service.scene(CONFIGMAPS, resources=whole, shards="") as scene:
         shards = {await scene.join(letter) for letter in "abc"}
-        wanted = ConsistentHash(shards).owner(f"/ConfigMap/{scene.namespace}/")
+        wanted = HashRing(shards).owner(f"/ConfigMap/{scene.namespace}/")
 
         async def owners() -> bool:
             made = [

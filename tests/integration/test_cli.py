@@ -12,7 +12,7 @@ from hack.control_plane import ControlPlane
 from sharder.cli.reports import Explanation, RingsReport, ShardsReport, VersionReport
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.preview.report import PlanReport
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
@@ -147,7 +147,7 @@ def test_an_object_is_explained(ring: Ring) -> None:
     told = msgspec.json.decode(answer, type=Explanation)
     assert told.key == f"/Secret/{ring.name}/my-secret"
     assert (told.owner, told.owner_state) == (SHARDS[0], "ready")
-    assert told.wanted == ConsistentHash(SHARDS).owner(told.key)
+    assert told.wanted == HashRing(SHARDS).owner(told.key)
     assert told.action is (Action.KEEP if told.wanted == SHARDS[0] else Action.DRAIN)
     assert told.placement is not None
     assert [shard.name for shard in told.placement.shards] == list(SHARDS)
@@ -158,7 +158,7 @@ def test_a_plan_follows_the_hash_and_changes_nothing(ring: Ring) -> None:
 
     report = msgspec.json.decode(ring.read("sharder plan my-ring"), type=PlanReport)
 
-    hashing = ConsistentHash(SHARDS)
+    hashing = HashRing(SHARDS)
     assert {a.object: a.to for a in report.assignments} == {
         a.object: hashing.owner(a.object) for a in report.assignments
     }

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from tests.property.strategies import colliding, keys, label_values, ring_members
 
 ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")
@@ -31,7 +31,7 @@ def plain_owner(members: Iterable[ShardName], key: str) -> ShardName | None:
 @given(ring_members, keys)
 @example([ONE, ELEVEN], SHARED)
 def test_the_owner_is_the_one_of_the_definition(members: list[ShardName], key: str) -> None:
-    assert ConsistentHash(members).owner(key) == plain_owner(members, key)
+    assert HashRing(members).owner(key) == plain_owner(members, key)
 
 
 @given(ring_members, st.integers(0, 8), keys | st.just(SHARED), st.data())
@@ -40,12 +40,12 @@ def test_order_and_repetition_of_members_make_no_difference(
 ) -> None:
     shuffled = data.draw(st.permutations(members + members[:repeated]))
 
-    assert ConsistentHash(shuffled).owner(key) == ConsistentHash(members).owner(key)
+    assert HashRing(shuffled).owner(key) == HashRing(members).owner(key)
 
 
 @given(ring_members, keys)
 def test_the_owner_is_a_member(members: list[ShardName], key: str) -> None:
-    owner = ConsistentHash(members).owner(key)
+    owner = HashRing(members).owner(key)
 
     assert owner in members if members else owner is None
 
@@ -56,7 +56,7 @@ def test_the_owner_is_a_member(members: list[ShardName], key: str) -> None:
 def test_who_joins_takes_keys_from_others_and_no_other_does(
     members: list[ShardName], joiner: ShardName, key: str
 ) -> None:
-    before, after = ConsistentHash(members), ConsistentHash([*members, joiner])
+    before, after = HashRing(members), HashRing([*members, joiner])
 
     assert after.owner(key) in {before.owner(key), joiner}
 
@@ -67,24 +67,24 @@ def test_who_joins_takes_keys_from_others_and_no_other_does(
 def test_only_the_keys_of_who_leaves_move(
     members: list[ShardName], leaver: ShardName, key: str
 ) -> None:
-    before = ConsistentHash([*members, leaver])
-    after = ConsistentHash(member for member in members if member != leaver)
+    before = HashRing([*members, leaver])
+    after = HashRing(member for member in members if member != leaver)
 
     assert before.owner(key) in {leaver, after.owner(key)}
 
 
 @given(ring_members, keys | st.just(SHARED))
 def test_a_walk_begins_at_the_owner(members: list[ShardName], key: str) -> None:
-    ring = ConsistentHash(members)
+    ring = HashRing(members)
 
     assert next(ring.walk(key), None) == ring.owner(key)
 
 
 @given(st.lists(label_values.map(ShardName), min_size=1, max_size=8, unique=True), keys)
 def test_who_leaves_makes_way_for_the_next_of_the_walk(members: list[ShardName], key: str) -> None:
-    first, *others = ConsistentHash(members).walk(key)
+    first, *others = HashRing(members).walk(key)
 
-    assert list(ConsistentHash(others).walk(key)) == others
+    assert list(HashRing(others).walk(key)) == others
     assert first not in others
 
 
@@ -97,12 +97,12 @@ def test_who_leaves_makes_way_for_the_next_of_the_walk(members: list[ShardName],
 def test_a_ring_that_follows_its_members_is_the_one_that_is_built_from_them(
     members: list[ShardName], changes: list[list[ShardName]], key: str
 ) -> None:
-    ring, now = ConsistentHash(members), set(members)
+    ring, now = HashRing(members), set(members)
     for change in changes:
         now ^= set(change)
         ring = ring.of(now)
 
-    fresh = ConsistentHash(now)
+    fresh = HashRing(now)
     assert ring.members == fresh.members
     assert ring.owner(key) == fresh.owner(key)
     assert list(ring.walk(key)) == list(fresh.walk(key))

@@ -28,7 +28,7 @@ from sharder.core.names import (
     owner_label,
     webhook_configuration,
 )
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.kube.collections import LEASES, NAMESPACES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WEBHOOKS, WITHIN, User
@@ -73,7 +73,7 @@ class Scene:
 
     def wanted(self, obj: PartialObject) -> ShardName | None:
         """Return the owner that the ring's answer is for an object as it is stored."""
-        return ConsistentHash(self.shards).owner(_key(obj.group, obj.kind, obj.metadata.ref))
+        return HashRing(self.shards).owner(_key(obj.group, obj.kind, obj.metadata.ref))
 
     def name_moving(self, of: Resource, come: str, *, frm: str = "") -> str:
         """Return a name that belongs to another shard than now once `come` is there.
@@ -83,8 +83,8 @@ class Scene:
             come: Letter of a shard that is not there yet.
             frm: Letter of the shard that it belongs to before; any by default.
         """
-        before = ConsistentHash(self.shards)
-        after = ConsistentHash({*self.shards, self.shard(come)})
+        before = HashRing(self.shards)
+        after = HashRing({*self.shards, self.shard(come)})
         for name, key in self._names(of, "moving"):
             old, new = before.owner(key), after.owner(key)
             if new == self.shard(come) and (not frm or old == self.shard(frm)):
@@ -97,7 +97,7 @@ class Scene:
 
     def _spread(self, of: Resource, count: int) -> list[tuple[str, ShardName]]:
         """Return such names, each with its shard."""
-        hashed, found = ConsistentHash(self.shards), list[tuple[str, ShardName]]()
+        hashed, found = HashRing(self.shards), list[tuple[str, ShardName]]()
         left = dict.fromkeys(self.shards, count)
         for name, key in self._names(of, "even"):
             owner = hashed.owner(key)

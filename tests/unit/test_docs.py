@@ -17,7 +17,7 @@ from sharder.config import load
 from sharder.core import names
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import PrometheusShardMetrics
@@ -347,7 +347,7 @@ def test_the_ring_in_the_protocol_is_the_one_in_the_code(tmp_path: Path) -> None
     owner = runpy.run_path(str(tmp_path / "ring.py"))["owner"]
     shards = [f"op-{index}" for index in range(12)]
     keys = [f"/Secret/default/secret-{index}" for index in range(300)]
-    ring = ConsistentHash(map(ShardName, shards))
+    ring = HashRing(map(ShardName, shards))
 
     assert [owner(key, shards) for key in keys] == [ring.owner(key) for key in keys]
 

@@ -7,7 +7,7 @@ import msgspec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.names import RING_LABEL, GroupResource, ShardName, is_label_value
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.preview.dump import decode_dump, plan_dump, plural_of
 from sharder.core.ring.build import may_be_sharded
 from tests.vectors.result import Result, differences
@@ -75,7 +75,7 @@ def dump_of(ring: Ring) -> bytes:
 def _check_ring(ring: Ring, name: str) -> Iterator[Result]:
     expected = {key: owner or None for key, owner in ring.assignments.items()}
     what = f"{name}, {len(ring.members)} members, {len(expected)} keys"
-    hashing = ConsistentHash(map(ShardName, ring.members))
+    hashing = HashRing(map(ShardName, ring.members))
     hashed: dict[str, str | None] = {key: hashing.owner(key) for key in expected}
     yield Result(case=f"{what}: hash", problems=differences(expected, hashed))
     reason = _why_no_cluster(ring)

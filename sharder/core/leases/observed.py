@@ -11,6 +11,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.leases.state import (
     HEALTHIEST_FIRST,
     ORPHANED_AFTER,
+    SILENT_DURATIONS,
     ShardState,
     age_at,
     duration_of,
@@ -84,7 +85,8 @@ class ObservedLease:
         if not is_complete(self.lease):
             return []
         duration, age = duration_of(self.lease), age_at(self.lease, now)
-        edges = (duration, 2 * duration) if is_held(self.lease) else (duration + ORPHANED_AFTER,)
+        silent, kept = SILENT_DURATIONS * duration, duration + ORPHANED_AFTER
+        edges = (duration, silent) if is_held(self.lease) else (kept,)
         return [(edge - age).total_seconds() for edge in edges]
 
     def _expired_at(self) -> float:

@@ -13,11 +13,17 @@ from sharder.core.leases.index import Known, RingLeases, judged
 from sharder.core.leases.membership import Members, Standing, members_of, ring_of, standing_by
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.outages import Outages
-from sharder.core.leases.state import DEFAULT_DURATION, is_given_up, is_held, stops_after
+from sharder.core.leases.state import (
+    DEFAULT_DURATION,
+    SILENT_DURATIONS,
+    is_given_up,
+    is_held,
+    stops_after,
+)
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import ObjectRef, RingName, ShardName
 
-UNKNOWN_SILENCE = 2 * DEFAULT_DURATION.total_seconds()
+UNKNOWN_SILENCE = SILENT_DURATIONS * DEFAULT_DURATION.total_seconds()
 """Seconds after our start during which a shard that we have never seen might be working."""
 
 RELIST_SECONDS = 300.0

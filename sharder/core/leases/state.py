@@ -14,6 +14,9 @@ from sharder.core.names import SHARDER_IDENTITY
 DEFAULT_DURATION = timedelta(seconds=15)
 """The default of client-go, for a Lease without a valid duration."""
 
+SILENT_DURATIONS = 2
+"""How many durations a shard can be silent before it counts as gone, as in the reference."""
+
 ORPHANED_AFTER = timedelta(seconds=60)
 """How long a dead Lease is kept after it has expired, as in the reference."""
 
@@ -43,7 +46,7 @@ def state_of(lease: Lease, now: datetime) -> ShardState:
     age, duration = age_at(lease, now), duration_of(lease)
     if not is_held(lease):
         return ShardState.DEAD if age < duration + ORPHANED_AFTER else ShardState.ORPHANED
-    if age >= 2 * duration:
+    if age >= SILENT_DURATIONS * duration:
         return ShardState.UNCERTAIN
     return ShardState.EXPIRED if age >= duration else ShardState.READY
 
@@ -81,7 +84,7 @@ def duration_of(lease: Lease) -> timedelta:
 
 def stops_after(lease: Lease) -> float:
     """Return for how many seconds the shard might work after its last renewal."""
-    return 2 * duration_of(lease).total_seconds()
+    return SILENT_DURATIONS * duration_of(lease).total_seconds()
 
 
 def age_at(lease: Lease, now: datetime) -> timedelta:

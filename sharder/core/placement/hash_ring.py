@@ -29,7 +29,7 @@ _Tokens: TypeAlias = "array[int]"
 """Tokens in order.  An array is faster to copy and to free than a list of 100,000 numbers."""
 
 
-class ConsistentHash:
+class HashRing:
     """An immutable ring: 64-bit tokens in order, each with its shard."""
 
     __slots__ = ("_contested", "_owners", "_tokens", "members")
@@ -75,14 +75,14 @@ class ConsistentHash:
             yield
 
     @classmethod
-    def in_pieces(cls, members: Iterable[ShardName]) -> "Iterator[ConsistentHash | None]":
+    def in_pieces(cls, members: Iterable[ShardName]) -> "Iterator[HashRing | None]":
         """Yield None between pieces of work, and at the end the ring of `members`."""
         ring = cls(())
         ring.members = tuple(sorted(set(members)))
         yield from ring._hash()
         yield ring
 
-    def of(self, members: Iterable[ShardName]) -> "ConsistentHash":
+    def of(self, members: Iterable[ShardName]) -> "HashRing":
         """Return the ring of `members`, equal to a new one.
 
         If few members change, only their tokens are hashed and inserted or removed.  It takes
@@ -93,12 +93,12 @@ class ConsistentHash:
         if not changed:
             return self
         if len(changed) > len(self.members) // 4:
-            return ConsistentHash(wanted)
+            return HashRing(wanted)
         members_at: dict[int, set[ShardName]] = {}
         for member in changed:
             for token in _tokens_of(member):
                 members_at.setdefault(token, self._members_at(token)).add(member)
-        after = ConsistentHash(())
+        after = HashRing(())
         after.members = tuple(sorted(wanted))
         after._contested = dict(self._contested)
         for token, found in members_at.items():

@@ -30,7 +30,7 @@ from sharder.core.names import (
 )
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.registry import built
 from sharder.core.placement.strategy import CustomFunction, Layout
@@ -45,7 +45,7 @@ def build(
     served: Iterable[Resource] = (),
     custom: Mapping[str, CustomFunction] = MappingProxyType({}),
     previous: RingSnapshot | None = None,
-    hashed: ConsistentHash | None = None,
+    hashed: HashRing | None = None,
 ) -> RingSnapshot:
     """Return the ring's snapshot, which reuses the parts of `previous` that are still valid.
 

@@ -46,7 +46,7 @@ from sharder.core.movement.step import (
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.distribution import LeastDrawn
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -56,11 +56,11 @@ __all__ = [
     "SELECTED",
     "SHARDER",
     "Assign",
-    "ConsistentHash",
     "ControllerRing",
     "Decision",
     "Delete",
     "Drain",
+    "HashRing",
     "Keep",
     "LeastDrawn",
     "Membership",

@@ -8,21 +8,21 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
 
 
-class ConsistentHashing:
+class ConsistentHash:
     """Consistent hashing over the available shards; follows."""
 
     __slots__ = ("ring",)
     sticks: ClassVar[bool] = False
     groups: ClassVar[bool] = False
 
-    def __init__(self, layout: Layout, known: ConsistentHash | None = None) -> None:
+    def __init__(self, layout: Layout, known: HashRing | None = None) -> None:
         """Build the ring; this is faster from a known ring with nearly the same shards."""
-        known = known or ConsistentHash(())
-        self.ring: ConsistentHash = known.of(shard.name for shard in layout.available)
+        known = known or HashRing(())
+        self.ring: HashRing = known.of(shard.name for shard in layout.available)
 
     def share(self, weight: float, objects: int, total_weight: float) -> int | None:
         """Return None: a strategy that follows has no ceilings."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from sharder.core.api.ring import StrategyName
-from sharder.core.placement.hash_ring import ConsistentHash
-from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
+from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategies.consistent_hash import ConsistentHash
 from sharder.core.placement.strategies.custom import Custom
 from sharder.core.placement.strategies.least_loaded import LeastLoaded
 from sharder.core.placement.strategies.rendezvous import BoundedLoad, Rendezvous
@@ -32,7 +32,7 @@ class StrategyClass(Protocol):
 
 
 STRATEGIES: Final[Mapping[StrategyName, StrategyClass]] = {
-    StrategyName.CONSISTENT_HASH: ConsistentHashing,
+    StrategyName.CONSISTENT_HASH: ConsistentHash,
     StrategyName.RENDEZVOUS: Rendezvous,
     StrategyName.BOUNDED_LOAD: BoundedLoad,
     StrategyName.SPREAD: Spread,
@@ -46,7 +46,7 @@ GROUPING: Final = tuple(name for name, strategy in STRATEGIES.items() if strateg
 
 
 def built(
-    layout: Layout, before: Strategy | None = None, hashed: ConsistentHash | None = None
+    layout: Layout, before: Strategy | None = None, hashed: HashRing | None = None
 ) -> Strategy:
     """Return the strategy for a layout.
 
@@ -55,6 +55,6 @@ def built(
     """
     name = layout.spec.strategy
     if name is StrategyName.CONSISTENT_HASH:
-        known = before.ring if isinstance(before, ConsistentHashing) else None
-        return ConsistentHashing(layout, hashed or known)
+        known = before.ring if isinstance(before, ConsistentHash) else None
+        return ConsistentHash(layout, hashed or known)
     return STRATEGIES[name](layout)

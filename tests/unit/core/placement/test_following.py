@@ -4,9 +4,9 @@ import pytest
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.ranking import WeightedRendezvous
-from sharder.core.placement.strategies.consistent_hash import ConsistentHashing
+from sharder.core.placement.strategies.consistent_hash import ConsistentHash
 from sharder.core.placement.strategies.rendezvous import Rendezvous
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
@@ -68,7 +68,7 @@ def test_a_shard_that_renews_late_keeps_its_keys(spec: PlacementSpec) -> None:
 
 
 def test_consistent_hash_is_the_ring_of_the_reference() -> None:
-    ring = ConsistentHash([A, B, C, D])
+    ring = HashRing([A, B, C, D])
 
     places = [placer(*SHARDS, spec=CONSISTENT).place(demand(key), NO_COUNTS).shard for key in KEYS]
 
@@ -80,11 +80,11 @@ def test_consistent_hash_skips_shards_that_cannot_have_the_object() -> None:
 
     places = [cordoned.place(demand(key), NO_COUNTS).shard for key in KEYS]
 
-    assert places == [ConsistentHash([B, C, D]).owner(key) for key in KEYS]
+    assert places == [HashRing([B, C, D]).owner(key) for key in KEYS]
 
 
 def test_the_remarks_of_consistent_hash_are_places_clockwise_of_the_key() -> None:
-    strategy = ConsistentHashing(layout(*SHARDS))
+    strategy = ConsistentHash(layout(*SHARDS))
     first, second, *_ = strategy.ring.walk("key")
 
     remarks = strategy.remarks(demand("key"), SHARDS, NO_COUNTS)

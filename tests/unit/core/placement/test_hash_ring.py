@@ -4,7 +4,7 @@ from typing_extensions import override
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import PIECE, TOKENS_PER_MEMBER, ConsistentHash
+from sharder.core.placement.hash_ring import PIECE, TOKENS_PER_MEMBER, HashRing
 
 # Computed with pkg/sharding/consistenthash of the reference.
 VECTORS = {
@@ -30,7 +30,7 @@ def test_the_hash_is_xxh64_with_seed_0() -> None:
 
 
 def test_keys_go_where_the_reference_puts_them() -> None:
-    ring = ConsistentHash(ShardName(f"shard-{number}") for number in range(3))
+    ring = HashRing(ShardName(f"shard-{number}") for number in range(3))
 
     owners = {key: ring.owner(key) for key in VECTORS}
 
@@ -38,17 +38,17 @@ def test_keys_go_where_the_reference_puts_them() -> None:
 
 
 def test_a_ring_without_members_owns_nothing() -> None:
-    assert ConsistentHash([]).owner("/Secret/default/s") is None
+    assert HashRing([]).owner("/Secret/default/s") is None
 
 
 def test_a_single_member_owns_everything() -> None:
-    ring = ConsistentHash([ONE])
+    ring = HashRing([ONE])
 
     assert {ring.owner(f"key-{number}") for number in range(100)} == {ONE}
 
 
 def test_a_key_that_hashes_to_a_token_belongs_to_it() -> None:
-    ring = ConsistentHash([ShardName("a"), ShardName("b")])
+    ring = HashRing([ShardName("a"), ShardName("b")])
 
     owners = {ring.owner(f"a{index}") for index in range(TOKENS_PER_MEMBER)}
 
@@ -60,19 +60,19 @@ def test_a_key_behind_the_last_token_wraps_to_the_first() -> None:
     tokens = {xxh64_intdigest(f"{n}{i}".encode()): n for n in names for i in range(100)}
     behind = next(k for k in map(str, range(100_000)) if xxh64_intdigest(k.encode()) > max(tokens))
 
-    assert ConsistentHash(names).owner(behind) == tokens[min(tokens)]
+    assert HashRing(names).owner(behind) == tokens[min(tokens)]
 
 
 def test_a_shared_token_belongs_to_the_last_member_in_order() -> None:
     # `op-1` + `10` and `op-11` + `0` are the same bytes.
-    assert ConsistentHash([ELEVEN, ONE]).owner("op-110") == ELEVEN
-    assert ConsistentHash([ONE, ELEVEN]).owner("op-110") == ELEVEN
+    assert HashRing([ELEVEN, ONE]).owner("op-110") == ELEVEN
+    assert HashRing([ONE, ELEVEN]).owner("op-110") == ELEVEN
 
 
 def test_a_shared_token_stays_with_whom_it_has_left_when_members_come_and_go() -> None:
     others = [ShardName(f"shard-{number}") for number in range(9)]
 
-    both = ConsistentHash([*others, ONE]).of([*others, ONE, ELEVEN])
+    both = HashRing([*others, ONE]).of([*others, ONE, ELEVEN])
 
     assert both.owner("op-110") == ELEVEN
     assert both.of([*others, ONE]).owner("op-110") == ONE
@@ -81,30 +81,30 @@ def test_a_shared_token_stays_with_whom_it_has_left_when_members_come_and_go() -
 
 def test_every_member_has_100_tokens() -> None:
     # `b-` + `99` is a key that hashes to the last token of `b-`.
-    ring = ConsistentHash([ShardName("a"), ShardName("b-")])
+    ring = HashRing([ShardName("a"), ShardName("b-")])
 
     assert [ring.owner("a99"), ring.owner("b-99")] == ["a", "b-"]
     assert TOKENS_PER_MEMBER == 100
 
 
 def test_members_are_kept_once_and_in_order() -> None:
-    assert ConsistentHash([ELEVEN, ONE, ELEVEN]).members == (ONE, ELEVEN)
+    assert HashRing([ELEVEN, ONE, ELEVEN]).members == (ONE, ELEVEN)
 
 
 def test_a_walk_meets_every_member_once() -> None:
     members = [ShardName(f"shard-{number}") for number in range(9)]
-    ring = ConsistentHash(members)
+    ring = HashRing(members)
 
     assert all(sorted(ring.walk(key)) == members for key in VECTORS)
-    assert list(ConsistentHash([]).walk("key")) == []
+    assert list(HashRing([]).walk("key")) == []
 
 
 def test_a_ring_that_is_built_in_pieces_is_the_one_that_is_built_at_once() -> None:
     members = [*(ShardName(f"shard-{number}") for number in range(2 * PIECE)), ONE, ELEVEN]
 
-    *breaks, last = ConsistentHash.in_pieces(reversed(members))
+    *breaks, last = HashRing.in_pieces(reversed(members))
 
-    whole = ConsistentHash(members)
+    whole = HashRing(members)
     assert breaks == [None] * 6  # three to hash the members, three to put their tokens in order
     assert last is not None
     assert last.members == whole.members
@@ -113,7 +113,7 @@ def test_a_ring_that_is_built_in_pieces_is_the_one_that_is_built_at_once() -> No
 
 
 def test_a_ring_of_the_same_members_is_the_same() -> None:
-    ring = ConsistentHash([ONE, ELEVEN])
+    ring = HashRing([ONE, ELEVEN])
 
     assert ring.of([ELEVEN, ONE]) is ring
 
@@ -136,7 +136,7 @@ def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
     names = [Counted(f"shard-{number}") for number in range(50)]
     members = [ShardName(name) for name in names]
 
-    after = ConsistentHash(members).of([*members, ShardName("one-more")])
+    after = HashRing(members).of([*members, ShardName("one-more")])
 
     assert len(after.members) == 51
     assert {name.times for name in names} == {1}
@@ -145,7 +145,7 @@ def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
 def test_names_that_share_tokens_are_hashed_once() -> None:
     names = [Counted(ONE), Counted(ELEVEN)]
 
-    ring = ConsistentHash(map(ShardName, names))
+    ring = HashRing(map(ShardName, names))
 
     assert ring.owner("op-110") == ELEVEN
     assert {name.times for name in names} == {1}

@@ -12,7 +12,7 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import ConsistentHash
+from sharder.core.placement.hash_ring import HashRing
 from sharder.core.preview.dump import decode_dump, plan_dump
 from sharder.core.preview.report import PlanReport
 from sharder.core.preview.what_if import WhatIf
@@ -127,7 +127,7 @@ def test_the_servers_own_plural_overrides_the_usual_one() -> None:
 
 
 def test_controlled_objects_follow_their_owner_in_any_order_of_the_file() -> None:
-    wanted = ConsistentHash([ShardName("a"), ShardName("b")]).owner("/Secret/default/s")
+    wanted = HashRing([ShardName("a"), ShardName("b")]).owner("/Secret/default/s")
     present = "a" if wanted == "b" else "b"
     reference: Json = {"apiVersion": "v1", "kind": "Secret", "name": "s", "controller": True}
     pod = thing("Pod", "p", ownerReferences=[reference])
