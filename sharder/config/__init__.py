@@ -1,15 +1,14 @@
 """The settings of the service: file, environment and flags, merged into one frozen value."""
 
+from sharder.config.addresses import Address, address_of
+from sharder.config.certificates import CertificateMode
 from sharder.config.load import Loaded, environment_names, load
 from sharder.config.settings import (
-    Address,
-    CertificateMode,
     LeaderElection,
     LogFormat,
     LogLevel,
     Part,
     Settings,
-    address_of,
     certificate_mode,
 )
 

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
+from sharder.config.addresses import address_of
+from sharder.config.certificates import Certificates
 from sharder.config.settings import (
-    Certificates,
     LeaderElection,
     Settings,
     WebhookClientConfig,
     WebhookConfig,
-    address_of,
 )
 from sharder.core.api.selector import OPERATORS
 from sharder.core.durations import format_duration

@@ -6,11 +6,12 @@ unchanged.  Durations are written as in Go (`15s`, `1h30m`); an empty text means
 
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from sharder.config.certificates import CertificateMode, Certificates
 from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.names import SYSTEM_NAMESPACE
 
@@ -56,15 +57,6 @@ class Part(StrEnum):
 
     WEBHOOK = "webhook"
     CONTROLLERS = "controllers"
-
-
-class CertificateMode(StrEnum):
-    """Who makes the webhook's serving certificate."""
-
-    SELF_MANAGED = "SelfManaged"
-    """The sharder, with a CA of its own in a Secret."""
-    FILES = "Files"
-    """Another program, which writes files into certDir and manages caBundle too."""
 
 
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -205,23 +197,6 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     config: WebhookConfig = WebhookConfig()
 
 
-class Certificates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The webhook's serving certificate."""
-
-    mode: CertificateMode | None = None
-    """`SelfManaged` or `Files`; default: see `certificate_mode`."""
-    secret_name: str = "sharder-certificates"  # noqa: S105 - a name, no secret
-    """Secret of the CA and the serving certificate, in the namespace of the leader election
-    Lease; default `sharder-certificates`."""
-    validity: timedelta = timedelta(days=90)
-    """How long a serving certificate is valid; default 2160h (90 days)."""
-    rotate_before: timedelta = timedelta(days=30)
-    """How long before its end a serving certificate is replaced; default 720h (30 days)."""
-    overlap: timedelta = timedelta(seconds=60)
-    """Default 60s, at least 5s: how long the API server must trust a new CA before it is used, and
-    how long it still trusts the old CA after that."""
-
-
 class Logging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The log, which is written to stderr."""
 
@@ -254,30 +229,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     webhook is not ready but still serves, so that no call reaches a closed port; open requests
     have the rest.  0s ends all requests at once, a negative duration waits for open requests
     without limit.  `gracefulShutdownTimeout` is another name of this field."""
-
-
-class Address(NamedTuple):
-    """Where to listen; an empty host means all interfaces."""
-
-    host: str
-    port: int
-
-
-def address_of(bind_address: str) -> Address | None:
-    """Parse a bindAddress; return None for `0`, which turns the server off.
-
-    Raises:
-        ValueError: the address is neither `0` nor `host:port`; IPv6 hosts need brackets.
-    """
-    if bind_address == "0":
-        return None
-    host, colon, port = bind_address.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    is_bracketed = host != bare and host == f"[{bare}]"
-    is_number = port.isascii() and port.isdigit() and int(port) <= 65535
-    if not colon or not is_number or (":" in bare) != is_bracketed:
-        raise ValueError(f"{bind_address!r} is neither host:port nor 0")
-    return Address(bare, int(port))
 
 
 def certificate_mode(settings: Settings, *, has_certificate: bool) -> CertificateMode:

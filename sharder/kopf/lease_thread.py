@@ -16,7 +16,7 @@ from datetime import timedelta
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Final
 
-from sharder.config.settings import address_of
+from sharder.config.addresses import address_of
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch

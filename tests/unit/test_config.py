@@ -19,6 +19,7 @@ from sharder.config import (
     environment_names,
     load,
 )
+from sharder.config import certificates as config_certificates
 from sharder.config import settings as config_settings
 from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.errors import ConfigError
@@ -394,8 +395,11 @@ def test_certificates_are_our_own_unless_another_client_provides_them(
 
 
 def test_every_field_is_explained() -> None:
-    source = Path(config_settings.__file__).read_text()
-    groups = [n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.keywords]
+    sources = [
+        Path(module.__file__).read_text() for module in (config_certificates, config_settings)
+    ]
+    nodes = [node for source in sources for node in ast.parse(source).body]
+    groups = [node for node in nodes if isinstance(node, ast.ClassDef) and node.keywords]
     names = {group.name for group in groups}
 
     silent = [
