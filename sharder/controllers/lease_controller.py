@@ -195,7 +195,7 @@ class LeaseController:
         match care:
             case TakeOver():
                 await self._leases.patch(meta.ref, taken(lease, now))
-                _log.debug("shard is dead, took its lease", extra=fields)
+                _log.debug("shard is dead, took over its lease", extra=fields)
             case Delete():
                 await self._leases.delete(
                     meta.ref, uid=meta.uid, resource_version=meta.resource_version

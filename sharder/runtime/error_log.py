@@ -84,7 +84,7 @@ class ErrorLog:
         if self._error is None:
             return
         self._error = None
-        _log.info("recovered: %s", self._doing, extra={"why": self._doing})
+        _log.info("recovered, can %s again", self._doing, extra={"why": self._doing})
         self._on_error(None)
 
 

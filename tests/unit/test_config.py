@@ -1,10 +1,10 @@
 """Facts about `sharder.config`: defaults, layers, and how errors are reported."""
 
 import ast
+import inspect
 import re
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -395,9 +395,7 @@ def test_certificates_are_our_own_unless_another_client_provides_them(
 
 
 def test_every_field_is_explained() -> None:
-    sources = [
-        Path(module.__file__).read_text() for module in (config_certificates, config_settings)
-    ]
+    sources = [inspect.getsource(module) for module in (config_certificates, config_settings)]
     nodes = [node for source in sources for node in ast.parse(source).body]
     groups = [node for node in nodes if isinstance(node, ast.ClassDef) and node.keywords]
     names = {group.name for group in groups}

@@ -241,7 +241,7 @@ class Service:
         """Wait until all watches have listed, and for a limited time until objects are counted."""
         await self._deadline.wait_for_sync(self._cache.not_synced)
         # Until a ring's objects are counted, the webhook leaves its new objects to the leader.
-        await self._deadline.wait_at_most(COUNT_SECONDS, "count", self._cache.uncounted)
+        await self._deadline.wait_at_most(COUNT_SECONDS, "count objects of", self._cache.uncounted)
         settled()
 
     def _wait(self, why: str) -> None:

@@ -60,7 +60,7 @@ class StartupDeadline:
                 raise ConfigError(
                     f"{reason} (for {DEADLINE_SECONDS:g}s); check that the API server is running, "
                     "the ControllerRing CRD is installed, and the sharder has the right to list "
-                    "and watch them"
+                    "and watch rings, Leases and namespaces"
                 )
             self._on_change(reason)
             await self._clock.sleep(0.05)

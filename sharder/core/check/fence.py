@@ -31,11 +31,11 @@ def fence(ring: ControllerRing, facts: FenceFacts) -> Iterator[Finding]:
     if isinstance(proof, Unread):
         yield unknown(FENCE, proof, ring=ring.name)
     elif isinstance(proof, UnknownFence):
-        yield unknown(FENCE, Unread(proof.why, "see what refuses the dry run"), ring=ring.name)
+        yield unknown(FENCE, Unread(proof.why, "check what rejects the dry run"), ring=ring.name)
     elif not isinstance(proof, Fence):
         yield warn(FENCE, "the API server enforces no fence", advice, ring=ring.name)
     elif proof.digest != (expected := digest_of(ring)):
-        message = f"the fence is outdated, with rules {proof.digest} instead of {expected}"
+        message = f"the fence is outdated: its rules are {proof.digest}, expected {expected}"
         yield warn(FENCE, message, advice, ring=ring.name)
     elif isinstance(facts.users, Unread):
         yield unknown(FENCE, facts.users, ring=ring.name)
@@ -58,7 +58,7 @@ def _coverage(
         yield warn(FENCE, message, advice, ring=ring.name)
     if len(outside) > _SHOWN:
         more = f"the fence does not cover {len(outside) - _SHOWN} more shards"
-        yield warn(FENCE, more, "correct these, and check again", ring=ring.name)
+        yield warn(FENCE, more, "fix the shards above, and check again", ring=ring.name)
     if not outside:
         message = f"the API server enforces the fence; it covers {counted(len(users), 'shard')}"
         yield ok(FENCE, message, ring=ring.name)

@@ -58,8 +58,8 @@ def replicas(found: Iterable[Deployment] | Unread, namespace: str) -> Iterator[F
         yield warn(
             REPLICAS,
             f"the namespace {namespace} has no Deployment with a container {CONTAINER}",
-            "name the namespace of the sharder with --namespace, or ignore this if it runs "
-            "in another way",
+            "pass the sharder's namespace with --namespace, or ignore this if no Deployment runs "
+            "the sharder",
         )
     for each in ours:
         name = f"Deployment {each.metadata.ref}"
@@ -70,7 +70,7 @@ def replicas(found: Iterable[Deployment] | Unread, namespace: str) -> Iterator[F
             scale = f"kubectl -n {namespace} scale deployment {each.metadata.name} --replicas 2"
             yield fail(REPLICAS, f"{name} is scaled to 0", f"start it: {scale}")
         elif ready < wanted:
-            yield (warn if ready else fail)(REPLICAS, message, f"read why: {logs}")
+            yield (warn if ready else fail)(REPLICAS, message, f"see why: {logs}")
         else:
             yield ok(REPLICAS, message)
 
@@ -92,8 +92,8 @@ def leader(lease: Lease | Unread | None, ref: ObjectRef, now: datetime) -> Findi
         return fail(LEADER, f"no replica leads: the Lease {ref} has no holder", advice)
     age, duration = now - renewed, duration_of(lease)
     if age >= duration:
-        message = f"no replica leads: {holder} renewed the Lease {ref} {_ago(age)}"
-        return fail(LEADER, f"{message}, which lasts {_seconds(duration)}", advice)
+        message = f"no replica leads: {holder} last renewed the Lease {ref} {_ago(age)}"
+        return fail(LEADER, f"{message}; it lasts only {_seconds(duration)}", advice)
     return ok(LEADER, f"{holder} leads, and renewed the Lease {ref} {_ago(age)}")
 
 
@@ -105,7 +105,7 @@ def certificates(found: Certificates | Unread, now: datetime) -> Iterator[Findin
     repair = (
         "renew it where it was issued"
         if found.foreign
-        else "a running sharder repairs it within seconds: check that a replica runs, and its log"
+        else "the sharder repairs it within seconds: check that a replica is running, and its log"
     )
     faults = [*_faults(found, now)]
     for message in faults:
@@ -129,7 +129,7 @@ def clock(skew: timedelta) -> Finding:
         return ok(CLOCK, "the clock of this machine agrees with the API server's")
     side = "behind" if skew > timedelta() else "ahead of"
     message = f"the clock of this machine is {_seconds(abs(skew))} {side} the API server's"
-    return warn(CLOCK, message, "correct it: the commands judge Leases and certificates by it")
+    return warn(CLOCK, message, "correct it: commands compare Leases and certificates with it")
 
 
 def _faults(found: Certificates, now: datetime) -> Iterator[str]:

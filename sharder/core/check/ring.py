@@ -41,7 +41,7 @@ _FAULTS: Final = (
     ),
     _Fault(COVERED, "False", Level.WARN, "see why: sharder plan {ring}, sharder shards {ring}"),
     _Fault(EXHAUSTED, "True", Level.WARN, "see how full they are: sharder shards {ring}"),
-    _Fault(WATCHED, "False", Level.WARN, "grant the rule; until then objects are assigned late"),
+    _Fault(WATCHED, "False", Level.WARN, "add that rule; until then objects can be assigned late"),
     _Fault(PAUSED, "True", Level.WARN, "continue: sharder resume {ring}"),
 )
 
@@ -50,7 +50,7 @@ def ring(ring: ControllerRing) -> Iterator[Finding]:
     """Yield the faults of a ring according to its conditions, or that it has none."""
     name = ring.name
     if isinstance(ring, UnreadableRing):
-        advice = "correct the ring, or upgrade sharder: it is of a later version"
+        advice = "correct the ring, or upgrade sharder if the ring is of a later version"
         yield fail(RING, f"the ring cannot be decoded: {ring.problem}", advice, ring=name)
         return
     if condition_of(ring.status, READY) is None:
@@ -134,4 +134,4 @@ def _first(findings: list[Finding], ring: RingName | None) -> Iterator[Finding]:
     yield from findings[:_SHOWN]
     if len(findings) > _SHOWN:
         more = f"{len(findings) - _SHOWN} more Leases have faults"
-        yield warn(SHARDS, more, "fix these, and check again", ring=ring)
+        yield warn(SHARDS, more, "fix the Leases above, and check again", ring=ring)

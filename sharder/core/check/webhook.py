@@ -106,15 +106,16 @@ def webhook(ring: ControllerRing, found: Answer | Unread, *, available: int) -> 
         return unknown(WEBHOOK, found, ring=ring.name)
     if found.owner == NO_SHARD:
         advice = (
-            f'look for "failing open" in the log of the API server, and at the findings of '
+            f'look for "failing open" in the log of the API server, and see the lines '
             f"{CONFIGURATION}, certificates and replicas; the API server must reach port 9443 of "
             "the pods"
         )
         message = f"the API server got no answer from the webhook for {found.request}"
         return fail(WEBHOOK, message, advice, ring=ring.name)
     if found.owner:
-        return ok(WEBHOOK, f"{found.request} was answered: {found.owner} owns it", ring=ring.name)
-    message = f"{found.request} was answered, without an owner"
+        message = f"the webhook answered {found.request}: the owner is {found.owner}"
+        return ok(WEBHOOK, message, ring=ring.name)
+    message = f"the webhook answered {found.request}, but assigned no owner"
     if not available:
         return ok(WEBHOOK, f"{message}, because no shard is available", ring=ring.name)
     advice = (

@@ -34,7 +34,7 @@ INSUFFICIENT, SUFFICIENT = "InsufficientCapacity", "SufficientCapacity"
 PAUSED: Final = "Paused"
 STOPPED, ACTIVE = "MovementPaused", "MovementActive"
 
-AT_CAPACITY: Final = "all shards are at capacity; add shards, or raise the capacity"
+AT_CAPACITY: Final = "all shards are at capacity; add shards, or raise their ceilings"
 """Why objects cannot be assigned, and what to do about it."""
 
 VERBS: Final = "get, list, watch, patch"
@@ -158,7 +158,7 @@ def advice(resources: Sequence[GroupResource]) -> str:
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
     )
-    return f"add {rules} to the sharder's ClusterRole (chart value rings)"
+    return f"add {rules} to the sharder's role (chart value rings)"
 
 
 def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | None:
@@ -207,7 +207,7 @@ def covered(
         is_one = apart.count == 1
         message = (
             f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
-            f"shard of the controller{_such_as(apart.count, apart.first)}; see the object's Events"
+            f"shard of the parent{_such_as(apart.count, apart.first)}; see the object's Events"
         )
         return DesiredCondition(
             type=COVERED, holds=False, reason=APART, message=message, counted=True

@@ -70,7 +70,7 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
     if fence.digest != expected:
         return _false(
             OUTDATED,
-            f"the fence is outdated, with rules {fence.digest} instead of {expected}; "
+            f"the fence is outdated: its rules are {fence.digest}, expected {expected}; "
             f"{how_to_apply(ring.name)}",
         )
     strangers = _strangers(fence, members)
@@ -78,15 +78,15 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
         first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
         return _unknown(
             f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
-            "the name is not valid for a pod, or the namespace has no ServiceAccount of the fence"
+            "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace"
         )
     more = f" and {len(fence.users) - _SHOWN} more" if len(fence.users) > _SHOWN else ""
     return DesiredCondition(
         type=FENCED,
         holds=True,
         reason=ENFORCED,
-        message=f"the API server rejects writes by {', '.join(fence.users[:_SHOWN])}{more} "
-        "to objects of other shards",
+        message=f"shards that run as {', '.join(fence.users[:_SHOWN])}{more} cannot write to "
+        "objects of other shards",
     )
 
 

@@ -120,6 +120,6 @@ def mismatches(resources: Sequence[RingResource], handled: Handled) -> list[str]
         ):
             problems.append(
                 f"the controlledResources of {main} lack {', '.join(unlisted)}, so children do "
-                "not move with their owners"
+                "not move with their parents"
             )
     return problems

@@ -86,8 +86,7 @@ async def test_a_replica_that_does_not_lead_reports_what_it_sees() -> None:
     assert [(event.kind, event.text) for event in now.events] == [
         (
             "ShardLost",
-            "shard shard-a was lost with 2 objects: Lease expired or deleted; "
-            "1 shard is available",
+            "shard shard-a was lost (2 objects): Lease expired or deleted; 1 shard is available",
         ),
         ("ShardLate", "shard shard-a has not renewed the Lease in time"),
     ]

@@ -268,7 +268,7 @@ async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
     assert bad.message == (
         "cannot read secrets: secrets is forbidden: cannot list; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
-        "to the sharder's ClusterRole (chart value rings)"
+        "to the sharder's role (chart value rings)"
     )
 
 

@@ -58,7 +58,7 @@ def test_an_error_about_rights_says_which_rule_to_add() -> None:
         pytest.raises(
             Forbidden,
             match=r'cannot get; add {apiGroups: \["example.com"\], resources: \[widgets\], verbs: '
-            r"\[get, list, watch, patch\]} to the sharder's ClusterRole",
+            r"\[get, list, watch, patch\]} to the sharder's role",
         ),
         naming_the_rule(WIDGETS),
     ):

@@ -132,7 +132,7 @@ async def test_a_shard_that_leaves_is_reported_with_its_objects() -> None:
             await cluster.leave(B)
             news = await reader.news()
 
-    assert news["ShardLeft"] == "shard shard-b has left with 1 object; 1 shard is available"
+    assert news["ShardLeft"] == "shard shard-b has left (1 object); 1 shard is available"
     assert news["ObjectsReassigned"].startswith("1 object of shard shard-b reassigned")
     assert set(news) == {"ShardLeft", "ObjectsReassigned"}
 
@@ -154,7 +154,7 @@ async def test_a_lost_shard_is_a_warning_and_its_objects_are_followed(
             news = await reader.news()
 
     assert news["ShardLost"] == (
-        "shard shard-b was lost with 2 objects: Lease expired or deleted; 1 shard is available"
+        "shard shard-b was lost (2 objects): Lease expired or deleted; 1 shard is available"
     )
     assert news["ObjectsReassigned"].startswith("2 objects of shard shard-b reassigned")
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
@@ -198,7 +198,7 @@ async def test_a_deleted_lease_is_a_warning_long_before_its_objects_are_taken() 
         "the objects stay for now"
     }
     assert late == {
-        "ShardLost": "shard shard-b was lost with 0 objects: Lease expired or deleted; "
+        "ShardLost": "shard shard-b was lost (0 objects): Lease expired or deleted; "
         "1 shard is available"
     }
 
@@ -258,7 +258,7 @@ async def test_an_evacuation_is_reported_from_its_start_to_its_end() -> None:
             await annotate(cluster, B, **{EVACUATE_ANNOTATION: None})
             over = await reader.news()
 
-    assert begun == {"ShardEvacuating": "shard shard-b is being evacuated with 1 object"}
+    assert begun == {"ShardEvacuating": "shard shard-b is being evacuated (1 object)"}
     assert waiting == {}
     assert done == {"ShardEvacuated": "shard shard-b is evacuated: 1 object moved"}
     assert cluster.journal.moves == [(DEMO, B, A)]
@@ -329,7 +329,7 @@ async def test_exhausted_capacity_is_reported_once_and_when_it_is_over() -> None
 
     assert full == {
         "CapacityExhausted": "1 object cannot be assigned: all shards are at capacity; "
-        "add shards, or raise the capacity"
+        "add shards, or raise their ceilings"
     }
     assert still == {}
     assert set(over) == {"CapacitySufficient"}

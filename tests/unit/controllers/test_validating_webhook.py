@@ -193,7 +193,7 @@ async def test_a_missing_right_is_reported_once_and_used_when_it_is_granted(
     doing = f"apply the ValidatingWebhookConfiguration {NAME}"
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot {doing}: cannot patch: grant it",
-        f"recovered: {doing}",
+        f"recovered, can {doing} again",
     ]
 
 

@@ -175,7 +175,7 @@ async def test_an_error_is_reported_once_and_its_end_too(
 
     assert [r.getMessage() for r in caplog.records] == [
         "cannot review tokens: gone",
-        "recovered: review tokens",
+        "recovered, can review tokens again",
     ]
 
 

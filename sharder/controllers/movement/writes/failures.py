@@ -168,7 +168,8 @@ class Failures:
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
         if reason not in failure.reported:
             failure.reported.add(reason)
-            await self._recorder.warn(obj, reason, f"ring {ring} cannot move the object: {error}")
+            message = f"cannot write the labels of ring {ring}: {error}"
+            await self._recorder.warn(obj, reason, message)
 
     def over(self, key: ObjectKey) -> None:
         """Record that the object was written, or needs no write."""

@@ -56,7 +56,7 @@ def test_the_first_of_many_shards_outside_the_fence_are_named() -> None:
         (NoFence(), "the API server enforces no fence"),
         (
             Fence(digest="0123456789ab", users=(USER,)),
-            f"the fence is outdated, with rules 0123456789ab instead of {digest_of(ring())}",
+            f"the fence is outdated: its rules are 0123456789ab, expected {digest_of(ring())}",
         ),
         (UnknownFence("frozen"), "not checked: frozen"),
         (Unread("forbidden"), "not checked: forbidden"),

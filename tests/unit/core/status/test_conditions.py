@@ -127,7 +127,7 @@ def test_controlled_objects_that_are_not_with_their_owners_are_reported(stats: i
     assert said(covered(counted, None, available=1, apart=apart)) == (
         "False",
         "ControlledObjectsApart",
-        "2 controlled objects are not on the shard of the controller, e.g. configmaps default/c; "
+        "2 controlled objects are not on the shard of the parent, e.g. configmaps default/c; "
         "see the object's Events",
     )
 
@@ -146,7 +146,7 @@ def test_a_missing_right_to_watch_is_reported() -> None:
         "not allowed to watch, polling every 30s; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
         '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
-        "to the sharder's ClusterRole (chart value rings)",
+        "to the sharder's role (chart value rings)",
     )
 
 
@@ -282,7 +282,7 @@ def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
         "True",
         "InsufficientCapacity",
         f"{objects} cannot be assigned: all shards are at capacity; "
-        "add shards, or raise the capacity",
+        "add shards, or raise their ceilings",
     )
 
 

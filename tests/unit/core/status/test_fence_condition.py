@@ -54,13 +54,13 @@ def test_a_fence_with_the_right_rules_is_enforced(before: RingStatus) -> None:
     status, reason, message = said(fence(), before=before)
 
     assert (status, reason) == ("True", "Enforced")
-    assert message == f"the API server rejects writes by {USER} to objects of other shards"
+    assert message == f"shards that run as {USER} cannot write to objects of other shards"
 
 
 def test_some_of_many_accounts_are_named() -> None:
     users = [f"system:serviceaccount:default:{index}" for index in range(5)]
 
-    assert f"by {', '.join(users[:3])} and 2 more to objects" in said(fence(*users))[2]
+    assert f"as {', '.join(users[:3])} and 2 more cannot write" in said(fence(*users))[2]
 
 
 def test_a_fence_with_other_rules_is_outdated() -> None:
@@ -68,7 +68,7 @@ def test_a_fence_with_other_rules_is_outdated() -> None:
 
     assert (status, reason) == ("False", "Outdated")
     assert message.startswith(
-        f"the fence is outdated, with rules 0123456789ab instead of {digest_of(ring())}; apply"
+        f"the fence is outdated: its rules are 0123456789ab, expected {digest_of(ring())}; apply"
     )
 
 

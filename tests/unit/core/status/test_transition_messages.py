@@ -22,7 +22,7 @@ def test_a_lost_shard_is_reported_with_its_objects() -> None:
     lost = of_shards(Kind.LOST, {A: 114}, counted=True, available=2)
 
     assert sentence(lost) == (
-        "shard shard-a was lost with 114 objects: Lease expired or deleted; 2 shards are available"
+        "shard shard-a was lost (114 objects): Lease expired or deleted; 2 shards are available"
     )
     assert lost.numbers == {"shards": 1, "objects": 114, "available": 2}
 
@@ -40,7 +40,7 @@ def test_reassigned_objects_are_reported_with_the_longest_time_without_an_owner(
     done = of_shards(Kind.REASSIGNED, {A: 1}, counted=True, seconds=31.24)
 
     assert sentence(done) == (
-        "1 object of shard shard-a reassigned; without an owner for up to 31.2s"
+        "1 object of shard shard-a reassigned after up to 31.2s without an owner"
     )
     assert done.numbers == {"shards": 1, "objects": 1, "seconds": 31.2}
 

@@ -281,7 +281,7 @@ async def test_a_shard_with_a_reconciler_for_each_resource_of_its_ring_starts() 
         (
             [RingResource(resource="secrets")],
             "the controlledResources of secrets lack configmaps, so children do not move with "
-            "their owners",
+            "their parents",
         ),
     ],
     ids=["no main resource", "no children"],

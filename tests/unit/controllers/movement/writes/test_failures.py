@@ -86,8 +86,12 @@ async def test_each_reason_is_reported_once_until_it_succeeds() -> None:
     await cluster.failures.failed(OBJECT_KEY, W, NO)
 
     assert first == [
-        (W.metadata.ref, WRITE_FAILED, "ring demo cannot move the object: denied by policy"),
-        (W.metadata.ref, LABEL_REMOVED, "ring demo cannot move the object: the label was removed"),
+        (W.metadata.ref, WRITE_FAILED, "cannot write the labels of ring demo: denied by policy"),
+        (
+            W.metadata.ref,
+            LABEL_REMOVED,
+            "cannot write the labels of ring demo: the label was removed",
+        ),
     ]
     assert len(cluster.recorder.warnings) == 3
 
