@@ -31,8 +31,8 @@ from sharder.core.names import (
 from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import leases
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import leases
 
 SECRETS, CONFIGMAPS = GroupResource("", "secrets"), GroupResource("", "configmaps")
 OWNER, DRAIN = owner_label(RingName(RING)), drain_label(RingName(RING))

@@ -34,7 +34,7 @@ event loop."""
 DecodedT = TypeVar("DecodedT")
 
 
-class Refused(Exception):  # noqa: N818 - reads as a fact
+class Refused(Exception):
     """The request is not an AdmissionReview that can be answered."""
 
     def __init__(self, status: int, outcome: str, reason: str) -> None:
@@ -44,7 +44,7 @@ class Refused(Exception):  # noqa: N818 - reads as a fact
         self.reason = reason
 
 
-class Disconnected(Exception):  # noqa: N818 - reads as a fact
+class Disconnected(Exception):
     """The client disconnected, or the server gave up on it, before its request was complete."""
 
 

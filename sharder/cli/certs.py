@@ -10,7 +10,7 @@ from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.kube.collections import secrets
+from sharder.kube.typed_stores import secrets
 from sharder.ports import Readable, Writable
 from sharder.runtime.clock import SystemClock
 from sharder.tls import (

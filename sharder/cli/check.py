@@ -27,7 +27,7 @@ from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configur
 from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.kube import check_requests
 from sharder.kube.client import Client
-from sharder.kube.collections import all_rings, leases, namespaces, webhook_configurations
+from sharder.kube.typed_stores import all_rings, leases, namespaces, webhook_configurations
 from sharder.runtime.clock import SystemClock
 from sharder.tls import CertificateBundle
 

@@ -21,9 +21,9 @@ from sharder.core.status.fence_condition import FENCED
 from sharder.kube.check_requests import is_user_allowed
 from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
-from sharder.kube.collections import LEASES, secrets
 from sharder.kube.reviews import KubeFences
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import LEASES, secrets
 from sharder.runtime.task_pool import batch
 from sharder.tls.expiry_warning import ends_soon
 

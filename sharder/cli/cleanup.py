@@ -20,10 +20,10 @@ from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName
 from sharder.core.ring.build import roles_of
 from sharder.kube.client import Client
-from sharder.kube.collections import MUTATING, KubeWebhookConfigurations, leases
-from sharder.kube.collections import rings as controller_rings
 from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import MUTATING, KubeWebhookConfigurations, leases
+from sharder.kube.typed_stores import rings as controller_rings
 from sharder.ports import Objects, Readable, WebhookConfigurations
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock

@@ -31,8 +31,8 @@ from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.validation import refusals
 from sharder.kube.client import Client
-from sharder.kube.collections import all_rings, leases, namespaces
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import all_rings, leases, namespaces
 from sharder.ports import Objects, Readable
 from sharder.runtime.clock import SystemClock
 

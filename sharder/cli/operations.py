@@ -21,7 +21,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.kube.client import Client
-from sharder.kube.collections import LEASES, RINGS, leases, rings
+from sharder.kube.typed_stores import LEASES, RINGS, leases, rings
 from sharder.ports import Store
 from sharder.runtime.clock import Clock, SystemClock
 

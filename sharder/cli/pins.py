@@ -29,8 +29,7 @@ async def pin(
         served, obj = await find(access.cluster, snapshot, resource, name)
         if snapshot.roles[served.id] is Role.CONTROLLED:
             raise ConfigError(
-                f"{served.id} are controlled objects, which follow their controller: "
-                "pin the controller"
+                f"{served.id} are controlled objects, which follow their parents: pin the parent"
             )
         before = obj.metadata.label(pin_label(snapshot.name))
         edit: Edit[PartialObject] = Edit(

@@ -117,7 +117,7 @@ class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApartView(msgspec.Struct, frozen=True, kw_only=True):
-    """A controlled object that is not on the shard of its controller."""
+    """A controlled object that is not on the shard of its parent."""
 
     object: str
     """`group/Kind/namespace/name`."""
@@ -133,9 +133,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     object: str
     """`group/Kind/namespace/name`."""
     key: str | None
-    """The key by which the object is placed: its own, or the key of its controller."""
+    """The key by which the object is placed: its own, or the key of its parent."""
     controller: str | None
-    """The controller of the object, if its resource is controlled."""
+    """The parent of the object, if its resource is controlled."""
     owner: ShardName | None
     owner_state: ShardState | None
     """None if the owner has no Lease."""

@@ -13,7 +13,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import API_GROUP, API_VERSION, next_annotation
-from sharder.kube.collections import LEASES, RINGS
+from sharder.kube.typed_stores import LEASES, RINGS
 from sharder.runtime.clock import SystemClock
 
 _READ: Final = frozenset(

@@ -17,7 +17,7 @@ from sharder.core.names import ObjectRef
 from sharder.core.preview.observe import not_ready
 from sharder.core.status.status import MAX_SHARDS
 from sharder.kube.client import Client
-from sharder.kube.collections import rings
+from sharder.kube.typed_stores import rings
 from sharder.ports import Readable
 from sharder.runtime.clock import Clock, SystemClock
 
@@ -82,7 +82,7 @@ def _notes(ring: ControllerRing) -> Iterator[str]:
 
 async def _watch(store: Readable[ControllerRing], name: str, clock: Clock) -> None:
     from rich.live import Live  # noqa: PLC0415 - only for a terminal
-    from rich.text import Text  # noqa: PLC0415 - the same
+    from rich.text import Text  # noqa: PLC0415 - only for a terminal
 
     ring = await _read(store, name)
     with Live(Text(_frame(ring, clock.now())), auto_refresh=False) as live:

@@ -1,6 +1,5 @@
 """The settings of the service: file, environment and flags, merged into one frozen value."""
 
-from sharder.config.addresses import Address, address_of
 from sharder.config.certificates import CertificateMode
 from sharder.config.load import Loaded, environment_names, load
 from sharder.config.settings import (
@@ -11,6 +10,7 @@ from sharder.config.settings import (
     Settings,
     certificate_mode,
 )
+from sharder.core.addresses import Address, address_of
 
 __all__ = [
     "Address",

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from sharder.config.addresses import address_of
 from sharder.config.certificates import Certificates
 from sharder.config.settings import (
     LeaderElection,
@@ -16,6 +15,7 @@ from sharder.config.settings import (
     WebhookClientConfig,
     WebhookConfig,
 )
+from sharder.core.addresses import address_of
 from sharder.core.api.selector import OPERATORS
 from sharder.core.durations import format_duration
 

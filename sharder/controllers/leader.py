@@ -65,7 +65,7 @@ class Leader:
             except* LeaseLost as lost:
                 _log.warning("lost leadership", extra={"why": str(lost.exceptions[0])})
             finally:
-                on_change(False)  # noqa: FBT003 - the same
+                on_change(False)  # noqa: FBT003 - an observer of one flag
                 await self._holder.release()
 
     async def _stand_by(self) -> None:

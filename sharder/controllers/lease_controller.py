@@ -156,7 +156,7 @@ class LeaseController:
         except Unavailable:
             self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
             raise
-        self._cache.note_attempt(asked, True)  # noqa: FBT003 - the same
+        self._cache.note_attempt(asked, True)  # noqa: FBT003 - an observer of one flag
         observed = self._cache.membership.observed(ref)
         if observed is None or not present.spec == lease.spec == observed.lease.spec:
             raise Conflict(f"lease {ref} was renewed")

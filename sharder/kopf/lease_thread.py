@@ -16,14 +16,14 @@ from datetime import timedelta
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Final
 
-from sharder.config.addresses import address_of
+from sharder.core.addresses import address_of
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.work import Work
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import leases
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster

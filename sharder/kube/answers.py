@@ -30,7 +30,7 @@ class Records(ssl.SSLObject):
         return super().read(min(len, RECORD_BYTES), buffer)
 
 
-class TooLong(Exception):  # noqa: N818 - reads as a fact
+class TooLong(Exception):
     """The answer is longer than allowed."""
 
 

@@ -10,9 +10,9 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
 from sharder.kube.client import MERGE_PATCH, Client
-from sharder.kube.collections import RINGS
 from sharder.kube.errors import understand
 from sharder.kube.reviews import is_allowed
+from sharder.kube.typed_stores import RINGS
 
 _OPENAPI: Final = f"/openapi/v3/apis/{API_GROUP}/{API_VERSION}"
 """Every authenticated client can read this path (system:discovery), but not the CRD itself."""

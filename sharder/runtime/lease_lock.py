@@ -217,7 +217,7 @@ class LeaseHolder:
 
     def _answered(self, sent: float) -> None:
         self._error_log.over()
-        self._on_attempt(sent, True)  # noqa: FBT003 - the same
+        self._on_attempt(sent, True)  # noqa: FBT003 - an observer of one flag
 
     async def _renew(self) -> None:
         """Renew the Lease as last seen; after a conflict read it and decide again."""

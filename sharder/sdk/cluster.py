@@ -9,10 +9,10 @@ from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
-from sharder.kube.collections import leases, rings
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import leases, rings
 from sharder.runtime.lease_record import Leases
 from sharder.sdk.reads.cache import Whole, whole
 from sharder.sdk.reads.collection import Documents

@@ -19,7 +19,7 @@ class PermanentError(SharderError):
     """
 
 
-class Requeue(Exception):  # noqa: N818 - an outcome, not an error
+class Requeue(Exception):
     """Something is not ready yet, but nothing is wrong: end this reconcile, and repeat it later.
 
     Unlike a failure, this outcome is not logged as a warning, and it resets the back-off.

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
-from sharder.config.addresses import address_of
+from sharder.core.addresses import address_of
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.kube.client import connect

@@ -9,7 +9,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import webhook_configuration, webhook_path
-from sharder.kube.collections import SECRETS
+from sharder.kube.typed_stores import SECRETS
 from tests.long.hostile import bodies
 from tests.long.hostile.wire import Peer, Wire, trusting
 from tests.support.eventually import eventually, never

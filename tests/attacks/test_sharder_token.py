@@ -9,7 +9,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Rejected
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from tests.support.documents import blocks
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS

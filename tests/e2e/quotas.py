@@ -30,7 +30,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import NAMESPACES
+from sharder.kube.typed_stores import NAMESPACES
 from sharder.sdk.reads.objects import OwnObject
 from tests.e2e.story import CHECKSUM, install_chart
 from tests.support.eventually import eventually

@@ -9,7 +9,7 @@ from hack.demo import wait_until_ready
 from hack.playground import SYSTEM, Playground
 from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
-from sharder.kube.collections import leases
+from sharder.kube.typed_stores import leases
 from sharder.metrics.registry import PREFIX
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder

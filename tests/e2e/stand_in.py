@@ -10,7 +10,7 @@ from sharder.core.errors import LeaseLost
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import connect
-from sharder.kube.collections import leases
+from sharder.kube.typed_stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 

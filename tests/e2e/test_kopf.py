@@ -20,7 +20,7 @@ from hack.ports import free_ports
 from sharder.core.api.lease import Lease
 from sharder.core.names import ObjectRef, RingName, owner_label, pin_label
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import leases
+from sharder.kube.typed_stores import leases
 from sharder.metrics.registry import PREFIX
 from tests.support.eventually import eventually
 from tests.support.overlaps import WorkTime, overlaps, work_times

@@ -20,8 +20,8 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
 from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import leases, rings
 from sharder.kube.errors import understand
+from sharder.kube.typed_stores import leases, rings
 from tests.e2e.reference_stand_in import (
     CONFIGURATION,
     OWNER,

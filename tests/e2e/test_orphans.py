@@ -25,8 +25,8 @@ from sharder.core.api.ring import Condition, ControllerRing
 from sharder.core.errors import Conflict
 from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import MERGE_PATCH, Client, connect
-from sharder.kube.collections import leases
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import leases
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.reflector import POLL_SECONDS, follow

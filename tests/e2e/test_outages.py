@@ -15,7 +15,7 @@ from hack.playground import SHARDS, Playground
 from sharder.core.errors import Conflict
 from sharder.core.names import STATE_LABEL, ObjectRef
 from sharder.kube.client import Client
-from sharder.kube.collections import leases
+from sharder.kube.typed_stores import leases
 from tests.e2e.stand_in import StandIn, keep_running, lease_environment, stand_ins
 from tests.e2e.trace import Trace, tracing
 from tests.support.eventually import eventually

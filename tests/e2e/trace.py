@@ -21,8 +21,8 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.leases.state import duration_of, is_held
 from sharder.core.names import RECALLED, RING_LABEL, SHARDER_IDENTITY, GroupResource
 from sharder.kube.client import Client
-from sharder.kube.collections import leases
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import leases
 from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.reflector import follow

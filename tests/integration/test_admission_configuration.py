@@ -15,7 +15,7 @@ from sharder import tls
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import FIELD_MANAGER, RingName, webhook_configuration, webhook_path
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.kube.collections import RINGS
+from sharder.kube.typed_stores import RINGS
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service

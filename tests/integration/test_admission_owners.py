@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.core.api.meta import Resource
-from sharder.kube.collections import NAMESPACES, SECRETS
+from sharder.kube.typed_stores import NAMESPACES, SECRETS
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, LABEL, TENANTS, Scene
 from tests.support.service import Service

@@ -159,7 +159,7 @@ async def test_a_healthy_installation_passes_every_check(cluster: Cluster) -> No
     assert (report.failed, report.warned) == (0, 0)
     webhook = next(each for each in report.findings if each.check == "webhook")
     assert f"a dry-run create of a Secret in {NAMESPACE}" in webhook.message
-    assert webhook.message.endswith(tuple(f"{shard} owns it" for shard in HELD))
+    assert webhook.message.endswith(tuple(f"the owner is {shard}" for shard in HELD))
 
 
 async def test_the_check_writes_nothing(cluster: Cluster) -> None:

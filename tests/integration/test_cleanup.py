@@ -25,9 +25,15 @@ from sharder.core.names import (
     webhook_configuration,
 )
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import MUTATING, KubeWebhookConfigurations, leases, namespaces, rings
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import (
+    MUTATING,
+    KubeWebhookConfigurations,
+    leases,
+    namespaces,
+    rings,
+)
 from sharder.runtime.task_pool import batch
 from tests.support.documents import ROOT
 

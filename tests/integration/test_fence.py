@@ -31,8 +31,8 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.kube.client import JSON, MERGE_PATCH, Client, connect
-from sharder.kube.collections import LEASES, RINGS
 from sharder.kube.reviews import KubeFences
+from sharder.kube.typed_stores import LEASES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONFIGMAPS, PODS, User, path_of
 

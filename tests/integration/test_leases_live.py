@@ -12,7 +12,7 @@ from sharder.core.api.meta import Json
 from sharder.core.api.ring import Condition
 from sharder.core.errors import Rejected
 from sharder.core.names import SHARDER_IDENTITY, ShardName
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service

@@ -30,9 +30,9 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import LEASES, leases, namespaces, rings
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import LEASES, leases, namespaces, rings
 from tests.support.documents import ROOT
 from tests.support.eventually import eventually
 

@@ -5,7 +5,7 @@ from typing import Final
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Rejected
 from sharder.core.names import VALIDATION_NAME
-from sharder.kube.collections import RINGS, VALIDATING
+from sharder.kube.typed_stores import RINGS, VALIDATING
 from tests.support.console import create_aloud, events_of, explain
 from tests.support.eventually import eventually
 from tests.support.scene import Scene

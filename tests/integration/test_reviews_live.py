@@ -31,7 +31,7 @@ from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.webhook_configuration import Endpoint, Registration, configuration_of
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import MUTATING, KubeWebhookConfigurations, namespaces
+from sharder.kube.typed_stores import MUTATING, KubeWebhookConfigurations, namespaces
 from tests.support.eventually import eventually
 from tests.support.odd_objects import (
     CONFIGMAPS,

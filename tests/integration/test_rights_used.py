@@ -18,7 +18,7 @@ from sharder.core.errors import Forbidden
 from sharder.core.leases.state import ORPHANED_AFTER
 from sharder.core.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY, webhook_configuration
 from sharder.kube.client import connect
-from sharder.kube.collections import (
+from sharder.kube.typed_stores import (
     LEASES,
     MUTATING,
     NAMESPACES,

@@ -19,7 +19,7 @@ from sharder.core.names import (
     webhook_configuration,
 )
 from sharder.core.ring.build import reason_against
-from sharder.kube.collections import RINGS, VALIDATING
+from sharder.kube.typed_stores import RINGS, VALIDATING
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service

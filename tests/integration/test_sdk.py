@@ -38,8 +38,8 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import SECRETS, leases
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import SECRETS, leases
 from sharder.runtime.clock import SystemClock
 from tests.support.eventually import eventually, never
 from tests.support.samples import total

@@ -14,8 +14,8 @@ import pytest
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.names import GroupResource, ObjectRef, RingName, drain_label, owner_label
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import SECRETS
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import SECRETS
 from sharder.sdk import LeaseTiming, Request, Settings, Shard
 from tests.support.eventually import eventually
 from tests.support.users import WITHIN

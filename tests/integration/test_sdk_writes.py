@@ -19,8 +19,8 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import leases
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import leases
 from sharder.sdk import (
     Leadership,
     LeaseTiming,

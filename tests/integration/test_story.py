@@ -13,7 +13,7 @@ from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import RingStatus
 from sharder.core.names import EVACUATE_ANNOTATION
-from sharder.kube.collections import RINGS
+from sharder.kube.typed_stores import RINGS
 from tests.support.console import events_of
 from tests.support.eventually import eventually
 from tests.support.scene import Scene

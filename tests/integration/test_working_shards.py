@@ -11,8 +11,8 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import connect
-from sharder.kube.collections import LEASES, leases
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import LEASES, leases
 from sharder.ports import Changed, Listed, Watchable
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.reflector import follow

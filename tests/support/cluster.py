@@ -262,7 +262,7 @@ class Cluster:
         self.namespaces = self.objects.inner.stores[NAMESPACES]
         self.configurations = FakeWebhookConfigurations()
         self.validations = FakeWebhookConfigurations()
-        self.cache = self.new_world()
+        self.cache = self.new_cache()
         self.leads = True
         self.tally = Tally()
         self.journal = FakeJournal()
@@ -303,7 +303,7 @@ class Cluster:
         self.arrivals.append((key.ref.name, source, target))
         self.live.assigned(key, source, target)
 
-    def new_world(self) -> ClusterCache:
+    def new_cache(self) -> ClusterCache:
         """Return what a process begins with."""
         return ClusterCache(
             objects=self.objects.inner,

@@ -19,7 +19,7 @@ from sharder.core.names import (
 )
 from sharder.core.status.stats import StatsOf
 from sharder.core.status.transition_messages import Transition
-from sharder.kube.collections import LEASES, RINGS
+from sharder.kube.typed_stores import LEASES, RINGS
 from sharder.ports import Backlog
 from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.rules import Rules, Tree

@@ -17,7 +17,7 @@ from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM
 from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.kube.client import connect
-from sharder.kube.collections import rings, secrets, webhook_configurations
+from sharder.kube.typed_stores import rings, secrets, webhook_configurations
 from tests.chart.rendering import Helm
 from tests.support.eventually import eventually
 from tests.support.samples import total

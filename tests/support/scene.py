@@ -29,7 +29,7 @@ from sharder.core.names import (
     webhook_configuration,
 )
 from sharder.core.placement.hash_ring import HashRing
-from sharder.kube.collections import LEASES, NAMESPACES, RINGS
+from sharder.kube.typed_stores import LEASES, NAMESPACES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WEBHOOKS, WITHIN, User
 

@@ -20,7 +20,7 @@ from sharder.core.names import (
     ObjectRef,
     pin_label,
 )
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.read_cluster import ReadCluster, as_body

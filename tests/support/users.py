@@ -11,7 +11,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource
 from sharder.kube.client import MERGE_PATCH, Client
-from sharder.kube.collections import LEASES, RINGS
+from sharder.kube.typed_stores import LEASES, RINGS
 
 WITHIN: Final = 30.0
 """Seconds that anything may take on a slow machine."""

@@ -16,7 +16,7 @@ from sharder.core.errors import ConfigError
 from sharder.core.names import EXCLUDED_NAMESPACE, ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.kube.client import Client
-from sharder.kube.collections import secrets, webhook_configurations
+from sharder.kube.typed_stores import secrets, webhook_configurations
 from sharder.runtime.clock import Clock
 from sharder.tls import (
     CertificateBundle,

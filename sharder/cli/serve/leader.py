@@ -14,14 +14,14 @@ from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
-from sharder.kube.collections import (
+from sharder.kube.reviews import KubeFences
+from sharder.kube.typed_stores import (
     MUTATING,
     VALIDATING,
     KubeWebhookConfigurations,
     leases,
     rings,
 )
-from sharder.kube.reviews import KubeFences
 from sharder.metrics.registry import Metrics
 from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng

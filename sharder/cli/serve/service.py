@@ -37,10 +37,10 @@ from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RING_LABEL
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import all_rings, leases, namespaces
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import KubeReviews, whoami
+from sharder.kube.typed_stores import all_rings, leases, namespaces
 from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.event_loop import probe

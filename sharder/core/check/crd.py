@@ -14,7 +14,7 @@ from sharder.core.check.finding import Finding, Unread, fail, ok, unknown
 
 CHECK: Final = "crd"
 
-_INSTALL: Final = "install the CRD of this release: helm upgrade --install of the chart does this"
+_INSTALL: Final = "install the CRD of this release: run helm upgrade --install"
 _PARTS: Final = {"spec": inspect.type_info(RingSpec), "status": inspect.type_info(RingStatus)}
 _SHOWN: Final = 5
 

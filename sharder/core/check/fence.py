@@ -51,14 +51,16 @@ def _coverage(
         user = users[ref]
         reason = f"its pod runs as {user}" if user else "there is no pod of that name"
         advice = (
-            "run the shard in a pod with its name, under an account of the fence: "
+            "run the shard in a pod with the Lease's name, as a ServiceAccount of the fence: "
             f"{', '.join(proof.users)}"
         )
         message = f"the fence does not cover the shard of Lease {ref}: {reason}"
         yield warn(FENCE, message, advice, ring=ring.name)
     if len(outside) > _SHOWN:
-        more = f"the fence does not cover {len(outside) - _SHOWN} more shards"
-        yield warn(FENCE, more, "fix the shards above, and check again", ring=ring.name)
+        more = f"the fence does not cover {counted(len(outside) - _SHOWN, 'more shard')}"
+        yield warn(
+            FENCE, more, "fix the shards above, or the fence, and check again", ring=ring.name
+        )
     if not outside:
         message = f"the API server enforces the fence; it covers {counted(len(users), 'shard')}"
         yield ok(FENCE, message, ring=ring.name)

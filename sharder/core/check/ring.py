@@ -11,6 +11,7 @@ from sharder.core.check.installation import MAX_SKEW
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.state import ShardState, is_held, state_of
 from sharder.core.names import RingName
+from sharder.core.plurals import counted
 from sharder.core.status.conditions import (
     COVERED,
     EXHAUSTED,
@@ -133,5 +134,5 @@ def _late(ring: RingName, lease: Lease, now: datetime) -> Iterator[Finding]:
 def _first(findings: list[Finding], ring: RingName | None) -> Iterator[Finding]:
     yield from findings[:_SHOWN]
     if len(findings) > _SHOWN:
-        more = f"{len(findings) - _SHOWN} more Leases have faults"
+        more = f"{counted(len(findings) - _SHOWN, 'more Lease')} with faults"
         yield warn(SHARDS, more, "fix the Leases above, and check again", ring=ring)

@@ -106,7 +106,7 @@ def webhook(ring: ControllerRing, found: Answer | Unread, *, available: int) -> 
         return unknown(WEBHOOK, found, ring=ring.name)
     if found.owner == NO_SHARD:
         advice = (
-            f'look for "failing open" in the log of the API server, and see the lines '
+            f'look for "failing open" in the log of the API server, and at the findings of '
             f"{CONFIGURATION}, certificates and replicas; the API server must reach port 9443 of "
             "the pods"
         )

@@ -153,7 +153,7 @@ def watched(
 
 
 def advice(resources: Sequence[GroupResource]) -> str:
-    """Return the rules to add to a role, and the name of the role."""
+    """Return the rules to add to the sharder's role."""
     rules = " and ".join(
         f'{{apiGroups: ["{group}"], resources: [{resource}], verbs: [{VERBS}]}}'
         for group, resource in resources
@@ -184,7 +184,7 @@ def covered(
     """Return whether all objects have an available owner, None if unknown.
 
     This also requires that no drain is overdue, and that controlled objects are on the shards of
-    their controllers.
+    their parents.
 
     A leader that has not counted yet already knows whether shards are available and which drains
     are overdue.

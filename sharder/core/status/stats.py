@@ -60,7 +60,7 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
-    """Controlled objects that are not on the shards of their controllers; at least one.
+    """Controlled objects that are not on the shards of their parents; at least one.
 
     They could not be written.
     """
@@ -104,7 +104,7 @@ OverdueOf: TypeAlias = Callable[[RingName], Overdue | None]
 """Returns the overdue drains of a ring, None if there is none."""
 
 ApartOf: TypeAlias = Callable[[RingName], Apart | None]
-"""Returns the objects of a ring that are apart from their controllers, None without any."""
+"""Returns the objects of a ring that are apart from their parents, None without any."""
 
 ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
 """Returns the report of the last complete resync of a ring, None if there was none yet."""

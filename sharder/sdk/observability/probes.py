@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from sharder.config.addresses import Address
+from sharder.core.addresses import Address
 from sharder.core.errors import ConfigError
 from sharder.runtime.clock import Clock
 from sharder.sdk.observability.measures import ShardMetrics

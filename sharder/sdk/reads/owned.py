@@ -15,7 +15,7 @@ from sharder.sdk.predicates import Predicate, any_change
 from sharder.sdk.reads.objects import OwnMeta, OwnObject
 
 
-class NotOwned(SharderError):  # noqa: N818 - reads as a fact, like its siblings
+class NotOwned(SharderError):
     """This shard does not own the object, or no longer owns it: stop working on it."""
 
 

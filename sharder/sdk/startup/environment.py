@@ -26,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from sharder.config.addresses import address_of
+from sharder.core.addresses import address_of
 from sharder.core.durations import parse_time
 from sharder.core.errors import ConfigError
 from sharder.core.leases.election import LeaseTiming

@@ -16,7 +16,7 @@ _settling: Final = WeakKeyDictionary[AbstractEventLoop, list[object]]()
 """The calls of `settle` that have not ended, the latest last."""
 
 
-class StillBusy(AssertionError):  # noqa: N818 - reads as a fact
+class StillBusy(AssertionError):
     """Tasks never wait, so a test would never go on."""
 
 

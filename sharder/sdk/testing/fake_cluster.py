@@ -12,7 +12,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from sharder.runtime.clock import Clock
 from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.reads.collection import parse_resource

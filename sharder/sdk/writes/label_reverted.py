@@ -16,9 +16,9 @@ BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 """Seconds; long, because each retry is a write that calls every webhook."""
 
 _CAUSES: Final = (
-    "either the sharder does not recognize the writer as the shard (give the pod the name of the "
-    "shard, or use a ServiceAccount in the namespace of its Lease), or another webhook changes "
-    "labels in the same write"
+    "either the writer is not the shard (its pod needs the name of the shard, or its "
+    "ServiceAccount the namespace of the shard's Lease), or another webhook changes labels in "
+    "the same write"
 )
 
 _log = logging.getLogger(__name__)

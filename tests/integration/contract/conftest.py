@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import namespaces
+from sharder.kube.typed_stores import namespaces
 
 
 @pytest.fixture

@@ -13,17 +13,17 @@ from sharder.core.errors import Expired, Forbidden, Rejected
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client, connect
-from sharder.kube.collections import (
+from sharder.kube.events import KubeRecorder
+from sharder.kube.objects import KubeObjects
+from sharder.kube.reviews import whoami
+from sharder.kube.store import PAGE_LIMIT, KubeStore
+from sharder.kube.typed_stores import (
     MUTATING,
     KubeWebhookConfigurations,
     leases,
     namespaces,
     secrets,
 )
-from sharder.kube.events import KubeRecorder
-from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import whoami
-from sharder.kube.store import PAGE_LIMIT, KubeStore
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import batch

@@ -12,8 +12,8 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound
 from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
-from sharder.kube.collections import secrets, webhook_configurations
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import secrets, webhook_configurations
 from sharder.runtime.clock import SystemClock
 from sharder.tls import CertificateBundle
 from tests.support.certificates import OVERLAP, POLICY

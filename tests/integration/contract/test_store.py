@@ -4,9 +4,9 @@ import pytest
 
 from sharder.core.api.lease import Lease
 from sharder.kube.client import Client
-from sharder.kube.collections import LEASES
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import LEASES
 from tests.support.store_contract import StoreContract, World
 
 

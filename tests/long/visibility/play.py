@@ -280,5 +280,5 @@ def _shows(sighting: Sighting, shard: str, objects: int | None) -> bool:
         return sighting.objects == objects
     if not sighting.text:
         return True
-    words = sighting.text.replace(";", "").replace(":", "").split()
+    words = sighting.text.translate(str.maketrans("", "", ";:()")).split()
     return (not shard or shard in words) and (objects is None or str(objects) in words)

@@ -37,7 +37,7 @@ from tests.support.json_patch import PatchError, admitted
 from tests.support.values import CONFIGMAPS, DRAIN, OWNER, SECRETS
 
 
-class Broken(AssertionError):  # noqa: N818 - reads as a fact, like others
+class Broken(AssertionError):
     """A law of the protocol does not hold."""
 
 

@@ -61,7 +61,7 @@ class Walk:
         self.cluster = cluster
         self.snapshot = view.snapshot()
         self.reservations = Reservations(self.snapshot)
-        self._promised = set[str]()
+        self._reserved = set[str]()
         self.ceilings = Ceilings(cluster, self.snapshot)
         self.counting = counting
         self.available = view.available()
@@ -123,13 +123,13 @@ class Walk:
         what it controls is left to the next pass.
         """
         is_free = resource == SECRETS and self.snapshot.tally is not None
-        return not is_free or obj.metadata.uid in self._promised
+        return not is_free or obj.metadata.uid in self._reserved
 
     def _decided(self, resource: GroupResource, obj: PartialObject, decide: Decide) -> Step:
         """Decide, and judge that unless it was reserved before."""
         judge = self.ceilings.judge_of(resource, obj)
         step = decide(obj)
-        if obj.metadata.uid not in self._promised:
+        if obj.metadata.uid not in self._reserved:
             judge(step)
         return step
 
@@ -139,7 +139,7 @@ class Walk:
         step = self.reservations.plan(obj)
         judge(step)
         if isinstance(step, Assign):
-            self._promised.add(obj.metadata.uid)
+            self._reserved.add(obj.metadata.uid)
         return step
 
     def known_at(self) -> int:

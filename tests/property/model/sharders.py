@@ -45,7 +45,7 @@ class Fate(Enum):
     IS_LOST = auto()
 
 
-class Superseded(SharderError):  # noqa: N818 - reads as a fact, like the others
+class Superseded(SharderError):
     """The ring has changed since the pass began."""
 
 

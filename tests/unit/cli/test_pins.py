@@ -114,7 +114,7 @@ async def test_an_object_that_follows_another_is_not_pinned(cluster: Steered) ->
     await cluster.add(SECRETS, obj(SECRETS, "s"))
     await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "c", controlled_by="s"))
 
-    with pytest.raises(ConfigError, match="are controlled objects, which follow their controller"):
+    with pytest.raises(ConfigError, match="are controlled objects, which follow their parents"):
         await cluster.run(pinning("default/c", resource="configmaps"))
 
 

@@ -70,7 +70,7 @@ def test_json_is_a_stream_of_whole_documents(capsys: pytest.CaptureFixture[str])
     assert [len(document["rings"]) for document in found if isinstance(document, dict)] == [1, 0]
 
 
-class Ended(Exception):  # noqa: N818 - reads as a fact
+class Ended(Exception):
     """The test has seen enough."""
 
 

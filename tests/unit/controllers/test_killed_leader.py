@@ -92,7 +92,7 @@ class Scene:
 
     async def lead(self) -> Rest:
         """Let a new process lead until it is killed, or all is done."""
-        self.cluster.cache = self.cluster.new_world()
+        self.cluster.cache = self.cluster.new_cache()
         async with asyncio.TaskGroup() as group:
             replica = Replica(self.cluster)
             process = [

@@ -11,7 +11,7 @@ from sharder.kube.check_requests import (
     try_patch,
 )
 from sharder.kube.client import Client
-from sharder.kube.collections import LEASES, RINGS, SECRETS
+from sharder.kube.typed_stores import LEASES, RINGS, SECRETS
 from tests.unit.kube.conftest import Script
 
 BODY: dict[str, Json] = {"metadata": {"labels": {"a": "b"}}}

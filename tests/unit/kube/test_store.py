@@ -12,8 +12,8 @@ from sharder.core.api.ring import UnreadableRing
 from sharder.core.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client
-from sharder.kube.collections import LEASES, SECRETS, all_rings, leases
 from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
+from sharder.kube.typed_stores import LEASES, SECRETS, all_rings, leases
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
 

@@ -10,7 +10,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.fake_clock import FixedRng

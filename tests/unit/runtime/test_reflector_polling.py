@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from sharder.core.api.lease import Lease
 from sharder.core.errors import Forbidden
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from sharder.ports import Changed, Listed, Removed, WatchEvent
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS, RESTS, Polled, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle

@@ -17,7 +17,7 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.clock import Clock
 
 
-class DrainDeferred(SharderError):  # noqa: N818 - reads as a fact, like the others
+class DrainDeferred(SharderError):
     """The ring's budget is spent: the drain was not written."""
 
     def __init__(self, shard: ShardName, why: str) -> None:

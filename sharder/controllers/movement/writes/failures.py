@@ -49,7 +49,7 @@ Retry = Callable[[ObjectKey, float], None]
 """Called with an object, and the seconds until it is tried again."""
 
 
-class BackingOff(SharderError):  # noqa: N818 - states a fact
+class BackingOff(SharderError):
     """The last write to this object failed a moment ago."""
 
 

@@ -51,7 +51,7 @@ REQUEST_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-class ShardReturned(SharderError):  # noqa: N818 - reads as a fact, like the others
+class ShardReturned(SharderError):
     """The shard holds its Lease again: its objects must not be taken."""
 
 

@@ -38,7 +38,7 @@ MAX_RESULTS = 500
 Decide = Callable[[PartialObject], Step]
 
 
-class Superseded(SharderError):  # noqa: N818 - reads as a fact, like the others
+class Superseded(SharderError):
     """The basis of a decision is outdated: start again."""
 
 

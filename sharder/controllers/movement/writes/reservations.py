@@ -37,10 +37,10 @@ def reserving(
         raise
 
 
-def _undo(tally: Tally, identity: int, promised: Assumption | None) -> None:
+def _undo(tally: Tally, identity: int, reserved: Assumption | None) -> None:
     tally.forget(identity)
-    if promised is not None:
-        tally.assume(Reservation(identity, promised.entry), brief=promised.brief)
+    if reserved is not None:
+        tally.assume(Reservation(identity, reserved.entry), brief=reserved.brief)
 
 
 def _nothing() -> None:

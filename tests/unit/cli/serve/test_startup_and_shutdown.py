@@ -91,7 +91,7 @@ async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
 
     async with TaskGroup() as group:
         task = group.create_task(
-            start.deadline.wait_at_most(10, "count", lambda: ("demo", "other"))
+            start.deadline.wait_at_most(10, "count objects of", lambda: ("demo", "other"))
         )
         await start.clock.advance(9)
         is_waiting = not task.done()
@@ -100,13 +100,13 @@ async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
         task.cancel()
 
     assert (is_waiting, is_over) == (True, True)
-    assert start.reasons[-1] == "waiting to count demo, other"
+    assert start.reasons[-1] == "waiting to count objects of demo, other"
 
 
 async def test_a_prerequisite_that_is_there_is_not_awaited() -> None:
     start = Start()
 
-    await start.deadline.wait_at_most(10, "count", lambda: ())
+    await start.deadline.wait_at_most(10, "count objects of", lambda: ())
 
     assert start.reasons == []
 

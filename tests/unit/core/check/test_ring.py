@@ -136,7 +136,7 @@ def test_the_first_of_many_faults_are_named_and_the_rest_counted() -> None:
     findings = of_shards(lease(A), *many)
 
     assert len(findings) == 11
-    assert findings[-1].message == "2 more Leases have faults"
+    assert findings[-1].message == "2 more Leases with faults"
 
 
 def test_a_held_lease_of_a_ring_that_does_not_exist_is_named() -> None:

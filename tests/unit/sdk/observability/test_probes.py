@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from sharder.config.addresses import Address
+from sharder.core.addresses import Address
 from sharder.core.errors import ConfigError
 from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk import Shard

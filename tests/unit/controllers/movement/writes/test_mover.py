@@ -17,7 +17,7 @@ from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import plan_main
 from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Step, Withdraw
 from sharder.core.names import ObjectRef, ShardName
-from sharder.kube.collections import LEASES
+from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.counting import bounded, counted, tally_of
