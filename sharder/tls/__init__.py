@@ -1,6 +1,14 @@
 """Certificates for the webhook: how they are issued, stored and replaced."""
 
-from sharder.tls.bundle import NEXT_KEY, CertificateBundle, problem, serving_problem
+from sharder.tls.bundle import (
+    NEXT_KEY,
+    CertificateBundle,
+    is_one_of,
+    problem,
+    serving_problem,
+    token_of,
+    tokens_of,
+)
 from sharder.tls.facts import CertificateFacts, facts_of, fingerprints, issued_by
 from sharder.tls.issue import (
     AUTHORITY_VALIDITY,
@@ -27,7 +35,6 @@ from sharder.tls.rotation import (
     phase_of,
     renewed,
 )
-from sharder.tls.token import is_one_of, token_of, tokens_of
 
 __all__ = [
     "AUTHORITY_VALIDITY",

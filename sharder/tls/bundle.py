@@ -1,10 +1,17 @@
-"""The content of the sharder's Secret, and its problems."""
+"""The content of the sharder's Secret, its problems, and the tokens that follow from it.
+
+A token is in the webhook's path, so only the API server knows it.  It is derived from a private
+key that all replicas share, and changes with this key.
+"""
 
 import base64
 import binascii
+import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -16,6 +23,11 @@ from sharder.tls.issue import KeyPair, issuer_of
 
 NEXT_KEY = "ca-next.key"
 """The key of a Secret's data with the private key of the next authority."""
+
+TOKEN_DIGITS: Final = 32
+"""Hexadecimal digits, hence 128 bits; a segment of the path can have 63 characters."""
+
+_PURPOSE: Final = b"sharder: path of the admission webhook"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +115,25 @@ def serving_problem(pair: KeyPair, names: Iterable[str], now: datetime) -> str |
         return f"the serving certificate {_time_problem(certificate, now)}"
     missing = sorted(set(names) - set(names_in(certificate)))
     return f"the serving certificate does not name {', '.join(missing)}" if missing else None
+
+
+def token_of(key: bytes) -> str:
+    """Return the token of a private key in PEM, empty without one."""
+    return hmac.new(key, _PURPOSE, sha256).hexdigest()[:TOKEN_DIGITS] if key else ""
+
+
+def tokens_of(bundle: CertificateBundle) -> tuple[str, ...]:
+    """Return the tokens of the authorities with a key, the newest first.
+
+    While one authority replaces another, both tokens are accepted.
+    """
+    return tuple(filter(None, (token_of(bundle.next_key), token_of(bundle.ca_key))))
+
+
+def is_one_of(given: str, tokens: Iterable[str]) -> bool:
+    """Return whether `given` is one of the tokens, in constant time."""
+    text = given.encode(errors="replace")
+    return any(hmac.compare_digest(text, token.encode()) for token in tokens)
 
 
 def _time_problem(certificate: x509.Certificate, now: datetime) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from sharder.core.names import ShardName
-from sharder.core.placement.place_weights import place_at, weights
 from sharder.core.placement.strategies.active_loads import Capacities
+from sharder.core.placement.strategies.least_loaded import place_at, weights
 from tests.vectors.gear_file import (
     ActiveCapacity,
     BestFitCase,

@@ -1,4 +1,4 @@
-"""Facts about `sharder.tls.token`: what tells the API server's calls from others'."""
+"""Facts about the tokens of `sharder.tls.bundle`, which only API servers know."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -4,9 +4,11 @@ Source: the gear placement of OpenShift v2 (openshift/origin-server, rpc_find_al
 select_best_fit_node_impl), where gears are objects, nodes are shards and districts are pools.
 Three of its faults are fixed here: zones are compared by their mean load and not by the sum, zones
 without a candidate are not compared, and a filter that prefers some shards keeps all of them and
-not only the last one.
+not only the last one.  Its random number comes from the object's key here, so that all replicas
+make the same choice.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar, Final
@@ -17,7 +19,6 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.place_weights import place_at, weight_of_first, weights
 from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.least_loaded_filters import FilterChain
@@ -81,3 +82,24 @@ class LeastLoaded:
     def _chain(self, demand: Demand, counts: Counts) -> FilterChain:
         members = group_members_of(demand, self._layout, counts)
         return FilterChain(self._layout, counts, members, self._capacities)
+
+
+def weights(many: int) -> range:
+    """Return the weights of `many` places in a list.
+
+    The first place has half the number of places, rounded up, and each further place has one more.
+    So the last one is chosen up to three times as often as the first.
+    """
+    first = (many + 1) // 2
+    return range(first, first + many)
+
+
+def weight_of_first(some: int, many: int) -> int:
+    """Return the sum of the weights of the first `some` of `many` places."""
+    return some * weights(many).start + some * (some - 1) // 2
+
+
+def place_at(position: int, many: int) -> int:
+    """Return the place, of `many`, that a number below the sum of their weights selects."""
+    places = range(1, many + 1)
+    return bisect_right(places, position, key=lambda some: weight_of_first(some, many))

@@ -15,11 +15,10 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
-from sharder.core.placement.place_weights import place_at, weights
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.ranking import WeightedRendezvous
 from sharder.core.placement.strategies.active_loads import Capacities
-from sharder.core.placement.strategies.least_loaded import LeastLoaded
+from sharder.core.placement.strategies.least_loaded import LeastLoaded, place_at, weights
 from sharder.core.placement.strategy import Choice, Layout
 from tests.support.values_placement import cuts_of, layout, tally
 
