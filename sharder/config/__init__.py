@@ -10,10 +10,8 @@ from sharder.config.settings import (
     Settings,
     certificate_mode,
 )
-from sharder.core.addresses import Address, address_of
 
 __all__ = [
-    "Address",
     "CertificateMode",
     "LeaderElection",
     "Loaded",
@@ -21,7 +19,6 @@ __all__ = [
     "LogLevel",
     "Part",
     "Settings",
-    "address_of",
     "certificate_mode",
     "environment_names",
     "load",

@@ -9,18 +9,17 @@ from itertools import pairwise
 import pytest
 
 from sharder.config import (
-    Address,
     CertificateMode,
     LogFormat,
     LogLevel,
     Settings,
-    address_of,
     certificate_mode,
     environment_names,
     load,
 )
 from sharder.config import certificates as config_certificates
 from sharder.config import settings as config_settings
+from sharder.core.addresses import Address, address_of
 from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.errors import ConfigError
 

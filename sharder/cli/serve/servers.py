@@ -7,7 +7,7 @@ import resource
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
-from sharder.config import Address, address_of
+from sharder.core.addresses import Address, address_of
 from sharder.metrics.registry import Metrics
 from webhook.app import App
 from webhook.server import REQUEST_SECONDS, Server

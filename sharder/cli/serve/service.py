@@ -26,7 +26,7 @@ from sharder.cli.serve.certificates import (
 from sharder.cli.serve.leader import leader_of
 from sharder.cli.serve.servers import Ports
 from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
-from sharder.config import Address, Part, Settings
+from sharder.config import Part, Settings
 from sharder.config.strategies import installed
 from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
@@ -34,6 +34,7 @@ from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
 from sharder.controllers.ring_gauges import Gauges
+from sharder.core.addresses import Address
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RING_LABEL
 from sharder.kube.client import Client, connect
