@@ -91,16 +91,20 @@ class OwnerTransfer:
         recall = self._mover.recalling(self._snapshot, main, self._reservations)
         async with batch(self._mover.limit) as writes:
             for uid, obj in placed.items():
-                if isinstance(self._claim(obj), Claim):
+                if self._is_redirected(obj):
                     await writes.add(self._redirect(main, obj))
                 elif not isinstance(recall(obj), Keep):
                     await writes.add(self._move(main, obj, recall, uid))
 
     def _claim(self, obj: PartialObject) -> Step:
-        goal, is_free = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is None
-        if is_free and self._snapshot.is_sent_elsewhere(obj, goal):
-            return Claim(goal)
+        if self._is_redirected(obj):
+            return Claim(self._goals[obj.metadata.uid])
         return Keep("it has a shard, or goes where its `next` says")
+
+    def _is_redirected(self, obj: PartialObject) -> bool:
+        """Return whether an object is unassigned, and goes elsewhere than its `next` says."""
+        goal, is_unassigned = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is None
+        return is_unassigned and self._snapshot.is_sent_elsewhere(obj, goal)
 
     async def _redirect(self, main: Resource, obj: PartialObject) -> None:
         """Claim an object; leave it alone if another client was faster."""
@@ -171,7 +175,7 @@ class OwnerTransfer:
         """
         left = set[ShardName]()
         for obj in owners.values():
-            if self._snapshot.is_recalled(obj) or isinstance(self._claim(obj), Claim):
+            if self._snapshot.is_recalled(obj) or self._is_redirected(obj):
                 left.add(UNKNOWN)
                 continue
             both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
