@@ -37,6 +37,9 @@ NEXT = next_annotation(DEMO)
 WIDGETS = GroupResource("example.com", "widgets")
 SECRETS = GroupResource("", "secrets")
 CONFIGMAPS = GroupResource("", "configmaps")
+MAPS = ControlledResource(resource=CONFIGMAPS.resource)
+"""ConfigMaps, as a main resource controls them."""
+
 _KINDS = {WIDGETS: "Widget", SECRETS: "Secret", CONFIGMAPS: "ConfigMap"}
 
 SELF = "\0the Lease's own name"

@@ -3,7 +3,6 @@
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.scope import ResourceKey
 from sharder.core.api.ring import (
-    ControlledResource,
     RingResource,
     RingSpec,
 )
@@ -12,9 +11,7 @@ from sharder.core.keys import main_key
 from sharder.core.names import RingName
 from tests.support.cluster import Call, Cluster, on, once
 from tests.support.movement import SOON, moving, patched, resync
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
-
-MAPS = ControlledResource(resource=CONFIGMAPS.resource)
+from tests.support.values import CONFIGMAPS, DEMO, MAPS, SECRETS, WIDGETS, A, B, C, named, ring
 
 
 async def test_an_object_that_was_released_is_assigned_without_the_webhook() -> None:

@@ -4,7 +4,6 @@ import pytest
 from msgspec import structs
 
 from sharder.core.api.ring import (
-    ControlledResource,
     PlacementSpec,
     StrategyName,
 )
@@ -13,8 +12,6 @@ from tests.support.cluster import Call, Cluster, on, raising
 from tests.support.counting import tally_of
 from tests.support.movement import SOON, moving
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
-
-MAPS = ControlledResource(resource=CONFIGMAPS.resource)
 
 
 @pytest.mark.parametrize("verb", ["get", "patch"])

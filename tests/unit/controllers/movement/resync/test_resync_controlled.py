@@ -7,7 +7,6 @@ from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import (
-    ControlledResource,
     ControllerRing,
     PlacementSpec,
     RingResource,
@@ -19,9 +18,19 @@ from sharder.core.names import RECALLED
 from tests.support.cluster import Cluster, on, once, raising
 from tests.support.movement import moving, resync
 from tests.support.resync import Reports, placing, ring_of, writes
-from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, named, ring
-
-MAPS = ControlledResource(resource=CONFIGMAPS.resource)
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    MAPS,
+    NEXT,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    named,
+    ring,
+)
 
 
 async def test_controlled_objects_move_before_their_owner() -> None:

@@ -2,14 +2,13 @@
 
 import msgspec
 
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource
+from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.errors import Rejected, Unavailable
 from tests.support.cluster import Call, Cluster, on, once, raising
 from tests.support.movement import moving, patched
-from tests.support.values import CONFIGMAPS, SECRETS, A, B, C, named, obj, ring
+from tests.support.values import CONFIGMAPS, MAPS, SECRETS, A, B, C, named, obj, ring
 
 SECOND = 1.0
-MAPS = ControlledResource(resource=CONFIGMAPS.resource)
 
 
 async def test_controlled_objects_move_before_their_owner_wherever_they_are() -> None:
