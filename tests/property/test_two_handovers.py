@@ -20,7 +20,8 @@ from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.movement.desired import is_misdirected
 from sharder.core.names import ShardName
-from tests.support.cluster import Call, Cluster
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call
 from tests.support.movement import SOON, resync
 from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, SECRETS, A, B, C
 

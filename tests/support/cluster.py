@@ -1,16 +1,14 @@
 """A small cluster in memory: rings, Leases, namespaces, objects, and a cache that follows them.
 
-Every call to an object's store can be watched and meddled with, which is how tests lose races,
-strip labels and break lists in the middle.
+Tests add hooks to its objects (`tests.support.hooked_objects`).
 """
 
 import random
 from asyncio import Lock, TaskGroup
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import msgspec
 
@@ -42,9 +40,6 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import ShardLoad
-from sharder.core.status.transition_messages import Transition
-from sharder.ports import Backlog, Listed, WatchEvent
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import (
@@ -55,6 +50,8 @@ from tests.support.fakes import (
     fake_leases,
     fake_rings,
 )
+from tests.support.hooked_objects import HookedObjects
+from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.values import CONFIGMAPS, DEMO, DRAIN, NEXT, OWNER, SECRETS, WIDGETS, ring
 
 NAMESPACES = GroupResource("", "namespaces")
@@ -65,185 +62,6 @@ _RESOURCES = {
     CONFIGMAPS: Resource(id=CONFIGMAPS, version="v1", kind="ConfigMap", namespaced=True),
     NAMESPACES: Resource(id=NAMESPACES, version="v1", kind="Namespace", namespaced=False),
 }
-
-
-class Call(NamedTuple):
-    """A call to the objects; `ref` is there where the call is about one object."""
-
-    verb: str
-    """find, list, stream, next (an object of a stream), watch, get or patch."""
-    resource: GroupResource
-    ref: ObjectRef | None = None
-    labels: str = ""
-    """What a list asks for."""
-
-
-Hook = Callable[[Call], Awaitable[None]]
-
-
-class Tally:
-    """Metrics that keep what they get."""
-
-    def __init__(self) -> None:
-        self.moves = 0
-        self.drains = 0
-        self.withholdings: list[tuple[RingName, str]] = []
-        self.overdue: dict[tuple[RingName, GroupResource], int] = {}
-        self.passes: list[RingName] = []
-        self.failures: list[tuple[RingName, GroupResource]] = []
-        self.shown: dict[tuple[RingName, GroupResource], tuple[Backlog, Backlog]] = {}
-        self.loads: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
-        self.rebalances = 0
-        self.planned: dict[RingName, int] = {}
-        self.crashes: list[str] = []
-        self.handovers: list[tuple[RingName, str, float]] = []
-        self.rescues: list[tuple[RingName, float]] = []
-        self.transitions: list[tuple[RingName, Transition]] = []
-        self.conditions: dict[RingName, dict[str, str]] = {}
-
-    def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
-        self.handovers.append((ring, reason, seconds))
-
-    def rescued(self, ring: RingName, seconds: float) -> None:
-        self.rescues.append((ring, seconds))
-
-    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
-        self.conditions[ring] = dict(conditions)
-
-    def hide_conditions(self, ring: RingName) -> None:
-        self.conditions.pop(ring, None)
-
-    def happened(self, ring: RingName, transition: Transition) -> None:
-        self.transitions.append((ring, transition))
-
-    def moved(self, ring: RingName, resource: GroupResource) -> None:
-        self.moves += 1
-
-    def drained(self, ring: RingName, resource: GroupResource) -> None:
-        self.drains += 1
-
-    def withheld(self, ring: RingName, limit: str) -> None:
-        self.withholdings.append((ring, limit))
-
-    def failed(self, ring: RingName, resource: GroupResource) -> None:
-        self.failures.append((ring, resource))
-
-    def resynced(self, ring: RingName, seconds: float) -> None:
-        self.passes.append(ring)
-
-    def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
-    ) -> None:
-        self.shown[ring, resource] = (unassigned, draining)
-
-    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        self.shown.pop((ring, resource), None)
-        self.overdue.pop((ring, resource), None)
-
-    def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
-        self.overdue[ring, resource] = drains
-
-    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
-        self.loads[ring] = (objects, tuple(shards))
-
-    def hide_load(self, ring: RingName) -> None:
-        self.loads.pop(ring, None)
-
-    def rebalanced(self, ring: RingName) -> None:
-        self.rebalances += 1
-
-    def show_planned_moves(self, ring: RingName, moves: int) -> None:
-        self.planned[ring] = moves
-
-    def crashed(self, task: str) -> None:
-        self.crashes.append(task)
-
-    def hide_planned_moves(self, ring: RingName) -> None:
-        self.planned.pop(ring, None)
-
-
-class Meddled:
-    """Objects that tell `calls` and ask `before` and `after` on each."""
-
-    def __init__(self, inner: FakeObjects) -> None:
-        self.inner = inner
-        self.calls: list[Call] = []
-        self.before: list[Hook] = []
-        self.after: list[Hook] = []
-
-    def server_time(self) -> datetime | None:
-        return self.inner.server_time()
-
-    async def find(self, resource: GroupResource) -> Resource:
-        await self.tell(Call("find", resource), self.before)
-        return await self.inner.find(resource)
-
-    def of(
-        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
-    ) -> "MeddledStore":
-        inner = self.inner.of(resource, labels, namespace=namespace, fields=fields)
-        return MeddledStore(self, inner, resource.id, labels)
-
-    async def tell(self, call: Call, hooks: list[Hook]) -> None:
-        if hooks is self.before:
-            self.calls.append(call)
-        for hook in list(hooks):
-            await hook(call)
-
-
-class MeddledStore:
-    """One of their stores."""
-
-    def __init__(
-        self,
-        around: Meddled,
-        inner: FakeStore[PartialObject],
-        resource: GroupResource,
-        labels: str,
-    ) -> None:
-        self._around = around
-        self._inner = inner
-        self._resource = resource
-        self._labels = labels
-
-    async def list(
-        self, keep: Callable[[PartialObject], bool] | None = None
-    ) -> Listed[PartialObject]:
-        call = Call("list", self._resource, labels=self._labels)
-        await self._around.tell(call, self._around.before)
-        return await self._inner.list(keep)
-
-    async def stream(self, labels: str = "") -> AsyncGenerator[PartialObject, None]:
-        await self._tell("stream")
-        async for obj in self._inner.stream(labels):
-            await self._tell("next", obj.metadata.ref)
-            yield obj
-
-    async def watch(
-        self, resource_version: str
-    ) -> AsyncGenerator[WatchEvent[PartialObject], None]:
-        await self._tell("watch")
-        async for event in self._inner.watch(resource_version):
-            yield event
-
-    async def get(self, ref: ObjectRef) -> PartialObject:
-        await self._tell("get", ref)
-        return await self._inner.get(ref)
-
-    async def create(self, namespace: str, body: Json) -> PartialObject:
-        return await self._inner.create(namespace, body)
-
-    async def patch(self, ref: ObjectRef, body: Json) -> PartialObject:
-        await self._tell("patch", ref)
-        await self._inner.patch(ref, body)
-        await self._around.tell(Call("patch", self._resource, ref), self._around.after)
-        return await self._inner.get(ref)
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        await self._inner.delete(ref, uid=uid, resource_version=resource_version)
-
-    async def _tell(self, verb: str, ref: ObjectRef | None = None) -> None:
-        await self._around.tell(Call(verb, self._resource, ref), self._around.before)
 
 
 class Cluster:
@@ -257,14 +75,14 @@ class Cluster:
         self.leases = fake_leases()
         self.leases_of_mover = self.leases
         """What the API server says, where the watch tells something else."""
-        self.objects = Meddled(FakeObjects(*_RESOURCES.values()))
+        self.objects = HookedObjects(FakeObjects(*_RESOURCES.values()))
         self.objects.inner.clock = self.server_time
         self.namespaces = self.objects.inner.stores[NAMESPACES]
         self.configurations = FakeWebhookConfigurations()
         self.validations = FakeWebhookConfigurations()
         self.cache = self.new_cache()
         self.leads = True
-        self.tally = Tally()
+        self.metrics = RecordedMetrics()
         self.journal = FakeJournal()
         self.moved = list[RingName]()
         """The ring of each write to an object, and of each orphan that came or went."""
@@ -278,17 +96,17 @@ class Cluster:
             clock=self.clock,
             rng=self.rng,
             recorder=self.recorder,
-            counter=self.tally,
+            counter=self.metrics,
             report=lambda _, problem: self.forbidden.append(problem),
             retry=self.pending.retry,
         )
         self.orphans = Orphans(self.objects.server_time)
-        self.drains = DrainBudget(counter=self.tally, clock=self.clock)
+        self.drains = DrainBudget(counter=self.metrics, clock=self.clock)
         self.live = LiveCounts()
         self.arrivals = list[tuple[str, ShardName | None, ShardName]]()
         """Each main object that was assigned, where it came from, and its new shard."""
         self.ownerless = Ownerless(
-            metrics=self.tally,
+            metrics=self.metrics,
             asked=self.drains.asked,
             on_assigned=self._arrived,
             clock=self.clock,
@@ -336,7 +154,7 @@ class Cluster:
             orphans=self.orphans,
             written=WrittenSteps(
                 ownerless=self.ownerless,
-                counter=self.tally,
+                counter=self.metrics,
                 moved=self.moved.append,
             ),
             limit=limit,
@@ -536,8 +354,8 @@ class Cluster:
             await settle()
 
 
-class Told:
-    """A subscriber that keeps what it gets."""
+class RecordedChanges:
+    """A subscriber that records the changes of which the cache notifies it."""
 
     def __init__(self) -> None:
         self.rings: list[RingName] = []
@@ -559,34 +377,3 @@ class Told:
         self.steps.clear()
         self.come.clear()
         self.leases.clear()
-
-
-def on(verb: str, resource: GroupResource, act: Hook, name: str = "") -> Hook:
-    """Return a hook that acts on some calls only."""
-
-    async def hook(call: Call) -> None:
-        named = not name or (call.ref is not None and call.ref.name == name)
-        if call[:2] == (verb, resource) and named:
-            await act(call)
-
-    return hook
-
-
-def once(act: Callable[[], Awaitable[object]]) -> Hook:
-    """Return a hook that acts the first time only."""
-    left = [act]
-
-    async def hook(_call: Call) -> None:
-        if left:
-            await left.pop()()
-
-    return hook
-
-
-def raising(error: Exception) -> Hook:
-    """Return a hook that fails each time."""
-
-    async def hook(_call: Call) -> None:
-        raise error
-
-    return hook

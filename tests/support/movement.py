@@ -14,7 +14,7 @@ from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.stats import OverdueOf
-from tests.support.cluster import Cluster, Told
+from tests.support.cluster import Cluster, RecordedChanges
 from tests.support.values import DEMO
 
 SOON = 0.1
@@ -28,7 +28,7 @@ class Moving:
 
     def __init__(self) -> None:
         self.watching = Watching()
-        self.told: list[RingName] = []
+        self.changed: list[RingName] = []
         self.faults: list[tuple[RingName, str | None]] = []
         self.overdue: OverdueOf = lambda _: None
 
@@ -53,7 +53,7 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
         pending=cluster.pending,
         forget=handover.forget,
         watching=around.watching,
-        on_change=around.told.append,
+        on_change=around.changed.append,
         moved=cluster.moved.append,
         drains=cluster.drains,
         journal=cluster.journal,
@@ -63,16 +63,16 @@ async def moving(cluster: Cluster, *shards: ShardName, limit: int = 10) -> Async
             cache=cluster.cache,
             objects=cluster.objects,
             recorder=cluster.recorder,
-            metrics=cluster.tally,
-            on_change=around.told.append,
+            metrics=cluster.metrics,
+            on_change=around.changed.append,
             clock=cluster.clock,
         ),
-        metrics=cluster.tally,
+        metrics=cluster.metrics,
         clock=cluster.clock,
         rng=cluster.rng,
     )
     around.overdue = watches.overdue
-    ignored = Told().subscriber()
+    ignored = RecordedChanges().subscriber()
     subscriber = Subscriber(
         ring=watches.ring_changed,
         steps=ignored.steps,
@@ -121,7 +121,7 @@ def resync(
         on_fault=on_fault,
         live=cluster.live,
         passed=lambda _: None,
-        metrics=cluster.tally,
+        metrics=cluster.metrics,
         clock=cluster.clock,
         sync_period=SYNC_PERIOD,
     )

@@ -72,7 +72,7 @@ class Bench:
             last_rebalance=lambda _: self.rebalance,
             is_moving=lambda _: self.is_moving,
             fence=lambda _: self.fence,
-            metrics=cluster.tally,
+            metrics=cluster.metrics,
             recorder=self.recorder,
             clock=cluster.clock,
             sync_period=sync_period,

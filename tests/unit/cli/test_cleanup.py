@@ -31,8 +31,8 @@ from sharder.core.errors import (
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
 from sharder.kube.discovery import Served
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
-from tests.support.cluster import Call, Meddled, on, once, raising
 from tests.support.fakes import FakeObjects, FakeWebhookConfigurations, fake_leases, fake_rings
+from tests.support.hooked_objects import Call, HookedObjects, on, once, raising
 from tests.support.values import (
     DEMO,
     DRAIN,
@@ -75,7 +75,7 @@ class Fake:
         self.rings, self.leases = fake_rings(), fake_leases()
         self.configurations = FakeWebhookConfigurations()
         self.inner = FakeObjects(*RESOURCES)
-        self.objects = Meddled(self.inner)
+        self.objects = HookedObjects(self.inner)
         self.clock = HastyClock()
         self.silent: tuple[str, ...] = ()
 

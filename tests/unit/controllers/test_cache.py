@@ -10,7 +10,7 @@ from sharder.core.errors import Expired, Forbidden, Unavailable
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.outages import STALE_SECONDS
 from sharder.core.names import STATE_LABEL, ObjectRef, RingName
-from tests.support.cluster import Cluster, Told
+from tests.support.cluster import Cluster, RecordedChanges
 from tests.support.values import DEMO, A, B, C, ring
 
 OTHER = RingName("other")
@@ -71,32 +71,32 @@ async def test_what_was_not_asked_yet_has_no_answer() -> None:
 
 
 async def test_a_subscriber_learns_what_is_there_and_what_changes() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(told.subscriber()):
-            first = (list(told.rings), list(told.steps), list(told.leases))
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            first = (list(changes.rings), list(changes.steps), list(changes.leases))
+            changes.forget()
             await cluster.join(B)
             await cluster.settle()
-            then = (set(told.rings), set(told.steps), set(told.leases))
-            told.forget()
+            then = (set(changes.rings), set(changes.steps), set(changes.leases))
+            changes.forget()
         await cluster.leave(B)
         await cluster.settle()
 
     assert first == ([DEMO], [DEMO], [ObjectRef("default", A)])
     assert then == ({DEMO}, {DEMO}, {ObjectRef("default", B)})
-    assert told.rings == []
+    assert changes.rings == []
 
 
 async def test_a_renewal_in_time_is_noted_and_wakes_no_subscriber() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
         await cluster.show(A, "ready")
         before = cluster.snapshot
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.clock.advance(1)
             renewed = await cluster.renew(A)
             await cluster.settle()
@@ -105,58 +105,58 @@ async def test_a_renewal_in_time_is_noted_and_wakes_no_subscriber() -> None:
         observed = cluster.cache.membership.observed(ObjectRef("default", A))
         assert observed is not None
         assert (observed.lease, observed.since) == (renewed, cluster.clock.monotonic())
-    assert (told.rings, told.leases) == ([], [])
+    assert (changes.rings, changes.leases) == ([], [])
 
 
 async def test_a_renewal_that_comes_late_is_reported_and_rebuilds_nothing() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
         await cluster.show(A, "ready")
         before = cluster.snapshot
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.clock.advance(15)
             await cluster.renew(A)
             await cluster.settle()
 
         assert cluster.snapshot is before
-    assert (told.rings, told.leases) == ([], [ObjectRef("default", A)])
+    assert (changes.rings, changes.leases) == ([], [ObjectRef("default", A)])
 
 
 async def test_a_lease_that_becomes_valid_without_a_write_is_reported() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
     elsewhere = RingSpec(resources=ring().spec.resources, shard_namespaces=("other",))
 
     async with cluster.watched(A):
         await cluster.show(A, "ready")
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.put_ring(
                 ControllerRing(metadata=ring(generation=2).metadata, spec=elsewhere)
             )
             await cluster.settle()
-            invalid = list(told.leases)
-            told.forget()
+            invalid = list(changes.leases)
+            changes.forget()
             await cluster.put_ring(ring(generation=3))
             await cluster.settle()
 
-    assert invalid == told.leases == [ObjectRef("default", A)]
+    assert invalid == changes.leases == [ObjectRef("default", A)]
 
 
 async def test_a_status_changes_no_steps() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
         before = cluster.snapshot
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.rings.status().patch(ObjectRef("", DEMO), {"status": {"shards": 7}})
             await cluster.settle()
 
         assert cluster.snapshot.ring.status.shards == 7
         assert cluster.cache.is_current(before)
-    assert (told.rings, told.steps) == ([DEMO], [])
+    assert (changes.rings, changes.steps) == ([DEMO], [])
 
 
 async def test_a_shard_that_leaves_supersedes_what_was_decided_before() -> None:
@@ -182,23 +182,23 @@ async def test_the_ring_may_say_which_namespaces_it_selects() -> None:
 
 
 async def test_a_namespace_that_begins_to_match_is_reported_and_asks_for_no_other_steps() -> None:
-    cluster, told = Cluster(selecting(team="blue")), Told()
+    cluster, changes = Cluster(selecting(team="blue")), RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.write_namespace("default", {"labels": {"team": "blue"}})
             await cluster.settle()
-            begun = list(told.come)
+            begun = list(changes.come)
             await cluster.write_namespace("default", {"labels": {"irrelevant": "yes"}})
             await cluster.settle()
-            after = list(told.come)
+            after = list(changes.come)
             await cluster.delete_namespace("default")
             await cluster.settle()
 
     scopes = [(DEMO, frozenset({"default"})), (DEMO, frozenset[str]())]
-    assert (begun, after, told.come) == (scopes[:1], scopes[:1], scopes)
-    assert told.steps == []
+    assert (begun, after, changes.come) == (scopes[:1], scopes[:1], scopes)
+    assert changes.steps == []
     assert cluster.snapshot.namespaces == frozenset()
 
 
@@ -226,7 +226,7 @@ async def test_a_namespace_more_takes_nothing_back_that_was_decided_for_the_othe
 
 
 async def test_a_shard_whose_lease_is_gone_is_missing_and_after_a_while_gone() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A, B):
         await cluster.renew(B)
@@ -234,15 +234,15 @@ async def test_a_shard_whose_lease_is_gone_is_missing_and_after_a_while_gone() -
         await cluster.delete_lease(B)
         await cluster.settle()
         at_first = cluster.snapshot.members.standing_of(B)
-        with cluster.cache.subscribed(told.subscriber()):
+        with cluster.cache.subscribed(changes.subscriber()):
             await cluster.clock.advance(29)
             later = cluster.snapshot.members.standing_of(B)
-            told.forget()
+            changes.forget()
             await cluster.clock.advance(2)
 
     assert (at_first, later) == (Standing.MISSING, Standing.MISSING)
     assert cluster.snapshot.members.standing_of(B) is Standing.GONE
-    assert told.steps == [DEMO]
+    assert changes.steps == [DEMO]
 
 
 async def test_a_standing_that_changes_before_the_next_look_at_the_time_is_not_overlooked() -> (
@@ -387,30 +387,30 @@ async def test_a_missed_watch_window_keeps_what_was_observed() -> None:
 
 
 async def test_a_shard_that_left_while_the_watch_was_expired_is_reported() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A, B):
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.delete_lease_unseen(B)
             await cluster.clock.advance(2)
 
-    assert set(told.leases) == {ObjectRef("default", A), ObjectRef("default", B)}
+    assert set(changes.leases) == {ObjectRef("default", A), ObjectRef("default", B)}
     assert cluster.snapshot.members.standing_of(B) is Standing.MISSING
 
 
 async def test_the_leases_of_a_ring_that_comes_after_its_shards_are_reported() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
         await cluster.join(C, of=OTHER)
         await cluster.settle()
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.put_ring(ring(OTHER, uid="other"))
             await cluster.settle()
 
-    assert told.leases == [ObjectRef("default", C)]
+    assert changes.leases == [ObjectRef("default", C)]
 
 
 async def test_nothing_stands_while_the_leases_cannot_be_watched() -> None:
@@ -460,18 +460,18 @@ async def test_strangers_may_be_at_work_for_thirty_seconds_after_the_first_list(
 
 
 async def test_a_namespace_concerns_only_the_rings_that_select_it() -> None:
-    cluster, told = Cluster(selecting(team="blue")), Told()
+    cluster, changes = Cluster(selecting(team="blue")), RecordedChanges()
     await cluster.put_ring(ring(OTHER, uid="other"))
 
     async with cluster.watched(A):
         before = cluster.snapshot
-        with cluster.cache.subscribed(told.subscriber()):
-            told.forget()
+        with cluster.cache.subscribed(changes.subscriber()):
+            changes.forget()
             await cluster.add_namespace("red", team="red")
             await cluster.settle()
 
         assert cluster.snapshot is before
-    assert told.come == [(OTHER, frozenset({"red"}))]
+    assert changes.come == [(OTHER, frozenset({"red"}))]
 
 
 async def test_rings_with_the_same_selector_share_one_set_of_namespaces() -> None:

@@ -11,39 +11,43 @@ from sharder.core.errors import Expired
 from sharder.core.leases.membership import Standing
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
 from sharder.runtime.event_loop import SLICE_SECONDS
-from tests.support.cluster import Cluster, Told
+from tests.support.cluster import Cluster, RecordedChanges
 from tests.support.values import DEMO, A, B, C, D, ring
 
 
-def slow(cluster: Cluster, told: Told) -> Subscriber:
+def slow(cluster: Cluster, changes: RecordedChanges) -> Subscriber:
     """A subscriber that keeps the event loop busy for half a second with each new snapshot."""
 
     def ring(name: RingName) -> None:
         cluster.clock._elapsed += 0.5
-        told.rings.append(name)
+        changes.rings.append(name)
 
     return Subscriber(
         ring=ring,
-        steps=told.steps.append,
+        steps=changes.steps.append,
         scope=lambda name, _: ring(name),
-        lease=told.leases.append,
+        lease=changes.leases.append,
     )
 
 
 async def test_leases_that_come_while_others_have_to_wait_are_followed_up_together() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(slow(cluster, told)):
+        with cluster.cache.subscribed(slow(cluster, changes)):
             await cluster.join(B)
             await cluster.settle()
-            told.forget()
+            changes.forget()
             await cluster.join(C)
             await cluster.join(D)
             await cluster.settle()
-            before = (cluster.snapshot.members.available, list(told.rings), list(told.leases))
+            before = (
+                cluster.snapshot.members.available,
+                list(changes.rings),
+                list(changes.leases),
+            )
             await cluster.clock.advance(2.1)
-            after = (cluster.snapshot.members.available, told.rings, set(told.leases))
+            after = (cluster.snapshot.members.available, changes.rings, set(changes.leases))
 
     leases = {ObjectRef("default", C), ObjectRef("default", D)}
     assert before == (frozenset({A, B}), [], [])
@@ -51,10 +55,10 @@ async def test_leases_that_come_while_others_have_to_wait_are_followed_up_togeth
 
 
 async def test_a_lease_that_comes_later_is_followed_up_at_once_again() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(slow(cluster, told)):
+        with cluster.cache.subscribed(slow(cluster, changes)):
             await cluster.join(B)
             await cluster.settle()
             await cluster.clock.advance(2.1)
@@ -65,13 +69,13 @@ async def test_a_lease_that_comes_later_is_followed_up_at_once_again() -> None:
 
 
 async def test_a_return_of_a_shard_is_known_before_its_ring_is_rebuilt() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A, B, C):
         await cluster.leave(B)
         await cluster.leave(C)
         await cluster.settle()
-        with cluster.cache.subscribed(slow(cluster, told)):
+        with cluster.cache.subscribed(slow(cluster, changes)):
             await cluster.join(D)
             await cluster.settle()
             await cluster.write_lease(B, holderIdentity=B)
@@ -90,28 +94,28 @@ async def test_a_return_of_a_shard_is_known_before_its_ring_is_rebuilt() -> None
 async def test_a_caller_that_saw_an_outdated_snapshot_is_notified_of_the_next_one(
     is_asked: bool,
 ) -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(slow(cluster, told)):
+        with cluster.cache.subscribed(slow(cluster, changes)):
             await cluster.join(B)
             await cluster.settle()
-            told.forget()
+            changes.forget()
             # Nothing has changed: the next snapshot decides like this one.
             cluster.cache._throttle.add([DEMO])
             if is_asked:
                 cluster.cache.is_current(cluster.snapshot)
             await cluster.clock.advance(2.1)
 
-    assert told.steps == [DEMO] * is_asked
+    assert changes.steps == [DEMO] * is_asked
 
 
 async def test_leases_that_come_and_go_supersede_what_is_decided_at_a_bounded_pace() -> None:
     cluster, seconds = Cluster(), 20
-    epochs, told = [], Told()
+    epochs, changes = [], RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(told.subscriber()):
+        with cluster.cache.subscribed(changes.subscriber()):
             for number in range(seconds * 10):
                 name = ShardName(f"forged-{number}")
                 await cluster.join(name)
@@ -120,33 +124,33 @@ async def test_leases_that_come_and_go_supersede_what_is_decided_at_a_bounded_pa
                 await cluster.clock.advance(0.1)
                 epochs.append(cluster.snapshot.epoch)
 
-    changes = sum(one is not other for one, other in pairwise(epochs))
+    superseded = sum(one is not other for one, other in pairwise(epochs))
     assert BURST + seconds / PACE_SECONDS < 20  # of 400 changes
-    assert changes <= 20
-    assert len(told.rings) <= 20
+    assert superseded <= 20
+    assert len(changes.rings) <= 20
 
 
 async def test_leases_that_are_listed_anew_are_reported_in_slices() -> None:
-    cluster, told = Cluster(), list[ObjectRef]()
+    cluster, changes = Cluster(), list[ObjectRef]()
 
     def slow_lease(ref: ObjectRef) -> None:
         cluster.clock._elapsed += SLICE_SECONDS / PIECE
-        told.append(ref)
+        changes.append(ref)
 
-    subscriber = replace(Told().subscriber(), lease=slow_lease)
+    subscriber = replace(RecordedChanges().subscriber(), lease=slow_lease)
     async with cluster.watched(A):
         for number in range(5 * PIECE):
             await cluster.join(ShardName(f"shard-{number}"))
         await cluster.clock.advance(60)
         with cluster.cache.subscribed(subscriber):
-            told.clear()
+            changes.clear()
             cluster.leases.fail(Expired("too old"))
             cluster.leases.hang_up()
             await cluster.settle()
-            pieces = [len(told)]
-            while len(told) < 5 * PIECE:
+            pieces = [len(changes)]
+            while len(changes) < 5 * PIECE:
                 await cluster.clock.advance((1 + REST) * SLICE_SECONDS)
-                pieces.append(len(told))
+                pieces.append(len(changes))
 
     assert max(after - before for before, after in pairwise([0, *pieces])) <= 2 * PIECE
 
@@ -183,10 +187,10 @@ async def test_a_lease_that_is_touched_and_makes_no_shard_rebuilds_nothing() -> 
 
 async def test_a_namespace_that_is_yet_to_be_followed_up_stops_no_write_and_a_ring_does() -> None:
     # Where the loop is left to others between rings, they see some rings as they were.
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(slow(cluster, told)):
+        with cluster.cache.subscribed(slow(cluster, changes)):
             await cluster.add_namespace("first")
             await cluster.settle()
             await cluster.add_namespace("second")
@@ -202,18 +206,18 @@ async def test_a_namespace_that_is_yet_to_be_followed_up_stops_no_write_and_a_ri
 
 
 async def test_rings_are_rebuilt_one_by_one_where_each_keeps_the_loop_busy() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
     names = [RingName(f"ring-{number}") for number in range(5)]
     for name in names:
         await cluster.put_ring(ring(name, uid=name))
 
     async with cluster.watched(A):
-        with cluster.cache.subscribed(slow(cluster, told)):
-            told.forget()
+        with cluster.cache.subscribed(slow(cluster, changes)):
+            changes.forget()
             await cluster.add_namespace("new")
             await cluster.settle()
-            at_once = len(told.rings)
+            at_once = len(changes.rings)
             await cluster.clock.advance(60)
 
     assert at_once <= 2
-    assert set(told.rings) == {DEMO, *names}
+    assert set(changes.rings) == {DEMO, *names}

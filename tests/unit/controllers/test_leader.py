@@ -19,7 +19,8 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.runtime.reflector import POLL_SECONDS
-from tests.support.cluster import Cluster, on, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import on, raising
 from tests.support.replica import AT_ONCE, LEADER, SYNC_PERIOD, Replica
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, ring
 
@@ -82,7 +83,7 @@ async def test_the_objects_of_a_silent_shard_move_and_those_of_others_stay() -> 
         assert set((await cluster.owners(SECRETS)).values()) == {B}
         assert set((await cluster.owners(CONFIGMAPS)).values()) == {B}
         moved = sum(owner == A for owner in before.values())
-        assert (cluster.tally.moves, cluster.tally.drains) == (2 * moved, 0)
+        assert (cluster.metrics.moves, cluster.metrics.drains) == (2 * moved, 0)
 
 
 async def test_a_shard_that_falls_silent_after_renewals_is_taken_after_two_durations() -> None:
@@ -450,7 +451,7 @@ async def test_the_status_is_at_most_half_a_minute_old_while_any_client_moves_ob
         await cluster.add(WIDGETS, "newer", owner=A)
         await cluster.clock.advance(31)
         after = (await cluster.rings.get(ObjectRef("", DEMO))).status
-        shown, _ = cluster.tally.loads[DEMO]
+        shown, _ = cluster.metrics.loads[DEMO]
 
     assert (before.objects, before.shard_statuses[0].objects) == (3, 3)
     assert (after.objects, after.shard_statuses[0].objects, shown) == (4, 3, 4)

@@ -19,7 +19,7 @@ async def test_a_handover_lasts_from_the_acknowledgement_to_the_new_owner() -> N
 
     cluster.ownerless.assigned(key(), "7", None, B)
 
-    assert cluster.tally.handovers == [(DEMO, "drained", 0.4)]
+    assert cluster.metrics.handovers == [(DEMO, "drained", 0.4)]
     assert cluster.arrivals == [("w", A, B)]
 
 
@@ -30,7 +30,7 @@ async def test_a_drain_that_was_withdrawn_is_no_handover() -> None:
 
     cluster.ownerless.assigned(key(), "9", None, B)
 
-    assert not cluster.tally.handovers
+    assert not cluster.metrics.handovers
     assert cluster.arrivals == [("w", None, B)]
 
 
@@ -46,7 +46,7 @@ async def test_an_object_whose_answer_no_watch_has_shown_comes_from_the_shard_as
         await mover.move(cluster.snapshot, resource, free, lambda _: Assign(B))
 
     assert cluster.arrivals == [("w", A, B)]
-    assert not cluster.tally.handovers  # nothing says since when it had no owner
+    assert not cluster.metrics.handovers  # nothing says since when it had no owner
 
 
 async def test_a_rescue_lasts_from_the_last_renewal_to_the_new_owner() -> None:
@@ -58,7 +58,7 @@ async def test_a_rescue_lasts_from_the_last_renewal_to_the_new_owner() -> None:
     await cluster.clock.advance(1)
     cluster.ownerless.assigned(key("w"), "7", A, B)
 
-    assert cluster.tally.handovers == [(DEMO, "lost", 32), (DEMO, "lost", 33)]
+    assert cluster.metrics.handovers == [(DEMO, "lost", 32), (DEMO, "lost", 33)]
     rescue = cluster.ownerless.rescues()[DEMO, A]
     assert (rescue.objects, rescue.seconds) == (2, 33)
 
@@ -68,7 +68,7 @@ def test_a_first_assignment_is_no_handover() -> None:
 
     cluster.ownerless.assigned(key(), "7", None, B)
 
-    assert not cluster.tally.handovers
+    assert not cluster.metrics.handovers
 
 
 def test_a_shard_that_returns_is_no_longer_rescued() -> None:
@@ -78,7 +78,7 @@ def test_a_shard_that_returns_is_no_longer_rescued() -> None:
 
     cluster.ownerless.assigned(key(), "7", A, B)
 
-    assert not cluster.tally.handovers
+    assert not cluster.metrics.handovers
 
 
 def test_a_bounded_number_is_remembered() -> None:
@@ -91,7 +91,7 @@ def test_a_bounded_number_is_remembered() -> None:
         ownerless.ended(DEMO, ShardName(f"shard-{number}"), 0)
     ownerless.assigned(key("w-0"), "7", None, B)
 
-    assert not cluster.tally.handovers
+    assert not cluster.metrics.handovers
     assert len(ownerless.rescues()) == MAX_ENDED
 
 
@@ -101,7 +101,7 @@ def test_an_acknowledgement_that_gives_a_new_owner_is_counted_at_once() -> None:
     cluster.ownerless.released(key(), A, "7", B)
 
     assert cluster.arrivals == [("w", A, B)]
-    assert not cluster.tally.handovers
+    assert not cluster.metrics.handovers
 
 
 def test_an_object_that_gets_the_expected_owner_later_is_counted_once() -> None:
@@ -113,4 +113,4 @@ def test_an_object_that_gets_the_expected_owner_later_is_counted_once() -> None:
     cluster.ownerless.assigned(key("w"), "7", None, C)
 
     assert cluster.arrivals == [("v", A, B), ("w", A, B), ("w", B, C)]
-    assert [reason for _, reason, _ in cluster.tally.handovers] == ["drained", "drained"]
+    assert [reason for _, reason, _ in cluster.metrics.handovers] == ["drained", "drained"]

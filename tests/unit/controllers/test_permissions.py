@@ -5,7 +5,8 @@ import pytest
 from sharder.controllers.permissions import Watching, naming_the_rule, read
 from sharder.core.errors import Forbidden, NotFound, Unavailable
 from sharder.core.names import ObjectRef
-from tests.support.cluster import Cluster, on, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import on, raising
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS
 
 FORBIDDEN = Forbidden("cannot get")

@@ -5,7 +5,8 @@ from msgspec import structs
 from sharder.controllers.rest_mapper import RestMapper
 from sharder.core.api.ring import RingResource, RingSpec
 from sharder.core.errors import NotFound
-from tests.support.cluster import Call, Cluster
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call
 from tests.support.values import SECRETS, WIDGETS, ring
 
 

@@ -162,11 +162,11 @@ async def test_conditions_are_shown_as_metrics_while_this_replica_leads() -> Non
     async with cluster.watched(A):
         bench = Bench(cluster)
         await bench.reconcile()
-        shown = dict(cluster.tally.conditions[DEMO])
+        shown = dict(cluster.metrics.conditions[DEMO])
         bench.controller.hide()
 
     assert shown == {"Ready": "True", "Stalled": "False"}
-    assert not cluster.tally.conditions
+    assert not cluster.metrics.conditions
 
 
 async def test_the_conditions_of_a_deleted_ring_are_hidden() -> None:
@@ -179,7 +179,7 @@ async def test_the_conditions_of_a_deleted_ring_are_hidden() -> None:
         await cluster.settle()
         await bench.reconcile()
 
-    assert not cluster.tally.conditions
+    assert not cluster.metrics.conditions
 
 
 async def test_a_ring_over_leases_is_not_ready_and_says_why() -> None:

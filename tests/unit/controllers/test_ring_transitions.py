@@ -20,8 +20,9 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.status.transition_messages import Kind, Transition
-from tests.support.cluster import Call, Cluster, on
+from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted
+from tests.support.hooked_objects import Call, on
 from tests.support.replica import LEADER, Replica
 from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
@@ -159,10 +160,10 @@ async def test_a_lost_shard_is_a_warning_and_its_objects_are_followed(
     assert news["ObjectsReassigned"].startswith("2 objects of shard shard-b reassigned")
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert [(r.message, vars(r)["objects"]) for r in warnings] == [("shard lost", 2)]
-    ((ring_name, seconds),) = cluster.tally.rescues
+    ((ring_name, seconds),) = cluster.metrics.rescues
     assert ring_name == DEMO
     assert 30 <= seconds < 33
-    assert {reason for _, reason, _ in cluster.tally.handovers} == {"lost"}
+    assert {reason for _, reason, _ in cluster.metrics.handovers} == {"lost"}
     assert cluster.journal.moves == 2 * [(DEMO, B, A)]
 
 
@@ -394,7 +395,7 @@ async def reporting(
         last_rebalance=lambda _: results[-1] if results else None,
         ownerless=cluster.ownerless,
         recorder=cluster.recorder,
-        metrics=cluster.tally,
+        metrics=cluster.metrics,
         journal=cluster.journal,
         clock=cluster.clock,
     )

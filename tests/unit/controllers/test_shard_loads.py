@@ -196,11 +196,11 @@ class Stage:
 
     def __init__(self, cluster: Cluster) -> None:
         self.counted: dict[RingName, ObjectStats] = {}
-        self.shown = cluster.tally.loads
+        self.shown = cluster.metrics.loads
         self.load = Load(
             cache=cluster.cache,
             stats=self.counted.get,
-            metrics=cluster.tally,
+            metrics=cluster.metrics,
             clock=cluster.clock,
         )
 

@@ -18,7 +18,8 @@ from sharder.core.api.ring import (
 from sharder.core.errors import Expired, Forbidden, Unavailable
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.stats import ObjectStats
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, ring
 
 OTHER = RingName("other")

@@ -41,8 +41,9 @@ from sharder.core.names import (
 from sharder.core.rebalance.balance import FOLLOWS, PAUSED, ROLLOUT
 from sharder.core.rebalance.messages import ONE_SHARD
 from sharder.sdk.testing.fake_clock import FakeClock
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B
 
 INTERVAL = 300.0
@@ -91,7 +92,7 @@ class Scene:
 
     cluster: Cluster
     rebalancing: Rebalancer
-    told: list[RingName] = field(default_factory=list)
+    changed: list[RingName] = field(default_factory=list)
 
     async def look(self) -> float | None:
         """Look if it is time, and let the watches show what came of it."""
@@ -148,18 +149,18 @@ async def scene(
     cluster = Cluster(of or demo())
     for number in range(full):
         await cluster.add(WIDGETS, f"w-{number:02}", owner=A)
-    told: list[RingName] = []
+    changed: list[RingName] = []
     rebalancing = Rebalancer(
         cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(limit),
-        on_change=told.append,
-        metrics=cluster.tally,
+        on_change=changed.append,
+        metrics=cluster.metrics,
         clock=cluster.clock,
     )
     async with counted(cluster, *shards):
         cluster.objects.calls.clear()
-        yield Scene(cluster=cluster, rebalancing=rebalancing, told=told)
+        yield Scene(cluster=cluster, rebalancing=rebalancing, changed=changed)
 
 
 async def test_objects_are_drained_to_their_target_until_the_shards_are_even() -> None:
@@ -170,7 +171,7 @@ async def test_objects_are_drained_to_their_target_until_the_shards_are_even() -
         assert seconds == INTERVAL
         assert [obj.metadata.annotation(NEXT) for obj in draining] == [B, B, B]
         assert [obj.metadata.label(at.cluster.snapshot.owner_label) for obj in draining] == [A] * 3
-        assert at.cluster.tally.rebalances == at.cluster.tally.planned[DEMO] == 3
+        assert at.cluster.metrics.rebalances == at.cluster.metrics.planned[DEMO] == 3
         assert (at.last.moves, at.last.dry_run, at.last.planned) == (3, False, ())
 
 
@@ -202,7 +203,7 @@ async def test_a_ring_whose_rebalancing_is_switched_off_leaves_no_state_or_metri
 
         assert seconds == [None, None]
         assert at.rebalancing.last(DEMO) is None
-        assert at.cluster.tally.planned == {}
+        assert at.cluster.metrics.planned == {}
 
 
 async def test_a_ring_that_is_gone_leaves_nothing_behind() -> None:
@@ -272,8 +273,9 @@ async def test_a_dry_run_writes_nothing_and_reports_the_first_moves() -> None:
     async with scene(demo(dry_run=True), full=50) as at:
         await at.look()
 
-        assert at.writes == at.cluster.tally.rebalances == 0
-        assert (at.last.dry_run, at.last.moves, at.cluster.tally.planned) == (True, 25, {DEMO: 25})
+        assert at.writes == at.cluster.metrics.rebalances == 0
+        assert (at.last.dry_run, at.last.moves) == (True, 25)
+        assert at.cluster.metrics.planned == {DEMO: 25}
         assert len(at.last.planned) == MAX_PLANNED
         assert {(move.source, move.target) for move in at.last.planned} == {(A, B)}
         assert at.last.planned[0].object.startswith("example.com/Widget/default/w-")
@@ -310,7 +312,7 @@ async def test_an_object_that_another_shard_has_got_meanwhile_is_left_alone() ->
         await at.look()
 
         assert await at.draining() == []
-        assert (at.last.moves, at.cluster.tally.planned) == (0, {DEMO: 1})
+        assert (at.last.moves, at.cluster.metrics.planned) == (0, {DEMO: 1})
 
 
 async def test_an_object_that_is_deleted_meanwhile_is_left_alone() -> None:
@@ -393,8 +395,8 @@ async def test_a_replica_that_loses_leadership_stops_the_rebalancing() -> None:
             cache=at.cluster.cache,
             objects=at.cluster.objects,
             mover=at.cluster.mover(10),
-            on_change=at.told.append,
-            metrics=at.cluster.tally,
+            on_change=at.changed.append,
+            metrics=at.cluster.metrics,
             clock=Ticking(),
         )
         at.cluster.leads = False
@@ -610,7 +612,7 @@ async def test_only_what_is_new_is_reported() -> None:
 
         assert unchanged is first
         assert at.last.moves == 2
-        assert at.told == [DEMO, DEMO]
+        assert at.changed == [DEMO, DEMO]
 
 
 async def test_every_look_that_has_moved_something_is_reported_though_the_words_are_the_same() -> (
@@ -626,7 +628,7 @@ async def test_every_look_that_has_moved_something_is_reported_though_the_words_
 
         assert at.last == msgspec.structs.replace(first, time=at.last.time)
         assert at.last.time > first.time
-        assert at.told == [DEMO, DEMO]
+        assert at.changed == [DEMO, DEMO]
 
 
 async def test_an_interval_that_cannot_be_understood_is_taken_for_the_default() -> None:

@@ -5,7 +5,8 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControlledResource, RingResource
 from sharder.core.errors import Rejected
 from sharder.core.names import RECALLED, ShardName
-from tests.support.cluster import Call, Cluster, on, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, raising
 from tests.support.movement import SOON, moving, resync
 from tests.support.resync import ring_of, writes
 from tests.support.values import CONFIGMAPS, DEMO, DRAIN, SECRETS, WIDGETS, A, B, C, named

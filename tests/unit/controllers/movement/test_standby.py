@@ -13,7 +13,8 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, Rejected
 from sharder.core.names import ShardName
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.movement import SOON, moving, patched
 from tests.support.replica import LEADER, Replica
 from tests.support.values import (
@@ -36,8 +37,8 @@ async def standing_by(cluster: Cluster) -> AsyncIterator[None]:
     other = StandBy(
         cache=cluster.cache,
         objects=cluster.objects,
-        counter=cluster.tally,
-        handovers=cluster.tally,
+        counter=cluster.metrics,
+        handovers=cluster.metrics,
         journal=cluster.journal,
         clock=cluster.clock,
         rng=cluster.rng,
@@ -197,7 +198,7 @@ async def test_a_replica_stands_by_until_it_leads() -> None:
 
     assert changes == []
     assert owners == {name: B}
-    assert cluster.tally.crashes == []
+    assert cluster.metrics.crashes == []
 
 
 async def test_a_standby_waits_too_after_an_object_has_lost_its_label() -> None:

@@ -9,7 +9,8 @@ from sharder.core.api.ring import (
 from sharder.core.errors import Expired, Unavailable
 from sharder.core.keys import main_key
 from sharder.core.names import RingName
-from tests.support.cluster import Call, Cluster, on, once
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, once
 from tests.support.movement import SOON, moving, patched, resync
 from tests.support.values import CONFIGMAPS, DEMO, MAPS, SECRETS, WIDGETS, A, B, C, named, ring
 
@@ -332,12 +333,12 @@ async def test_a_ring_is_watched_as_long_as_it_is_there() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):
-        watched = set(cluster.tally.shown)
+        watched = set(cluster.metrics.shown)
         widget = await cluster.add(WIDGETS, "w", owner=A, draining=True)
         await cluster.settle()
         await cluster.delete_ring()
         await cluster.settle()
-        after = set(cluster.tally.shown)
+        after = set(cluster.metrics.shown)
         await cluster.acknowledge(widget, WIDGETS)
         await cluster.clock.advance(5)
 

@@ -8,8 +8,9 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.errors import Forbidden, InvalidObject, NotFound, Rejected, Unavailable
-from tests.support.cluster import Call, Cluster, on, raising
+from tests.support.cluster import Cluster
 from tests.support.counting import tally_of
+from tests.support.hooked_objects import Call, on, raising
 from tests.support.movement import SOON, moving
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 

@@ -11,8 +11,9 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import InvalidObject, Rejected
 from sharder.core.movement.desired import choose
 from sharder.core.names import ObjectRef, ShardName
-from tests.support.cluster import Cluster, on, once, raising
+from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.hooked_objects import on, once, raising
 from tests.support.movement import SOON
 from tests.support.resync import writes
 from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, named

@@ -10,7 +10,8 @@ from sharder.core.api.ring import ControlledResource, ControllerRing, RingResour
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import Expired, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
-from tests.support.cluster import NAMESPACES, Call, Cluster, on, raising
+from tests.support.cluster import NAMESPACES, Cluster
+from tests.support.hooked_objects import Call, on, raising
 from tests.support.movement import patched, without_owner_for_long
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named, ring
 

@@ -156,7 +156,7 @@ async def test_what_waited_is_decided_again_and_not_written_if_it_is_in_place() 
             await cluster.clock.advance(SOON)
 
         assert set((await cluster.owners(WIDGETS)).values()) == {B}
-        assert cluster.tally.drains == 1
+        assert cluster.metrics.drains == 1
 
 
 async def test_a_pass_that_is_superseded_ends_at_once_also_while_it_waits() -> None:

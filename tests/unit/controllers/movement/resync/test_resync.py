@@ -9,7 +9,8 @@ from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, RingName
-from tests.support.cluster import NAMESPACES, Call, Cluster, Told, on, once
+from tests.support.cluster import NAMESPACES, Cluster, RecordedChanges
+from tests.support.hooked_objects import Call, on, once
 from tests.support.movement import SYNC_PERIOD, resync, without_owner_for_long
 from tests.support.resync import Reports, ring_of, writes
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, named, obj, ring
@@ -42,9 +43,9 @@ async def test_strays_are_assigned_and_exactly_what_the_hash_moves_is_drained() 
         expected[name] = f"{current}*" if moves else str(wanted[name])
     assert await cluster.owners(WIDGETS) == expected
     assert again == LATE_SECONDS
-    assert cluster.tally.moves == 20
-    assert cluster.tally.drains == sum(owner.endswith("*") for owner in expected.values())
-    assert cluster.tally.passes == [DEMO]
+    assert cluster.metrics.moves == 20
+    assert cluster.metrics.drains == sum(owner.endswith("*") for owner in expected.values())
+    assert cluster.metrics.passes == [DEMO]
 
 
 async def test_a_second_pass_writes_nothing() -> None:
@@ -210,7 +211,7 @@ async def test_a_snapshot_that_is_replaced_in_the_middle_stops_every_further_wri
     assert again == 1.0
     assert len(writes(cluster)) <= 1
     assert reports.all == []
-    assert cluster.tally.passes == []
+    assert cluster.metrics.passes == []
 
 
 async def test_a_leader_that_lost_its_lease_in_the_middle_writes_nothing_more() -> None:
@@ -286,7 +287,7 @@ async def test_nothing_is_taken_from_a_shard_that_is_back_unseen() -> None:
 
 
 async def test_a_pass_ends_while_namespaces_come_and_each_takes_long_to_follow_up() -> None:
-    cluster, told = Cluster(), Told()
+    cluster, changes = Cluster(), RecordedChanges()
     numbers = iter(range(1_000))
 
     async def come(_call: Call) -> None:
@@ -295,9 +296,9 @@ async def test_a_pass_ends_while_namespaces_come_and_each_takes_long_to_follow_u
 
     def slow(name: RingName) -> None:
         cluster.clock._elapsed += 0.5
-        told.rings.append(name)
+        changes.rings.append(name)
 
-    subscriber = replace(told.subscriber(), scope=lambda name, _: slow(name))
+    subscriber = replace(changes.subscriber(), scope=lambda name, _: slow(name))
     async with cluster.watched(A, B, seconds=3600):
         for number in range(30):
             await cluster.add(WIDGETS, f"w{number}")
@@ -306,6 +307,6 @@ async def test_a_pass_ends_while_namespaces_come_and_each_takes_long_to_follow_u
             await resync(cluster).reconcile(DEMO)
         waiting = next(numbers) - len(cluster.snapshot.namespaces) + 1
 
-    assert cluster.tally.passes == [DEMO]
+    assert cluster.metrics.passes == [DEMO]
     assert waiting > 0  # some were not followed up while steps were written
     assert set((await cluster.owners(WIDGETS)).values()) <= {A, B}

@@ -15,7 +15,8 @@ from sharder.core.api.ring import (
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.core.names import RECALLED
-from tests.support.cluster import Cluster, on, once, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import on, once, raising
 from tests.support.movement import moving, resync
 from tests.support.resync import Reports, placing, ring_of, writes
 from tests.support.values import (

@@ -13,8 +13,9 @@ from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, pin_label
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation
-from tests.support.cluster import Call, Cluster, on
+from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.hooked_objects import Call, on
 from tests.support.movement import resync, without_owner_for_long
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C
 

@@ -8,8 +8,9 @@ import pytest
 from sharder.controllers.movement.resync.resync import EXPIRED_SECONDS, LATE_SECONDS
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.errors import Expired, Forbidden, InvalidObject, NotFound, Rejected, Unavailable
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
 from tests.support.counting import tally_of
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.movement import resync
 from tests.support.resync import Reports, placing, writes
 from tests.support.values import DEMO, SECRETS, WIDGETS, A, C

@@ -4,7 +4,8 @@ import msgspec
 
 from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.errors import Rejected, Unavailable
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.movement import moving, patched
 from tests.support.values import CONFIGMAPS, MAPS, SECRETS, A, B, C, named, obj, ring
 

@@ -13,7 +13,8 @@ from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import Rejected
 from sharder.core.names import GroupResource
-from tests.support.cluster import Call, Cluster, on, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, raising
 from tests.support.movement import SOON, moving, patched, resync
 from tests.support.values import (
     CONFIGMAPS,
@@ -50,7 +51,7 @@ def read(cluster: Cluster, resource: GroupResource) -> set[str]:
 
 def backlogs(cluster: Cluster, resource: GroupResource) -> tuple[tuple[int, float], ...]:
     """Return count and age of what is unassigned, and of what is draining."""
-    sizes = cluster.tally.shown[DEMO, resource]
+    sizes = cluster.metrics.shown[DEMO, resource]
     return tuple((size.count(), round(size.age(), 6)) for size in sizes)
 
 
@@ -478,10 +479,10 @@ async def test_nothing_is_shown_of_a_ring_that_is_gone() -> None:
     cluster = Cluster()
 
     async with moving(cluster, A):
-        shown = set(cluster.tally.shown)
+        shown = set(cluster.metrics.shown)
         await cluster.delete_ring()
         await cluster.settle()
-        after = set(cluster.tally.shown)
+        after = set(cluster.metrics.shown)
 
     assert shown == {(DEMO, resource) for resource in (WIDGETS, SECRETS, CONFIGMAPS)}
     assert after == set()
@@ -493,7 +494,7 @@ async def test_a_replica_that_lost_leadership_shows_nothing() -> None:
     async with moving(cluster, A):
         await cluster.clock.advance(SECOND)
 
-    assert cluster.tally.shown == {}
+    assert cluster.metrics.shown == {}
 
 
 async def test_a_resource_that_becomes_controlled_is_counted_anew() -> None:

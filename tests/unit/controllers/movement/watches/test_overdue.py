@@ -8,7 +8,8 @@ from sharder.core.api.ring import ControllerRing, MovementSpec
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.core.status.stats import Overdue
-from tests.support.cluster import Cluster, on, once, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import on, once, raising
 from tests.support.movement import moving
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, ring
 
@@ -32,13 +33,13 @@ async def test_a_drain_that_takes_too_long_is_reported_everywhere() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(12)
 
         assert around.overdue(DEMO) == Overdue(count=1, first="widgets.example.com default/w0")
-        assert cluster.tally.overdue == {(DEMO, WIDGETS): 1, (DEMO, SECRETS): 0}
-        assert around.told == [DEMO]
+        assert cluster.metrics.overdue == {(DEMO, WIDGETS): 1, (DEMO, SECRETS): 0}
+        assert around.changed == [DEMO]
         ((ref, reason, text),) = cluster.recorder.warnings
         assert (ref, reason) == (ObjectRef("default", "w0"), "DrainOverdue")
         assert text.startswith("ring demo: shard shard-a has not acknowledged the drain for 1")
@@ -50,11 +51,11 @@ async def test_a_drain_that_is_younger_is_not_overdue() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(9.5)
 
-        assert (around.overdue(DEMO), around.told) == (None, [])
+        assert (around.overdue(DEMO), around.changed) == (None, [])
         assert cluster.recorder.warnings == []
 
 
@@ -63,12 +64,12 @@ async def test_without_a_time_no_drain_is_ever_overdue(text: str) -> None:
     cluster = Cluster(impatient(text))
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(1000)
 
         assert around.overdue(DEMO) is None
-        assert cluster.tally.overdue == {(DEMO, WIDGETS): 0, (DEMO, SECRETS): 0}
+        assert cluster.metrics.overdue == {(DEMO, WIDGETS): 0, (DEMO, SECRETS): 0}
 
 
 async def test_each_drain_is_reported_once_and_its_status_is_written_when_something_changes() -> (
@@ -77,19 +78,19 @@ async def test_each_drain_is_reported_once_and_its_status_is_written_when_someth
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(300)
 
     assert len(cluster.recorder.warnings) == 1
-    assert around.told == [DEMO]
+    assert around.changed == [DEMO]
 
 
 async def test_a_drain_that_is_acknowledged_at_last_is_overdue_no_more() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(12)
         widget = await cluster.store(WIDGETS).get(ObjectRef("default", "w0"))
@@ -97,8 +98,8 @@ async def test_a_drain_that_is_acknowledged_at_last_is_overdue_no_more() -> None
         await cluster.clock.advance(2)
 
         assert around.overdue(DEMO) is None
-        assert around.told == [DEMO, DEMO]
-        assert cluster.tally.overdue[DEMO, WIDGETS] == 0
+        assert around.changed == [DEMO, DEMO]
+        assert cluster.metrics.overdue[DEMO, WIDGETS] == 0
 
 
 async def test_the_next_drain_of_the_same_object_is_reported_too() -> None:
@@ -120,7 +121,7 @@ async def test_some_of_many_overdue_drains_are_reported_each_minute() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster, MAX_EVENTS + 5)
         await cluster.clock.advance(30)
         at_first = len(cluster.recorder.warnings)
@@ -137,21 +138,21 @@ async def test_a_count_that_grows_is_reported_now_and_then() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         for number in range(20):
             await cluster.add(WIDGETS, f"w{number:02}", owner=A, draining=True)
             await cluster.clock.advance(1)
         await cluster.clock.advance(COUNT_SECONDS + 10)
 
         assert around.overdue(DEMO) == Overdue(count=20, first="widgets.example.com default/w00")
-        assert len(around.told) in {3, 4}
+        assert len(around.changed) in {3, 4}
 
 
 async def test_the_oldest_of_all_resources_is_named() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await cluster.add(SECRETS, "s", owner=A, draining=True)
         await cluster.clock.advance(1)
         await cluster.add(WIDGETS, "w", owner=A, draining=True)
@@ -209,28 +210,28 @@ async def test_what_follows_others_is_never_drained() -> None:
     async with moving(cluster, A, B):
         await cluster.clock.advance(2)
 
-        assert (DEMO, CONFIGMAPS) not in cluster.tally.overdue
+        assert (DEMO, CONFIGMAPS) not in cluster.metrics.overdue
 
 
 async def test_nothing_is_left_of_a_ring_that_is_gone() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(12)
         await cluster.delete_ring()
         await cluster.clock.advance(2)
 
         assert around.overdue(DEMO) is None
-        assert cluster.tally.overdue == {}
+        assert cluster.metrics.overdue == {}
 
 
 async def test_a_longer_time_makes_a_drain_wait_on() -> None:
     cluster = Cluster(impatient())
 
     async with moving(cluster, A, B) as around:
-        around.told.clear()
+        around.changed.clear()
         await drain(cluster)
         await cluster.clock.advance(12)
         await cluster.put_ring(impatient("1h", generation=2))

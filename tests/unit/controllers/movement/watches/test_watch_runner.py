@@ -4,7 +4,8 @@ import pytest
 
 from sharder.core.errors import Forbidden, NotFound
 from sharder.runtime.reflector import POLL_SECONDS
-from tests.support.cluster import Cluster, on, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import on, raising
 from tests.support.movement import moving, resync
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named
 
@@ -45,7 +46,7 @@ async def test_with_the_rights_to_list_and_patch_alone_everything_is_found() -> 
     assert await cluster.owners(SECRETS) == {name: B}
     assert await cluster.owners(CONFIGMAPS) == {"c": B}
     assert refused == (CONFIGMAPS, SECRETS, WIDGETS)
-    assert around.told == [DEMO] * 5
+    assert around.changed == [DEMO] * 5
 
 
 async def test_without_the_right_to_watch_what_was_released_is_found_within_seconds() -> None:

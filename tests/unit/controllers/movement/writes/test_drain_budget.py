@@ -15,7 +15,8 @@ from sharder.core.api.ring import ControllerRing, MovementSpec
 from sharder.core.errors import InvalidObject, Rejected, Unavailable
 from sharder.core.movement.budget import MAX_LEAVERS
 from sharder.core.movement.step import Assign, Drain, Keep, Step, Withdraw
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.movement import SOON, moving
 from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, C, named, ring
 
@@ -48,7 +49,7 @@ async def test_a_drain_too_many_is_not_written_and_says_why() -> None:
         Keep("the ring begins at most 1 moves per minute, the next in 60s"),
     ]
     assert await cluster.owners(WIDGETS) == {"x": A + "*", "y": A}
-    assert cluster.tally.withholdings == [(DEMO, "maxMovesPerMinute")]
+    assert cluster.metrics.withholdings == [(DEMO, "maxMovesPerMinute")]
 
 
 async def test_a_withheld_drain_is_reported_with_its_shard() -> None:
@@ -79,7 +80,7 @@ async def test_only_drains_wait_for_the_budget(movement: MovementSpec) -> None:
         await take(cluster, mover, draining, Withdraw())
 
     assert set((await cluster.owners(WIDGETS)).values()) == {A + "*", B}
-    assert cluster.tally.withholdings == []
+    assert cluster.metrics.withholdings == []
 
 
 async def test_a_drain_that_is_withdrawn_makes_room_at_once() -> None:
@@ -292,7 +293,7 @@ async def test_what_leads_others_keeps_its_place_until_it_has_an_owner_again() -
         secrets = [await cluster.add(SECRETS, f"s{n}", owner=A) for n in range(MAX_LEAVERS + 1)]
         for each in secrets:
             await mover.move(cluster.snapshot, resource, each, lambda _: Drain(A))
-        withheld = list(cluster.tally.withholdings)
+        withheld = list(cluster.metrics.withholdings)
         await cluster.acknowledge(secrets[0], SECRETS)
         await mover.move(cluster.snapshot, resource, secrets[-1], lambda _: Drain(A))
         released = await cluster.owners(SECRETS)

@@ -102,7 +102,7 @@ async def test_each_failure_is_counted() -> None:
     for _ in range(3):
         await cluster.failures.failed(OBJECT_KEY, W, NO)
 
-    assert cluster.tally.failures == [(DEMO, WIDGETS)] * 3
+    assert cluster.metrics.failures == [(DEMO, WIDGETS)] * 3
 
 
 async def test_a_missing_right_is_the_rings_problem_until_nothing_needs_it() -> None:

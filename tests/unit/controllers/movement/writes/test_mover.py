@@ -19,8 +19,9 @@ from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Step
 from sharder.core.names import ObjectRef, ShardName
 from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.fake_store import FakeStore
-from tests.support.cluster import Call, Cluster, on, once, raising
+from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.values import (
     DEMO,
     DRAIN,
@@ -51,7 +52,7 @@ async def test_an_assignment_is_written_and_counted() -> None:
 
     assert step == Assign(A)
     assert await cluster.owners(WIDGETS) == {"w": A}
-    assert (cluster.tally.moves, cluster.tally.drains) == (1, 0)
+    assert (cluster.metrics.moves, cluster.metrics.drains) == (1, 0)
 
 
 async def test_a_drain_is_written_and_counted() -> None:
@@ -63,7 +64,7 @@ async def test_a_drain_is_written_and_counted() -> None:
 
     assert step == Drain(A)
     assert await cluster.owners(WIDGETS) == {name: A + "*"}
-    assert (cluster.tally.moves, cluster.tally.drains) == (0, 1)
+    assert (cluster.metrics.moves, cluster.metrics.drains) == (0, 1)
 
 
 async def test_a_drain_is_withdrawn() -> None:
@@ -74,7 +75,7 @@ async def test_a_drain_is_withdrawn() -> None:
 
     assert step == Withdraw()
     assert await cluster.owners(WIDGETS) == {"w": A}
-    assert (cluster.tally.moves, cluster.tally.drains) == (0, 0)
+    assert (cluster.metrics.moves, cluster.metrics.drains) == (0, 0)
 
 
 async def test_an_object_in_place_is_not_written() -> None:
@@ -98,7 +99,7 @@ async def test_an_object_that_was_changed_meanwhile_is_read_and_decided_anew() -
 
     assert step == Assign(B)
     assert await cluster.owners(WIDGETS) == {name: B}
-    assert cluster.tally.drains == 0
+    assert cluster.metrics.drains == 0
 
 
 async def test_an_object_that_was_deleted_needs_nothing() -> None:
@@ -238,7 +239,7 @@ async def test_an_object_whose_owner_another_webhook_strips_is_reported(step: St
 
     assert "widgets.example.com default/w during the sharder's write" in str(error.value)
     assert "another webhook removed the label" in str(error.value)
-    assert cluster.tally.moves == 0
+    assert cluster.metrics.moves == 0
 
 
 async def test_an_object_whose_drain_another_webhook_strips_is_reported() -> None:
@@ -253,7 +254,7 @@ async def test_an_object_whose_drain_another_webhook_strips_is_reported() -> Non
         with pytest.raises(Rejected, match=DRAIN):
             await move(cluster, seen, Drain(B))
 
-    assert cluster.tally.drains == 0
+    assert cluster.metrics.drains == 0
 
 
 async def test_an_object_whose_direction_another_webhook_strips_is_reported() -> None:
@@ -308,7 +309,7 @@ async def test_an_object_is_written_by_one_at_a_time_and_each_step_once() -> Non
 
     assert [task.result() for task in tasks] == [Assign(A), Keep("in place"), Keep("in place")]
     assert [call.verb for call in cluster.objects.calls].count("patch") == 1
-    assert cluster.tally.moves == 1
+    assert cluster.metrics.moves == 1
 
 
 async def test_an_object_that_we_wrote_since_it_was_listed_costs_no_further_call() -> None:
