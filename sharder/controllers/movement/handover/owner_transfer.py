@@ -106,6 +106,11 @@ class OwnerTransfer:
         goal, is_unassigned = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is None
         return is_unassigned and self._snapshot.is_sent_elsewhere(obj, goal)
 
+    def _is_directed(self, obj: PartialObject) -> bool:
+        """Return whether an object has a shard, or its `next` says where it goes."""
+        goal, is_owned = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is not None
+        return is_owned or self._snapshot.direction_of(obj) == goal
+
     async def _redirect(self, main: Resource, obj: PartialObject) -> None:
         """Claim an object; leave it alone if another client was faster."""
         uid = obj.metadata.uid
@@ -170,12 +175,12 @@ class OwnerTransfer:
         """Return the shards on which dependents of the owners can be.
 
         These are the shard that released the owner, and a later shard that is gone.  Dependents of
-        an owner that was recalled, or directed elsewhere, can be anywhere, because they were
-        already being moved.
+        an owner that was recalled, or whose `next` does not name the target, can be anywhere,
+        because an earlier attempt can have moved them to another target.
         """
         left = set[ShardName]()
         for obj in owners.values():
-            if self._snapshot.is_recalled(obj) or self._is_redirected(obj):
+            if self._snapshot.is_recalled(obj) or not self._is_directed(obj):
                 left.add(UNKNOWN)
                 continue
             both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}

@@ -156,6 +156,18 @@ async def test_the_dependents_of_an_object_that_is_redirected_can_be_on_any_shar
     assert await cluster.owners(CONFIGMAPS) == {"left": B, "moved": B}
 
 
+async def test_the_dependents_of_an_object_without_next_can_be_on_any_shard() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B, C):
+        secret = await cluster.add(SECRETS, named(SECRETS, C, cluster.snapshot))
+        await cluster.add(CONFIGMAPS, "c", owner=B, controlled_by=secret)
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [secret], {secret.metadata.ref: A})
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": C}
+
+
 async def test_an_object_that_another_client_assigns_before_it_is_claimed_is_left() -> None:
     cluster = Cluster()
 
