@@ -31,7 +31,7 @@ class DependentsFollower:
         self._waiting = set[str]()
         """Uids of owners that just lost their owner label, or that the hand-over redirects."""
         self.left_behind = dict[str, ObjectRef]()
-        """Owners that wait because a dependent could not be written, by uid."""
+        """Owners that have to wait, because a dependent has not moved, by uid."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -114,8 +114,9 @@ class DependentsFollower:
             except (ApiError, InvalidObject, BackingOff):
                 pass  # it is retried after its back-off
             else:
-                return
-        if reference is not None and self._failures.keeps_owner(key):
+                if uid not in self._waiting:
+                    return
+        if reference is not None and (uid in self._waiting or self._failures.keeps_owner(key)):
             self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     def _plan(self, uid: str, obj: PartialObject) -> Step:

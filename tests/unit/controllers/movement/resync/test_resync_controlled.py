@@ -383,6 +383,35 @@ async def test_an_object_that_a_user_writes_after_its_release_waits_with_its_dep
     assert set((await cluster.owners(SECRETS)).values()) == {""}
 
 
+class ReleasedBy(ReleasedAt):
+    """The same, but the later write is old enough the second time."""
+
+    def wait(self, obj: PartialObject) -> float:
+        waits = super().wait(obj)
+        self._version = obj.metadata.resource_version
+        return waits
+
+
+async def test_an_object_whose_dependent_stayed_is_not_assigned_later_in_the_pass() -> None:
+    cluster = Cluster()
+
+    async def write() -> None:
+        body: Json = {"metadata": {"annotations": {"note": "x"}}}
+        await cluster.store(SECRETS).patch(owner.metadata.ref, body)
+
+    async with cluster.watched(A, B):
+        owner = await cluster.add(SECRETS, named(SECRETS, B, cluster.snapshot))
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
+        await cluster.clock.advance(2 * UNSEEN_SECONDS)
+        released = ReleasedBy(owner.metadata.resource_version)
+        cluster.orphans.watch(ResourceKey(DEMO, SECRETS), released)
+        cluster.objects.before.append(on("stream", CONFIGMAPS, once(write)))
+        await resync(cluster).reconcile(DEMO)
+
+    assert await cluster.owners(CONFIGMAPS) == {"c": A}
+    assert set((await cluster.owners(SECRETS)).values()) == {""}
+
+
 async def test_an_owner_that_cannot_be_read_for_its_dependents_waits_for_them() -> None:
     cluster = Cluster()
 
