@@ -106,11 +106,6 @@ class OwnerTransfer:
         goal, is_unassigned = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is None
         return is_unassigned and self._snapshot.is_sent_elsewhere(obj, goal)
 
-    def _is_directed(self, obj: PartialObject) -> bool:
-        """Return whether an object has a shard, or its `next` says where it goes."""
-        goal, is_owned = self._goals[obj.metadata.uid], self._snapshot.owner_of(obj) is not None
-        return is_owned or self._snapshot.direction_of(obj) == goal
-
     async def _redirect(self, main: Resource, obj: PartialObject) -> None:
         """Claim an object; leave it alone if another client was faster."""
         uid = obj.metadata.uid
@@ -174,17 +169,16 @@ class OwnerTransfer:
     ) -> set[ShardName]:
         """Return the shards on which dependents of the owners can be.
 
-        These are the shard that released the owner, and a later shard that is gone.  Dependents of
-        an owner that was recalled, or whose `next` does not name the target, can be anywhere,
-        because an earlier attempt can have moved them to another target.
+        If `next` names the target of a released owner, its dependents are there, or on the shard
+        that released it.  Others can be on any shard, because an earlier attempt can have moved
+        them to another target.
         """
         left = set[ShardName]()
-        for obj in owners.values():
-            if self._snapshot.is_recalled(obj) or not self._is_directed(obj):
-                left.add(UNKNOWN)
-                continue
-            both = {shards[obj.metadata.ref], self._snapshot.owner_of(obj) or UNKNOWN}
-            left |= both - {UNKNOWN} or {UNKNOWN}
+        for uid, obj in owners.items():
+            is_released = self._snapshot.owner_of(obj) is None
+            is_settled = self._snapshot.direction_of(obj) == self._goals[uid]
+            is_known = is_released and is_settled and not self._snapshot.is_recalled(obj)
+            left.add(shards[obj.metadata.ref] if is_known else UNKNOWN)
         return left
 
     async def _move_dependent(self, each: Dependent) -> None:

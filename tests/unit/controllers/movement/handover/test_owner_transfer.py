@@ -168,6 +168,20 @@ async def test_the_dependents_of_an_object_without_next_can_be_on_any_shard() ->
     assert await cluster.owners(CONFIGMAPS) == {"c": C}
 
 
+async def test_the_dependents_of_an_object_of_a_lost_shard_can_be_on_any_shard() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        secret = await cluster.add(SECRETS, name := named(SECRETS, B, cluster.snapshot), owner=C)
+        # An earlier attempt has moved it there.
+        await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=secret)
+        resource = await cluster.objects.find(SECRETS)
+        await transfer_of(cluster).run(resource, [secret], {secret.metadata.ref: UNKNOWN})
+
+    assert await cluster.owners(SECRETS) == {name: B}
+    assert await cluster.owners(CONFIGMAPS) == {"c": B}
+
+
 async def test_an_object_that_another_client_assigns_before_it_is_claimed_is_left() -> None:
     cluster = Cluster()
 
