@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec import structs
+from typing_extensions import override
 
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.controllers.scope import ResourceKey
@@ -386,6 +387,7 @@ async def test_an_object_that_a_user_writes_after_its_release_waits_with_its_dep
 class ReleasedBy(ReleasedAt):
     """The same, but the later write is old enough the second time."""
 
+    @override
     def wait(self, obj: PartialObject) -> float:
         waits = super().wait(obj)
         self._version = obj.metadata.resource_version
