@@ -94,6 +94,7 @@ class DependentsFollower:
             self._snapshot, main, owner
         ):
             self._waiting.add(reference.uid)
+            self.left_behind[reference.uid] = ObjectRef(namespace, reference.name)
         else:
             step = self._reservations.plan(owner)
             if isinstance(self._reservations.recall(owner), Recall):
@@ -114,9 +115,8 @@ class DependentsFollower:
             except (ApiError, InvalidObject, BackingOff):
                 pass  # it is retried after its back-off
             else:
-                if uid not in self._waiting:
-                    return
-        if reference is not None and (uid in self._waiting or self._failures.keeps_owner(key)):
+                return
+        if reference is not None and self._failures.keeps_owner(key):
             self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     def _plan(self, uid: str, obj: PartialObject) -> Step:
