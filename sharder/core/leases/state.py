@@ -61,6 +61,18 @@ def is_given_up(lease: Lease) -> bool:
     return lease.spec.holder_identity in {None, "", SHARDER_IDENTITY}
 
 
+def was_released(lease: Lease) -> bool:
+    """Return whether the shard gave the Lease up itself.
+
+    While the leader reserves a released Lease, its acquireTime stays before its renewTime; in a
+    Lease that the leader took over, both are equal.
+    """
+    spec = lease.spec
+    if spec.holder_identity == SHARDER_IDENTITY:
+        return parse_time(spec.acquire_time) != parse_time(spec.renew_time)
+    return is_given_up(lease)
+
+
 def is_complete(lease: Lease) -> bool:
     """Return whether the Lease has a duration and both times, and these are valid."""
     spec = lease.spec

@@ -1,13 +1,14 @@
 """The phase of each shard of a ring: what it does at present, in one word."""
 
 from collections.abc import Collection
+from datetime import datetime
 from enum import StrEnum
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.shard import Shard
-from sharder.core.leases.state import is_held
-from sharder.core.names import SHARDER_IDENTITY, ShardName
+from sharder.core.leases.membership import Members, Standing, standing_by
+from sharder.core.leases.state import ShardState, is_held, state_of, was_released
+from sharder.core.leases.validity import problem_of
+from sharder.core.names import ShardName
 
 
 class ShardPhase(StrEnum):
@@ -48,9 +49,14 @@ def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[Shar
         if members.standing_of(shard) is not Standing.GONE
     }
     return {
-        name: _phase(members.standing_of(name), leases.get(name), members.shards.get(name))
-        for name in sorted({*leases, *present})
+        name: _phase_in(members, name, leases.get(name)) for name in sorted({*leases, *present})
     }
+
+
+def phase_of(lease: Lease, now: datetime) -> ShardPhase:
+    """Return the phase by one read of the Lease, whose times are those of the shard's clock."""
+    is_on_time = state_of(lease, now) is ShardState.READY
+    return _phase(standing_by(lease, problem_of(lease)), lease, is_on_time=is_on_time)
 
 
 def leases_of(members: Members) -> dict[ShardName, Lease]:
@@ -59,14 +65,19 @@ def leases_of(members: Members) -> dict[ShardName, Lease]:
     return {ShardName(lease.metadata.name): lease for lease in valid}
 
 
-def _phase(standing: Standing, lease: Lease | None, shard: Shard | None) -> ShardPhase:
+def _phase_in(members: Members, name: ShardName, lease: Lease | None) -> ShardPhase:
+    shard = members.shards.get(name)
+    return _phase(members.standing_of(name), lease, is_on_time=shard is None or shard.ready)
+
+
+def _phase(standing: Standing, lease: Lease | None, *, is_on_time: bool) -> ShardPhase:
     match standing:
         case Standing.AVAILABLE:
-            return ShardPhase.READY if shard is None or shard.ready else ShardPhase.LATE
+            return ShardPhase.READY if is_on_time else ShardPhase.LATE
         case Standing.LEAVING:
             return ShardPhase.LEAVING
         case Standing.MISSING:
             return ShardPhase.MISSING
         case Standing.GONE:  # pragma: no branch: there is no other standing, as mypy checks
-            was_taken = lease is None or lease.spec.holder_identity == SHARDER_IDENTITY
-            return ShardPhase.LOST if was_taken else ShardPhase.LEFT
+            has_left = lease is not None and was_released(lease)
+            return ShardPhase.LEFT if has_left else ShardPhase.LOST

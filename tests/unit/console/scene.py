@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from sharder.console.console import TICK_SECONDS, Console
 from sharder.console.models import RingDetail
+from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
 from sharder.core.status.phases import ShardPhase
@@ -88,7 +89,9 @@ class Scene:
 
     async def take(self, shard: ShardName) -> None:
         """Let the leader take the Lease of a dead shard."""
-        await self.cluster.write_lease(shard, holderIdentity=SHARDER_IDENTITY)
+        now = format_time(self.cluster.clock.now())
+        spec = {"holderIdentity": SHARDER_IDENTITY, "acquireTime": now, "renewTime": now}
+        await self.cluster.write_lease(shard, **spec)
 
     async def annotate(self, shard: ShardName, **annotations: str) -> None:
         changes: dict[str, Json] = {

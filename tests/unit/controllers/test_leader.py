@@ -18,6 +18,7 @@ from sharder.core.names import (
     RingName,
     ShardName,
 )
+from sharder.core.status.phases import ShardPhase, phase_of
 from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster
 from tests.support.hooked_objects import on, raising
@@ -102,6 +103,30 @@ async def test_a_shard_that_falls_silent_after_renewals_is_taken_after_two_durat
 
     # The last renewal of A was two seconds before the first look.
     assert holders == [A] * 14 + [SHARDER_IDENTITY]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_each_version_of_a_lease_says_whether_its_shard_left_or_was_lost(
+    is_killed: bool,
+) -> None:
+    cluster = Cluster()
+    seen = set[ShardPhase]()
+
+    async with cluster.watched(A, B), Replica(cluster).running():
+        for number in range(20):
+            await cluster.add(SECRETS, f"s{number}", owner=A)
+        if not is_killed:
+            await cluster.leave(A)
+        for _ in range(700):
+            await cluster.renew(B)
+            await cluster.clock.advance(0.05)
+            lease = await cluster.leases.get(ObjectRef("default", A))
+            if lease.spec.holder_identity != A:
+                seen.add(phase_of(lease, cluster.clock.now()))
+
+        assert set((await cluster.owners(SECRETS)).values()) == {B}
+
+    assert seen == {ShardPhase.LOST if is_killed else ShardPhase.LEFT}
 
 
 async def test_objects_move_to_a_shard_that_joins_once_they_are_released() -> None:

@@ -23,7 +23,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Conflict, NotFound, SharderError, Unavailable
-from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up
+from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.clock import Clock
@@ -211,14 +211,17 @@ class LeaseGuard:
         return held_lease
 
     def _ours(self, lease: Lease) -> LeaseSpec:
-        """Return the spec with which we hold the Lease; a renewal is not a transition."""
+        """Return the spec with which we hold the Lease; a renewal is not a transition.
+
+        A released Lease keeps its acquireTime, so that one read tells it from one taken over.
+        """
         now, known = format_time(self._clock.now()), lease.spec
         is_ours = known.holder_identity == SHARDER_IDENTITY
         return structs.replace(
             known,
             holder_identity=SHARDER_IDENTITY,
             lease_duration_seconds=HOLD // timedelta(seconds=1),
-            acquire_time=now,
+            acquire_time=known.acquire_time if was_released(lease) else now,
             renew_time=now,
             lease_transitions=known.lease_transitions if is_ours else known.next_transition,
         )
