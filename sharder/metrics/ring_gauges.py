@@ -19,7 +19,7 @@ _SHARD: Final = ("namespace", "shard", "controllerring")
 _RING_GAUGES: Final = {
     "metadata_generation": "Generation of the ControllerRing's spec that this replica has seen",
     "observed_generation": "Generation that the ControllerRing's status describes",
-    "status_shards": "Valid Leases of shards, including those of dead shards",
+    "status_shards": "Valid Leases of shards, including those of shards that are gone",
     "status_available_shards": "Shards that can own objects",
 }
 

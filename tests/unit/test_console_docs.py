@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from sharder.console.models import Health, Model, Ring, RingDetail, Severity
+from sharder.core.leases.state import ShardState
 from sharder.core.status.phases import ShardPhase
 from tests.support.documents import code, section, tables
 
@@ -34,3 +35,12 @@ def test_each_word_is_documented() -> None:
     _, documented = tables(section(DOCUMENT, "JSON"))
 
     assert {word for _, what in documented for word in code(what)} >= WORDS
+
+
+def test_the_states_of_a_shard_are_documented_with_the_labels_of_their_leases() -> None:
+    (documented,) = tables(section(Path("docs/concepts.md"), "The states of a shard"))
+    labels = {code(row[0])[0]: set(code(row[3])) for row in documented}
+
+    assert list(labels) == list(ShardPhase)
+    assert set.union(*labels.values()) == set(ShardState)
+    assert all((ShardState.DEAD in labels[phase]) is phase.is_gone for phase in ShardPhase)

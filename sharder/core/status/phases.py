@@ -1,4 +1,4 @@
-"""The phase of each shard of a ring: what it does at present, in one word."""
+"""The phase of each shard of a ring: its state in the words of docs/concepts.md."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -16,11 +16,11 @@ class ShardPhase(StrEnum):
 
     READY = "ready"
     LATE = "late"
-    """It owns its objects, but has not renewed its Lease in time."""
+    """It has not renewed its Lease in time; it keeps its objects."""
     LEAVING = "leaving"
     """Its Lease is invalid: its objects are drained."""
     MISSING = "missing"
-    """It might be working, but holds no Lease: its objects stay until that is certain."""
+    """It might be working, but holds no Lease: its objects stay until it has surely stopped."""
     LOST = "lost"
     """It stopped renewing, and the sharder took its Lease."""
     LEFT = "left"

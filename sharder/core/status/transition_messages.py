@@ -25,7 +25,7 @@ class Kind(StrEnum):
     LOST = "ShardLost"
     EXHAUSTED = "CapacityExhausted"
     MISSING = "ShardMissing"
-    INVALID = "ShardInvalid"
+    LEAVING = "ShardLeaving"
     LEFT = "ShardLeft"
     REASSIGNED = "ObjectsReassigned"
     JOINED = "ShardJoined"
@@ -50,7 +50,7 @@ class Kind(StrEnum):
     @property
     def is_warning(self) -> bool:
         """Whether a person should look at the ring."""
-        return self in {Kind.LOST, Kind.EXHAUSTED, Kind.MISSING, Kind.INVALID}
+        return self in {Kind.LOST, Kind.EXHAUSTED, Kind.MISSING, Kind.LEAVING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +134,12 @@ def merge(first: Transition, second: Transition) -> Transition:
 _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.LOST: "{who} {was} lost{having}: Lease expired or deleted{rest}",
     Kind.EXHAUSTED: f"{{objects}} cannot be assigned: {AT_CAPACITY}",
-    Kind.MISSING: "{who} {has} no Lease, but might still be working: the objects stay for now",
-    Kind.INVALID: "{who} {has} an invalid Lease: the objects are drained",
+    Kind.MISSING: "{who} {are} missing: no Lease, but might be working, so the objects stay",
+    Kind.LEAVING: "{who} {are} leaving: the Lease is invalid, so the objects are drained",
     Kind.LEFT: "{who} {has} left{having}{rest}",
     Kind.REASSIGNED: "{objects} of {who} reassigned after up to {seconds:.1f}s without an owner",
     Kind.JOINED: "{who} {has} joined{rest}",
-    Kind.LATE: "{who} {has} not renewed the Lease in time",
+    Kind.LATE: "{who} {are} late: the Lease was not renewed in time",
     Kind.READY: "{who} {are} ready again",
     Kind.EVACUATING: "{who} {are} being evacuated{having}",
     Kind.EVACUATED: "{who} {are} evacuated: {objects} moved",

@@ -134,7 +134,7 @@ def _changes(before: RingView, after: RingView) -> Mapping[Kind, Set[ShardName]]
 _ENDS: Final = {Kind.LOST: ShardPhase.LOST, Kind.LEFT: ShardPhase.LEFT}
 _TURNS: Final = {
     Kind.MISSING: ShardPhase.MISSING,
-    Kind.INVALID: ShardPhase.LEAVING,
+    Kind.LEAVING: ShardPhase.LEAVING,
     Kind.LATE: ShardPhase.LATE,
     Kind.READY: ShardPhase.READY,
 }

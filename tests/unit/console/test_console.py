@@ -88,7 +88,7 @@ async def test_a_replica_that_does_not_lead_reports_what_it_sees() -> None:
             "ShardLost",
             "shard shard-a was lost (2 objects): Lease expired or deleted; 1 shard is available",
         ),
-        ("ShardLate", "shard shard-a has not renewed the Lease in time"),
+        ("ShardLate", "shard shard-a is late: the Lease was not renewed in time"),
     ]
     assert [event.warning for event in now.events] == [True, False]
 

@@ -195,8 +195,8 @@ async def test_a_deleted_lease_is_a_warning_long_before_its_objects_are_taken() 
         late = await reader.news()
 
     assert soon == {
-        "ShardMissing": "shard shard-b has no Lease, but might still be working: "
-        "the objects stay for now"
+        "ShardMissing": "shard shard-b is missing: no Lease, but might be working, "
+        "so the objects stay"
     }
     assert late == {
         "ShardLost": "shard shard-b was lost (0 objects): Lease expired or deleted; "

@@ -96,7 +96,7 @@ def test_every_kind_has_a_sentence_and_words_for_the_log(kind: Kind) -> None:
 
 
 def test_warnings_are_what_a_person_should_look_at() -> None:
-    warnings = {Kind.LOST, Kind.EXHAUSTED, Kind.MISSING, Kind.INVALID}
+    warnings = {Kind.LOST, Kind.EXHAUSTED, Kind.MISSING, Kind.LEAVING}
 
     assert {kind for kind in Kind if kind.is_warning} == warnings
 

@@ -114,7 +114,7 @@ def test_a_missing_shard_does_not_count_as_joined() -> None:
         (MISSING, READY, Kind.READY),
         (READY, LATE, Kind.LATE),
         (READY, MISSING, Kind.MISSING),
-        (READY, LEAVING, Kind.INVALID),
+        (READY, LEAVING, Kind.LEAVING),
         (LATE, LOST, Kind.LOST),
         (READY, LEFT, Kind.LEFT),
         (READY, None, Kind.LEFT),
