@@ -100,6 +100,11 @@ class Ownerless:
         while len(self._released) > MAX_RELEASED:
             del self._released[next(iter(self._released))]
 
+    def counts_for(self, key: ObjectKey) -> ShardName | None:
+        """Return the shard for which a released object counts until it is assigned."""
+        released = self._released.get(key)
+        return None if released is None else released.expected or released.shard
+
     def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
         """Record that a shard ended, `seconds` after it was last known to work."""
         now = self._clock.monotonic()

@@ -40,6 +40,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import Waiting
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import (
@@ -102,7 +103,7 @@ class Cluster:
         )
         self.orphans = Orphans(self.objects.server_time)
         self.drains = DrainBudget(counter=self.metrics, clock=self.clock)
-        self.live = LiveCounts()
+        self.live = LiveCounts(lambda _: Waiting(0, 0))
         self.arrivals = list[tuple[str, ShardName | None, ShardName]]()
         """Each main object that was assigned, where it came from, and its new shard."""
         self.ownerless = Ownerless(

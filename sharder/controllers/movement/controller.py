@@ -27,7 +27,7 @@ from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import ObjectKey
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import Apart, ObjectStats
+from sharder.core.status.stats import Apart, ObjectStats, Waiting
 from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
@@ -100,7 +100,7 @@ class Movement:
         self._on_change = on_change
         self._on_motion = on_motion
         self._clock = clock
-        self._live = LiveCounts()
+        self._live = LiveCounts(self._waiting)
         self._journal = ports.journal
         self._moved_at: dict[RingName, float] = {}
         self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
@@ -180,11 +180,14 @@ class Movement:
             clock=clock,
         )
 
+    def _waiting(self, ring: RingName) -> Waiting:
+        return self.watches.backlog(ring)
+
     def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
         """Return the counts of a ring whose strategy follows, None before the first pass."""
         if snapshot.name not in self.resync.results:
             return None
-        return self._live.stats(snapshot, self.watches.backlog(snapshot.name))
+        return self._live.stats(snapshot)
 
     def apart(self, snapshot: RingSnapshot) -> Apart | None:
         """Return the controlled objects that are not with their owners, None if there are none."""

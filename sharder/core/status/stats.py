@@ -77,6 +77,8 @@ class Waiting(NamedTuple):
     """None: there are more than the sharder remembers."""
     draining: int | None
     """None: there are more than the sharder remembers."""
+    released: Mapping[ShardName, int] = {}
+    """The unassigned objects that still count for the shard that released them."""
 
 
 class ShardLoad(NamedTuple):

@@ -1,15 +1,17 @@
 """Facts about who leads, and what the leader brings about with all controllers together."""
 
 from asyncio import TaskGroup
+from collections import Counter
 
 import pytest
 
 from sharder.controllers.leader import AlwaysLeader
 from sharder.controllers.leader_controllers import APPLY_SECONDS, REGISTRATION_SECONDS
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.core.names import (
     APP_LABEL,
+    EVACUATE_ANNOTATION,
     RING_LABEL,
     SHARDER_IDENTITY,
     STATE_LABEL,
@@ -23,7 +25,11 @@ from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster
 from tests.support.hooked_objects import on, raising
 from tests.support.replica import AT_ONCE, LEADER, SYNC_PERIOD, Replica
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, ring
+from tests.support.values import CONFIGMAPS, DEMO, DRAIN, SECRETS, WIDGETS, A, B, C, ring
+
+
+def is_drained(obj: PartialObject) -> bool:
+    return DRAIN in (obj.metadata.labels or {})
 
 
 async def holder_of(cluster: Cluster, shard: ShardName) -> str:
@@ -103,6 +109,36 @@ async def test_a_shard_that_falls_silent_after_renewals_is_taken_after_two_durat
 
     # The last renewal of A was two seconds before the first look.
     assert holders == [A] * 14 + [SHARDER_IDENTITY]
+
+
+async def test_the_leader_counts_each_object_once_while_a_shard_is_evacuated() -> None:
+    cluster = Cluster()
+    totals, wrong = set[int](), list[tuple[Counter[str], Counter[str]]]()
+
+    async with cluster.watched(A, B, seconds=3600), Replica(cluster).running():
+        for number in range(20):
+            shard = A if number % 2 else B
+            parent = await cluster.add(SECRETS, f"s{number}", owner=shard)
+            await cluster.add(CONFIGMAPS, f"c{number}", owner=shard, controlled_by=parent)
+        await cluster.clock.advance(70)
+        annotations = {EVACUATE_ANNOTATION: "true"}
+        await cluster.leases.patch(
+            ObjectRef("default", A), {"metadata": {"annotations": annotations}}
+        )
+        for _ in range(50):
+            await cluster.clock.advance(0.01)
+            draining = [o for o in (await cluster.store(SECRETS).list()).items if is_drained(o)]
+            for obj in draining[:1]:
+                await cluster.acknowledge(obj, SECRETS)
+            await cluster.settle()
+            stats = cluster.journal.counts and cluster.journal.counts(DEMO)
+            assert stats is not None
+            totals.add(stats.objects)
+            true = Counter(shard.strip("*") for shard in (await cluster.owners(SECRETS)).values())
+            shown = Counter[str](stats.by_shard) + Counter({"": stats.unassigned})
+            wrong += [(shown, true)] if shown != true else []
+
+    assert (totals, wrong) == ({20}, [])
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

@@ -105,11 +105,11 @@ class ObjectBacklog:
         """
         if not self.is_in_scope(obj):
             return None
-        name, namespace = obj.metadata.name, intern(obj.metadata.namespace)
-        if not self.unassigned.note(ObjectRef(namespace, name), UNKNOWN):
+        ref = ObjectRef(intern(obj.metadata.namespace), obj.metadata.name)
+        if not self.unassigned.note(ref, self._counts_for(ref)):
             self._overflowed = self._clock.monotonic()
             return None
-        return PartialObject(metadata=ObjectMeta(name=name, namespace=namespace))
+        return PartialObject(metadata=ObjectMeta(name=ref.name, namespace=ref.namespace))
 
     def pick_draining(self, obj: PartialObject) -> PartialObject | None:
         """Remember a listed object and return it, None if it is out of scope or over the limit."""
@@ -123,13 +123,13 @@ class ObjectBacklog:
         match event:
             case Listed(items):
                 refs = [obj.metadata.ref for obj in items]
-                gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
+                shards = {ref: self._counts_for(ref) for ref in refs}
+                gone = self.unassigned.replace(within, shards)
                 self._note_overflow(refs)
                 self._settle(gone)
                 self._enqueue(refs)
             case Changed(obj) if self.is_in_scope(obj):
-                if not self.unassigned.note(obj.metadata.ref, UNKNOWN):
-                    self._note_overflow([obj.metadata.ref])
+                self.pick_unassigned(obj)
                 self._enqueue([obj.metadata.ref])
             case Changed(obj) | Removed(obj):
                 self.unassigned.drop(obj.metadata.ref)
@@ -297,11 +297,13 @@ class ObjectBacklog:
             self._drains.arrived(ref)
             self._ended.pop(ref, None)
 
-    def _shard_of(self, obj: PartialObject) -> ShardName:
-        """Return the shard of an object.
+    def _counts_for(self, ref: ObjectRef) -> ShardName:
+        """Return the shard for which an unassigned object still counts, until it is assigned."""
+        released = self._ownerless.counts_for(ObjectKey(self._resource_key, ref))
+        return released or self.draining.shard(ref) or self.unassigned.shard(ref) or UNKNOWN
 
-        A shard that releases in two writes can remove the owner label first.
-        """
+    def _shard_of(self, obj: PartialObject) -> ShardName:
+        """Return the shard; one that releases in two writes can remove the owner label first."""
         snapshot = self._snapshot()
         owner = None if snapshot is None else snapshot.owner_of(obj)
         return owner or self.draining.shard(obj.metadata.ref) or UNKNOWN

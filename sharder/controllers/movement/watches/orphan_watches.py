@@ -5,6 +5,7 @@ There are few of them, so these watches cost little.  They only show which objec
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +30,7 @@ from sharder.controllers.scope import (
     scope_of,
     watches_of,
 )
-from sharder.core.names import RingName
+from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Overdue, Waiting
 from sharder.ports import BacklogDisplay, Journal, Objects
@@ -140,9 +141,13 @@ class OrphanWatches:
         state = self._rings.get(ring, _State())
         main = [seen for seen in state.backlogs.values() if seen.role is not Role.CONTROLLED]
         unassigned, draining = state.limits
+        released = Counter[ShardName]()
+        for seen in main:
+            released.update({s: n for s, (n, _) in seen.unassigned.by_shard().items() if s})
         return Waiting(
             sum(seen.unassigned.count() for seen in main) if unassigned.left > 0 else None,
             sum(seen.draining.count() for seen in main) if draining.left > 0 else None,
+            released,
         )
 
     async def run(self) -> None:

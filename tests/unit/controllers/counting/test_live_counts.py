@@ -1,6 +1,8 @@
 """Counts that follow every assignment between two whole counts."""
 
-from sharder.controllers.counting.live_counts import LiveCounts
+from dataclasses import replace
+
+from sharder.controllers.counting.live_counts import MAX_SKIPPED, LiveCounts
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.leases.membership import Standing
 from sharder.core.names import ObjectRef, ShardName
@@ -24,21 +26,25 @@ def whole(**by_shard: int) -> ObjectStats:
     )
 
 
-def counts(live: LiveCounts, waiting: Waiting = NONE_WAIT) -> dict[ShardName, int]:
-    stats = live.stats(snapshot(), waiting)
+def live_counts(waiting: Waiting = NONE_WAIT) -> LiveCounts:
+    return LiveCounts(lambda _: waiting)
+
+
+def counts(live: LiveCounts) -> dict[ShardName, int]:
+    stats = live.stats(snapshot())
     assert stats is not None
     return dict(stats.by_shard)
 
 
 def test_nothing_is_known_before_the_first_count() -> None:
-    live = LiveCounts()
+    live = live_counts()
     live.assigned(KEY, A, B)
 
-    assert live.stats(snapshot(), NONE_WAIT) is None
+    assert live.stats(snapshot()) is None
 
 
 def test_an_assignment_moves_one_object() -> None:
-    live = LiveCounts()
+    live = live_counts()
     live.counted(DEMO, whole(shard_a=2, shard_b=1))
 
     live.assigned(KEY, A, B)
@@ -47,63 +53,77 @@ def test_an_assignment_moves_one_object() -> None:
     assert counts(live) == {A: 1, B: 2, C: 1}
 
 
-def test_a_count_includes_what_moved_before_its_list_began() -> None:
-    live = LiveCounts()
+def test_a_count_during_which_objects_moved_is_not_used_for_long() -> None:
+    live = live_counts()
     live.counted(DEMO, whole(shard_a=2))
+    found = []
+
+    for _ in range(MAX_SKIPPED + 1):
+        live.list_begins(KEY.resource_key)
+        live.assigned(KEY, A, B)
+        live.assigned(KEY, B, A)
+        live.assigned(KEY, None, C)
+        live.counted(DEMO, whole(shard_a=7))
+        found.append(counts(live)[A])
+
+    assert found == [2] * MAX_SKIPPED + [7]
+
+
+def test_the_first_count_is_used_with_what_moved_since_its_lists_began() -> None:
+    live = live_counts()
     live.assigned(KEY, A, B)
     live.list_begins(KEY.resource_key)
     live.assigned(KEY, A, B)
+    live.list_begins(OTHER.resource_key)
 
     live.counted(DEMO, whole(shard_a=1, shard_b=1))
 
     assert counts(live) == {B: 2}
 
 
-def test_each_resource_has_a_list_of_its_own() -> None:
-    live = LiveCounts()
+def test_a_released_object_is_counted_once() -> None:
+    live = live_counts(Waiting(3, 0, {A: 2}))
     live.list_begins(KEY.resource_key)
-    live.assigned(KEY, A, B)
-    live.assigned(OTHER, A, B)
-    live.list_begins(OTHER.resource_key)
+    live.counted(DEMO, replace(whole(shard_a=5, shard_b=1), unassigned=3))
+    stats = live.stats(snapshot())
 
-    live.counted(DEMO, whole(shard_a=3, shard_b=1))
-
-    assert counts(live) == {A: 2, B: 2}
+    assert stats is not None
+    assert (stats.by_shard, stats.unassigned, stats.objects) == ({A: 5, B: 1}, 3, 9)
 
 
 def test_what_watches_show_is_newer_than_the_count() -> None:
-    live = LiveCounts()
+    live = live_counts(Waiting(3, 1))
     live.counted(DEMO, whole(shard_a=2))
 
-    stats = live.stats(snapshot(), Waiting(3, 1))
+    stats = live.stats(snapshot())
 
     assert stats is not None
     assert (stats.objects, stats.unassigned, stats.draining, stats.unowned) == (5, 3, 1, 3)
 
 
 def test_more_than_is_remembered_is_as_it_was_counted() -> None:
-    live = LiveCounts()
+    live = live_counts(Waiting(None, None))
     live.counted(DEMO, whole(shard_a=2))
 
-    stats = live.stats(snapshot(), Waiting(None, None))
+    stats = live.stats(snapshot())
 
     assert stats is not None
     assert (stats.unassigned, stats.draining) == (0, 0)
 
 
 def test_the_objects_of_a_lost_shard_have_no_owner_at_once() -> None:
-    live = LiveCounts()
+    live = live_counts()
     live.counted(DEMO, whole(shard_a=2, shard_b=5))
     lost = snapshot(members({A: Standing.AVAILABLE, B: Standing.GONE}))
 
-    stats = live.stats(lost, NONE_WAIT)
+    stats = live.stats(lost)
 
     assert stats is not None
     assert stats.unowned == 5
 
 
 def test_fewer_objects_than_none_are_none() -> None:
-    live = LiveCounts()
+    live = live_counts()
     live.counted(DEMO, whole())
 
     live.assigned(KEY, A, B)
@@ -112,9 +132,9 @@ def test_fewer_objects_than_none_are_none() -> None:
 
 
 def test_a_deleted_ring_is_forgotten() -> None:
-    live = LiveCounts()
+    live = live_counts()
     live.counted(DEMO, whole(shard_a=2))
 
     live.forget(DEMO)
 
-    assert live.stats(snapshot(), NONE_WAIT) is None
+    assert live.stats(snapshot()) is None
