@@ -1,21 +1,19 @@
-"""The console over HTTP: the page, its JSON, and the stream of events."""
+"""The console over HTTP: the page, the stream of events, and the names of objects."""
 
+import asyncio
 import base64
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager
 from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Final, Protocol
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
-from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import StreamingResponse
 
-from sharder.console.models import RingDetail, Rings
-from sharder.core.names import RingName
 from webhook.connection import cut
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -25,49 +23,27 @@ Host header comes from a web page whose own name resolves to the loopback (DNS r
 MAX_NAME: Final = 253
 """Characters of the longest name that Kubernetes accepts."""
 
+MAX_STREAMS: Final = 8
+"""Limit on the open streams of one port; that of the metrics has 64 connections for all."""
+
+CUT_SECONDS: Final = 310.0
+"""A stream that is still open then has a client that does not read."""
+
 Guard = Callable[[Request], Awaitable[None]]
 """Raises an HTTPException to reject a request."""
 
 
-class Message(Protocol):
-    """An event of the stream."""
-
-    @property
-    def event(self) -> str:
-        """Its name."""
-
-    @property
-    def data(self) -> str:
-        """Its JSON."""
-
-
-class Client(Protocol):
-    """A page that receives the stream."""
-
-    def messages(self) -> AsyncIterator[Message]:
-        """Yield the messages to send, until the stream ends."""
-
-
 class Console(Protocol):
-    """The source of what the page shows: `sharder.console.console.Console`."""
+    """The source of what the page shows; the webhook must not know the cluster."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another stream."""
+    def stream(self, ring: str | None) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield names and JSON of events until the stream ends."""
 
-    async def rings(self) -> Rings:
-        """Return all rings."""
-
-    def ring(self, name: RingName) -> RingDetail | None:
-        """Return one ring, None if there is none of this name."""
-
-    def joined(
-        self, ring: RingName | None, cut: Callable[[], None]
-    ) -> AbstractContextManager[Client]:
-        """Add a client while the body runs; `cut` closes its connection at once."""
+    def objects(self, ring: str) -> bytes:
+        """Return the oldest objects of a ring that wait or drain, as JSON."""
 
 
-def console_routes(console: Console, *, guard: Guard) -> APIRouter:
+def console_routes(console: Console, *, guard: Guard, cut_after: float = CUT_SECONDS) -> APIRouter:
     """Return the routes; the page itself contains no data of the cluster, so it is not guarded."""
     router = APIRouter(prefix="/console")
     page, headers = _page()
@@ -76,7 +52,7 @@ def console_routes(console: Console, *, guard: Guard) -> APIRouter:
     async def show_page() -> Response:
         return Response(page, media_type="text/html; charset=utf-8", headers=headers)
 
-    router.include_router(_data_routes(console), dependencies=[Depends(guard)])
+    router.include_router(_data_routes(console, cut_after), dependencies=[Depends(guard)])
     return router
 
 
@@ -92,33 +68,35 @@ async def _allow(_: Request) -> None:
     """Let every client on the machine read."""
 
 
-def _data_routes(console: Console) -> APIRouter:
-    router = APIRouter()
+def _data_routes(console: Console, cut_after: float) -> APIRouter:
+    router, streams = APIRouter(), set[object]()
 
-    @router.get("/api/rings")
-    async def rings() -> Rings:
-        return await console.rings()
+    @router.get("/objects", response_class=Response)
+    async def objects(ring: Annotated[str, Query(max_length=MAX_NAME)]) -> Response:
+        return Response(console.objects(ring), media_type="application/json")
 
-    @router.get("/api/rings/{name}")
-    async def ring(name: str) -> RingDetail:
-        detail = console.ring(RingName(name))
-        if detail is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "there is no ring of that name")
-        return detail
-
-    async def joined(
-        request: Request, ring: Annotated[str | None, Query(max_length=MAX_NAME)] = None
-    ) -> AsyncIterator[Client]:
-        if console.is_full:
+    async def place(request: Request) -> AsyncIterator[None]:
+        if len(streams) >= MAX_STREAMS:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "too many clients watch already")
-        name = None if ring is None else RingName(ring)
-        with console.joined(name, partial(cut, request)) as client:
-            yield client
+        streams.add(request)
+        timer = asyncio.get_running_loop().call_later(cut_after, partial(cut, request))
+        try:
+            yield
+        finally:
+            timer.cancel()
+            streams.discard(request)
 
-    @router.get("/events", response_class=EventSourceResponse)
-    async def events(client: Annotated[Client, Depends(joined)]) -> AsyncIterator[ServerSentEvent]:
-        async for message in client.messages():
-            yield ServerSentEvent(event=message.event, raw_data=message.data)
+    @router.get("/events", response_class=Response, dependencies=[Depends(place)])
+    async def events(
+        ring: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
+    ) -> Response:
+        events = console.stream(ring)
+        blocks = (
+            b"event: %b\ndata: %b\n\n" % (name.encode(), data) async for name, data in events
+        )
+        return StreamingResponse(
+            blocks, media_type="text/event-stream", headers={"cache-control": "no-store"}
+        )
 
     return router
 

@@ -1,31 +1,67 @@
-"""The loop behind the page: compare the rings, remember their changes, and send them to clients.
+"""The documents of the console, and the stream that sends them to a page.
 
-The loop polls the cache, so nothing waits for the loop.  Without a client it only compares the
-snapshots that have changed.
+A stream polls, so nothing waits for it, and a slow page misses some states instead of queueing
+them.  Without a page the console does nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Final, NoReturn
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from heapq import nsmallest
+from itertools import islice
+from shlex import quote
+from typing import Final
 
+import msgspec
+
+from sharder.console.faults import faults_of, headline_of, unreadable
 from sharder.console.memory import Memory, Pair
-from sharder.console.models import Beat, Replica, RingDetail, Rings
-from sharder.console.rings import RingViews
-from sharder.console.shards import counts_of
-from sharder.console.stream import Client, Clients
+from sharder.console.models import (
+    Flow,
+    Health,
+    Object,
+    Objects,
+    Replica,
+    Ring,
+    RingHealth,
+    Rings,
+)
+from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.transitions import RingView, transitions, view_of
+from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 TICK_SECONDS: Final = 0.5
-"""Seconds between two polls of the rings."""
+"""Seconds between two looks at a ring."""
 
 RINGS_SECONDS: Final = 2.0
 """Seconds between two lists of all rings."""
+
+BEAT_SECONDS: Final = 3.0
+"""Seconds between two heartbeats: after a longer silence the page considers the stream broken."""
+
+STREAM_SECONDS: Final = 300.0
+"""The longest stream: then the page reconnects, and is rejected if its right was revoked."""
+
+WAITS: Final = 15.0
+"""If nothing has moved for so many seconds, objects without an owner are a fault."""
+
+MOVING: Final = 5.0
+"""A ring is moving for so many seconds after a move."""
+
+MAX_RINGS: Final = 500
+"""Limit on the rings in one document."""
+
+MAX_FLOWS: Final = 50
+"""Limit on the flows in one document; the flows with the most objects are kept."""
+
+MAX_OBJECTS: Final = 10
+"""Limit on the objects that a document names, unassigned and draining ones each."""
+
+_WORST_FIRST = tuple(Health)
 
 
 class Console:
@@ -40,7 +76,7 @@ class Console:
         namespace: str,
         not_ready: Callable[[], str | None],
     ) -> None:
-        """Start nothing yet; see `run`.
+        """Connect the parts.
 
         Args:
             cache: The source of the rings.
@@ -56,115 +92,141 @@ class Console:
         self._not_ready = not_ready
         self.memory = Memory(clock)
         """The journal for the controllers."""
-        self._views = RingViews(
-            cache=cache, memory=self.memory, replica=self._replica, clock=clock
-        )
-        self._clients = Clients(clock)
-        self._seen: dict[RingName, tuple[RingSnapshot, RingView]] = {}
         self._listing = asyncio.Lock()
         self._listed: tuple[float, Rings] | None = None
 
-    async def run(self) -> NoReturn:
-        """Poll the rings and send their changes until cancelled; then end all streams."""
-        try:
-            while True:
-                await self._follow()
-                await self._send(self.memory.tick())
-                await self._clock.sleep(TICK_SECONDS)
-        finally:
-            self._clients.end()
+    async def stream(self, ring: str | None) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield events, each a name and JSON, for `STREAM_SECONDS`.
+
+        `beat` has the time, first and every `BEAT_SECONDS`; `rings` is a `Rings`, and `ring` a
+        `Ring`, null if there is none of that name; both are sent when they change.
+        """
+        sent, now = dict[str, bytes](), self._clock.monotonic()
+        beat_at, end = now, now + STREAM_SECONDS
+        while now < end:
+            if now >= beat_at:
+                beat_at = now + BEAT_SECONDS
+                yield "beat", msgspec.json.encode({"now": self._clock.now()})
+            documents = {"rings": msgspec.json.encode(await self.rings())}
+            if ring is not None:
+                documents["ring"] = msgspec.json.encode(self.ring(RingName(ring)))
+            for event, document in documents.items():
+                if sent.get(event) != document:
+                    sent[event] = document
+                    yield event, document
+            await self._clock.sleep(TICK_SECONDS)
+            now = self._clock.monotonic()
 
     async def rings(self) -> Rings:
         """Return all rings, as they were at most `RINGS_SECONDS` ago."""
         async with self._listing:
             now = self._clock.monotonic()
             if self._listed is None or now - self._listed[0] >= RINGS_SECONDS:
-                self._listed = now, await self._views.rings()
+                self._listed = now, await self._list()
             return self._listed[1]
 
-    def ring(self, name: RingName) -> RingDetail | None:
-        """Return the current state of one ring, None if there is no ring of this name."""
-        return self._views.ring(name)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another stream."""
-        return self._clients.is_full
-
-    def joined(
-        self, ring: RingName | None, cut: Callable[[], None]
-    ) -> AbstractContextManager[Client]:
-        """Add a client while the body runs; see `Clients.joined`."""
-        return self._clients.joined(ring, cut)
-
-    def _replica(self) -> Replica:
-        return Replica(
+    async def _list(self) -> Rings:
+        found = list[RingHealth]()
+        names = self._cache.unreadable_rings().union(self._cache.rings())
+        async for name in in_slices(names, self._clock):
+            ring = self.ring(name)
+            if ring is not None:
+                found.append(RingHealth(name=name, health=ring.health))
+        found.sort(key=lambda ring: (_WORST_FIRST.index(ring.health), ring.name))
+        replica = Replica(
             version=self._version,
             namespace=self._namespace,
             leading=self.memory.counts is not None,
             not_ready=self._not_ready(),
         )
+        return Rings(
+            replica=replica, rings=tuple(found[:MAX_RINGS]), truncated=len(found) > MAX_RINGS
+        )
 
-    async def _follow(self) -> None:
-        """Compare each changed ring with its last state; other tasks run in between."""
-        names = self._views.names()
-        self.memory.keep(names)
-        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
-        async for name in in_slices(names, self._clock):
-            snapshot, seen = self._cache.snapshot(name), self._seen.get(name)
-            if snapshot is None or (seen is not None and seen[0] is snapshot):
-                continue
-            view = view_of(snapshot, self.memory.present(name))
-            if seen is not None:
-                self._compare(*seen, view)
-            self.memory.saw(name, view.shards)
-            self._seen[name] = snapshot, view
+    def ring(self, name: RingName) -> Ring | None:
+        """Return the present state of a ring, None if there is none of this name."""
+        broken, snapshot = self._cache.unreadable(name), self._cache.snapshot(name)
+        if broken is not None:
+            fault = unreadable(name, broken.problem)
+            return Ring(name=name, health=fault.health, headline=fault.what, faults=(fault,))
+        return None if snapshot is None else self._ring(snapshot)
 
-    def _compare(self, last: RingSnapshot, before: RingView, after: RingView) -> None:
-        name, memory = last.name, self.memory
-        known = self._objects_at(last)
-        if memory.counts is None:  # on the leader, the controllers report the transitions
-            for transition in transitions(before, after, known):
-                memory.happened(name, transition)
-        for shard, phase in before.ended_in(after).items():
-            memory.departed(
-                name,
-                shard,
-                namespace=last.members.namespaces.get(shard, ""),
-                phase=phase,
-                objects=None if known is None else known.get(shard, 0),
+    def _ring(self, snapshot: RingSnapshot) -> Ring:
+        name, memory = snapshot.name, self.memory
+        shards = Shards(snapshot, memory, self._cache.membership, self._clock)
+        listed, drains = tuple(shards.listed()), shards.drains
+        is_moving = memory.is_moving(name, WAITS)
+        faults = faults_of(snapshot, shards, listed, self._clock.now(), is_moving=is_moving)
+        health = faults[0].health if faults else Health.OK
+        if health in {Health.MOVING, Health.OK}:
+            moves = drains.count or shards.unowned or memory.is_moving(name, MOVING)
+            health = Health.MOVING if moves else Health.OK
+        return Ring(
+            name=name,
+            health=health,
+            headline=headline_of(health, faults, shards),
+            strategy=snapshot.ring.spec.placement.strategy,
+            shards=len(snapshot.members.validity.valid),
+            available_shards=len(snapshot.members.available),
+            objects=shards.counts.objects,
+            unassigned=shards.counts.unassigned,
+            unowned=shards.unowned,
+            draining=drains.count,
+            paused=snapshot.ring.spec.movement.paused,
+            unassigned_since=shards.unassigned_since,
+            draining_since=drains.since,
+            shard_list=listed,
+            shard_list_truncated=len(shards.phases) > MAX_SHARDS,
+            faults=faults,
+            moves=_flows_of(memory.flows(name)),
+            events=memory.events(name),
+        )
+
+    def objects(self, ring: str) -> bytes:
+        """Return the ring's `Objects` as JSON; empty on a replica that does not lead."""
+        name = RingName(ring)
+        backlogs = self.memory.backlogs(name).items()
+        return msgspec.json.encode(
+            Objects(
+                unassigned=self._oldest(name, {of: each.unassigned for of, each in backlogs}),
+                draining=self._oldest(name, {of: each.draining for of, each in backlogs}),
             )
-        for shard in after.shards:
-            memory.returned(name, shard)
+        )
 
-    def _objects_at(self, last: RingSnapshot) -> dict[ShardName, int] | None:
-        """Return how many objects each shard had at the last poll, before the moves since then."""
-        objects = counts_of(last, self.memory).by_shard
-        if objects is None:
-            return None
-        left = self.memory.just_left(last.name)
-        return {shard: objects.get(shard, 0) + left[shard] for shard in {*objects, *left}}
+    def _oldest(
+        self, ring: RingName, backlogs: Mapping[GroupResource, Backlog]
+    ) -> tuple[Object, ...]:
+        oldest = nsmallest(
+            MAX_OBJECTS,
+            (
+                (since, resource, ref, shard)
+                for resource, backlog in backlogs.items()
+                for ref, (since, shard) in islice(backlog.older_than(0), MAX_OBJECTS)
+            ),
+        )
+        return tuple(self._object(ring, *each) for each in oldest)
 
-    async def _send(self, moves: Mapping[RingName, Mapping[Pair, int]]) -> None:
-        if not len(self._clients):
-            return
-        rings = (await self.rings()).model_dump_json(by_alias=True)
-        details = await self._details()
-        beat = Beat(now=self._clock.now()).model_dump_json(by_alias=True)
-        for client in self._clients:
-            client.drop_if_slow()
-            client.beat(beat)
-            if client.ring is not None and client.ring in moves:
-                client.add_moves(moves[client.ring])
-            client.offer("rings", rings)
-            if client.ring in details:
-                client.offer("ring", details[client.ring])
+    def _object(
+        self,
+        ring: RingName,
+        since: float,
+        resource: GroupResource,
+        ref: ObjectRef,
+        shard: ShardName,
+    ) -> Object:
+        age = timedelta(seconds=self._clock.monotonic() - since)
+        return Object(
+            what=f"{resource} {ref}",
+            shard=shard,
+            since=(self._clock.now() - age).replace(microsecond=0),
+            run=f"sharder explain {quote(ring)} {quote(str(resource))} {quote(str(ref))}",
+        )
 
-    async def _details(self) -> dict[RingName | None, str]:
-        """Return the JSON of each ring that a client watches; other tasks run in between."""
-        details = dict[RingName | None, str]()
-        for name in {client.ring for client in self._clients if client.ring is not None}:
-            detail = self.ring(name)
-            details[name] = "null" if detail is None else detail.model_dump_json(by_alias=True)
-            await self._clock.sleep(0)
-        return details
+
+def _flows_of(moves: Mapping[Pair, int]) -> tuple[Flow, ...]:
+    """Return the moves as flows, the largest first; at most `MAX_FLOWS`."""
+    most_first = sorted(moves.items(), key=lambda each: (-each[1], each[0][1], each[0][0] or ""))
+    return tuple(
+        Flow(source=source, target=target, objects=objects)
+        for (source, target), objects in most_first[:MAX_FLOWS]
+    )

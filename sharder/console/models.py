@@ -1,4 +1,4 @@
-"""The JSON of the console (docs/console.md).
+"""The JSON that the page reads; it is no interface for others.
 
 Times are instants, never ages, so that a document changes only when something has changed.
 """
@@ -6,22 +6,13 @@ Times are instants, never ages, so that a document changes only when something h
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
+import msgspec
 
 from sharder.core.status.phases import ShardPhase
 
 
-class Severity(StrEnum):
-    """How urgent a fault is, the worst first."""
-
-    CRITICAL = "critical"
-    WARNING = "warning"
-    INFO = "info"
-
-
 class Health(StrEnum):
-    """The state of a ring, the worst first."""
+    """How urgent a fault is, or the state of a ring; the worst first."""
 
     BROKEN = "broken"
     ATTENTION = "attention"
@@ -29,45 +20,48 @@ class Health(StrEnum):
     OK = "ok"
 
 
-class Model(BaseModel):
-    """One JSON object, with names as in Kubernetes."""
-
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
+class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One JSON object, with names as in Kubernetes; unknown values are null."""
 
 
-class Fault(Model):
+class Fault(Model, frozen=True, kw_only=True):
     """A problem to act on, or a fact to know."""
 
-    severity: Severity
+    health: Health
     what: str
     why: str = ""
     run: tuple[str, ...] = ()
     """Commands that show the cause or end the fault."""
 
 
-class Shard(Model):
+class Shard(Model, frozen=True, kw_only=True):
     """One shard of a ring."""
 
     name: str
-    namespace: str
     phase: ShardPhase
-    objects: int | None
-    """Objects of main resources, draining ones included; null if they are not counted."""
-    capacity: int | None
+    namespace: str = ""
+    objects: int | None = None
+    """Objects of main resources, draining ones included."""
+    capacity: int | None = None
     """The most objects that the shard can have; null without a ceiling."""
-    draining: int | None
-    """Open drains; null on a replica that does not lead."""
-    draining_since: datetime | None
+    draining: int | None = None
+    """Open drains; null on a replica that does not lead, and of a shard that is gone."""
+    draining_since: datetime | None = None
     """When the oldest open drain was first seen."""
-    silent_since: datetime | None
-    """When the shard last renewed its Lease; null unless the next renewal is late."""
-    zone: str
-    pool: str
-    cordoned: bool
-    evacuating: bool
+    silent_since: datetime | None = None
+    """When the shard last renewed its Lease; null unless it is late."""
+    zone: str = ""
+    pool: str = ""
+    cordoned: bool = False
+    evacuating: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no object left."""
+        return self.objects == 0 and not self.draining
 
 
-class Flow(Model):
+class Flow(Model, frozen=True, kw_only=True):
     """Objects that moved; the source is null for objects that had no owner."""
 
     source: str | None
@@ -75,35 +69,7 @@ class Flow(Model):
     objects: int
 
 
-class WhatIf(Model):
-    """The moves that one more shard, or one less, would cause; estimated from the counts."""
-
-    what: str
-    moves: int
-    waiting: int
-    """Objects that would find no room."""
-    run: str
-    """The command that shows the exact plan."""
-
-
-class Departure(Model):
-    """A shard that has departed recently, and the moves of its objects."""
-
-    shard: str
-    namespace: str
-    phase: ShardPhase
-    """`lost` or `left`."""
-    at: datetime
-    objects: int | None
-    """Objects that the shard had at its departure."""
-    remaining: int | None
-    """Objects that the shard still owns."""
-    moved: tuple[Flow, ...]
-    returned: bool
-    """Whether a shard of this name has come back."""
-
-
-class Event(Model):
+class Event(Model, frozen=True, kw_only=True):
     """An event of a ring."""
 
     at: datetime
@@ -112,56 +78,63 @@ class Event(Model):
     warning: bool
 
 
-class Condition(Model):
-    """A condition of the ring's status."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    since: str
-
-
-class Ring(Model):
-    """One ring in a few numbers."""
+class Ring(Model, frozen=True, kw_only=True):
+    """One ring in full."""
 
     name: str
     health: Health
     headline: str
-    strategy: str
-    shards: int
-    available_shards: int
-    objects: int | None
-    unassigned: int | None
+    strategy: str = ""
+    shards: int = 0
+    available_shards: int = 0
+    objects: int | None = None
+    unassigned: int | None = None
     """Objects without an owner label."""
-    unowned: int | None
+    unowned: int | None = None
     """Objects without an available owner."""
-    draining: int | None
-    paused: bool
-
-
-class RingDetail(Ring):
-    """One ring in full."""
-
-    resources: tuple[str, ...]
-    unassigned_since: datetime | None
-    draining_since: datetime | None
-    shard_list: tuple[Shard, ...]
+    draining: int | None = None
+    paused: bool = False
+    unassigned_since: datetime | None = None
+    draining_since: datetime | None = None
+    shard_list: tuple[Shard, ...] = ()
     """Shards that are gone or in trouble first, then the fullest; at most 200."""
-    shard_list_truncated: bool
-    faults: tuple[Fault, ...]
+    shard_list_truncated: bool = False
+    faults: tuple[Fault, ...] = ()
     """The most urgent first."""
-    departures: tuple[Departure, ...]
+    moves: tuple[Flow, ...] = ()
+    """Moves of the last minute that this replica saw, the largest first."""
+    events: tuple[Event, ...] = ()
     """The latest first."""
-    moves: tuple[Flow, ...]
-    """Moves that this replica wrote in the last minute, the largest first."""
-    events: tuple[Event, ...]
-    """The latest first."""
-    conditions: tuple[Condition, ...]
-    what_if: tuple[WhatIf, ...]
 
 
-class Replica(Model):
+class Object(Model, frozen=True, kw_only=True):
+    """An object that waits for an owner, or drains."""
+
+    what: str
+    """Resource, namespace and name."""
+    shard: str
+    """The shard that was asked to release it; empty if it waits."""
+    since: datetime
+    """When this was first seen."""
+    run: str
+    """The command that explains it."""
+
+
+class Objects(Model, frozen=True, kw_only=True):
+    """The objects of a ring that have waited or drained for longest."""
+
+    unassigned: tuple[Object, ...]
+    draining: tuple[Object, ...]
+
+
+class RingHealth(Model, frozen=True, kw_only=True):
+    """One ring in a list."""
+
+    name: str
+    health: Health
+
+
+class Replica(Model, frozen=True, kw_only=True):
     """The replica that answers."""
 
     version: str
@@ -172,23 +145,9 @@ class Replica(Model):
     """Why the replica is not ready; null if it is."""
 
 
-class Rings(Model):
+class Rings(Model, frozen=True, kw_only=True):
     """All rings, the worst first; at most 500."""
 
     replica: Replica
-    rings: tuple[Ring, ...]
+    rings: tuple[RingHealth, ...]
     truncated: bool
-    events: tuple[Event, ...]
-    """Events that are about no single ring, the latest first."""
-
-
-class Beat(Model):
-    """A heartbeat in the stream."""
-
-    now: datetime
-
-
-class Moves(Model):
-    """The moves of one tick of the stream."""
-
-    moves: tuple[Flow, ...]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sharder.console.memory import Memory
 from sharder.console.models import Shard
 from sharder.controllers.counting.tallies import stats_of
-from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.lease import parse_time
 from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import Shard as MemberShard
 from sharder.core.names import ShardName
@@ -46,20 +46,6 @@ class Drains:
     since: datetime | None
 
 
-def counts_of(snapshot: RingSnapshot, memory: Memory) -> Counts:
-    """Return the counts of the tally, else of this leader, else of the ring's status."""
-    stats = stats_of(snapshot)
-    if stats is None and memory.counts is not None:
-        stats = memory.counts(snapshot.name)
-    if stats is not None:
-        return Counts(objects=stats.objects, unassigned=stats.unassigned, by_shard=stats.by_shard)
-    status = snapshot.ring.status
-    if status.objects is None:
-        return Counts(objects=None, unassigned=None, by_shard=None)
-    by_shard = {ShardName(s.name): s.objects or 0 for s in status.shard_statuses}
-    return Counts(objects=status.objects, unassigned=status.unassigned or 0, by_shard=by_shard)
-
-
 class Shards:
     """Lists the shards of one ring."""
 
@@ -70,8 +56,12 @@ class Shards:
         self._snapshot = snapshot
         self._membership = membership
         self._now, self._monotonic = clock.now(), clock.monotonic()
-        self.phases = phases_of(snapshot.members, memory.present(snapshot.name))
-        self.counts = counts_of(snapshot, memory)
+        self.counts = _counts_of(snapshot, memory)
+        # A shard without a Lease is in no phase, but can still have objects.
+        gone = {shard for shard, objects in (self.counts.by_shard or {}).items() if objects}
+        self.phases = dict.fromkeys(sorted(gone), ShardPhase.LOST) | phases_of(
+            snapshot.members, gone
+        )
         self._leases = leases_of(snapshot.members)
         self._backlogs = memory.backlogs(snapshot.name)
 
@@ -80,11 +70,8 @@ class Shards:
         """The number of objects without an available owner."""
         if self.counts.by_shard is None or self.counts.unassigned is None:
             return None
-        stray = sum(n for s, n in self.counts.by_shard.items() if not self._owns(s))
+        stray = sum(n for s, n in self.counts.by_shard.items() if n and not self.phases[s].owns)
         return self.counts.unassigned + stray
-
-    def _owns(self, shard: ShardName) -> bool:
-        return shard in self.phases and self.phases[shard].owns
 
     def of(self, shard: ShardName) -> int | None:
         """Return how many objects a shard has."""
@@ -96,8 +83,7 @@ class Shards:
         status = self._snapshot.ring.status
         if self._backlogs:
             draining = [each.draining for each in self._backlogs.values()]
-            count = sum(each.count() for each in draining)
-            return Drains(count, self._oldest(draining))
+            return Drains(sum(each.count() for each in draining), self._oldest(draining))
         return Drains(status.draining, parse_time(status.oldest_drain_since))
 
     @property
@@ -117,13 +103,13 @@ class Shards:
             return _TROUBLED_FIRST.index(self.phases[name]), -(self.of(name) or 0), name
 
         for name in sorted(self.phases, key=order)[:MAX_SHARDS]:
-            count, since = drains.get(name, (0, None))
-            yield self._shard(name, count if self._backlogs else None, since)
+            is_known = self._backlogs and not self.phases[name].is_gone
+            count, since = drains.get(name, (0, None)) if is_known else (None, None)
+            yield self._shard(name, count, since)
 
     def _shard(self, name: ShardName, draining: int | None, since: datetime | None) -> Shard:
         members, phase = self._snapshot.members, self.phases[name]
         member = members.shards.get(name) or MemberShard(name=name)
-        lease = self._leases.get(name)
         return Shard(
             name=name,
             namespace=members.namespaces.get(name, ""),
@@ -132,18 +118,17 @@ class Shards:
             capacity=self._snapshot.placer.layout.declared_by(member),
             draining=draining,
             draining_since=since,
-            silent_since=None if lease is None else self._silent_since(lease, phase),
+            silent_since=self._silent_since(name) if phase is ShardPhase.LATE else None,
             zone=member.zone,
             pool=member.pool,
             cordoned=member.cordoned,
             evacuating=member.evacuating,
         )
 
-    def _silent_since(self, lease: Lease, phase: ShardPhase) -> datetime | None:
-        observed = self._membership.observed(lease.metadata.ref)
-        if phase is not ShardPhase.LATE or observed is None:
-            return None
-        return self._ago(self._monotonic - observed.since)
+    def _silent_since(self, name: ShardName) -> datetime | None:
+        lease = self._leases.get(name)
+        observed = None if lease is None else self._membership.observed(lease.metadata.ref)
+        return None if observed is None else self._ago(self._monotonic - observed.since)
 
     def _drains_by_shard(self) -> dict[ShardName, tuple[int, datetime]]:
         drains = dict[ShardName, tuple[int, datetime]]()
@@ -160,3 +145,17 @@ class Shards:
     def _ago(self, seconds: float) -> datetime:
         """Return the instant `seconds` ago, to the second, so that polls return the same one."""
         return (self._now - timedelta(seconds=seconds)).replace(microsecond=0)
+
+
+def _counts_of(snapshot: RingSnapshot, memory: Memory) -> Counts:
+    """Return the counts of the tally, else of this leader, else of the ring's status."""
+    stats = stats_of(snapshot)
+    if stats is None and memory.counts is not None:
+        stats = memory.counts(snapshot.name)
+    if stats is not None:
+        return Counts(objects=stats.objects, unassigned=stats.unassigned, by_shard=stats.by_shard)
+    status = snapshot.ring.status
+    if status.objects is None:
+        return Counts(objects=None, unassigned=None, by_shard=None)
+    by_shard = {ShardName(s.name): s.objects or 0 for s in status.shard_statuses}
+    return Counts(objects=status.objects, unassigned=status.unassigned or 0, by_shard=by_shard)

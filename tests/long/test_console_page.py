@@ -57,7 +57,7 @@ class Stage:
         clock = self.scene.cluster.clock
         drains = Backlog(clock, Limit(MAX_REMEMBERED))
         for number in range(draining):
-            drains.note(ObjectRef("default", f"secret-{number}"), C)
+            drains.note(ObjectRef("default", f"secret-{number}" if number else HOSTILE), C)
         self.scene.console.memory.show_backlogs(
             DEMO, SECRETS, unassigned=Backlog(clock, Limit(MAX_REMEMBERED)), draining=drains
         )
@@ -115,21 +115,19 @@ async def stage(make: Callable[[Console], FastAPI] = opened, at: str = "") -> As
     async with scene.watched(*SHARDS), asyncio.TaskGroup() as group:
         for number, shard in enumerate(SHARDS):
             await scene.label(shard, **{ZONE_LABEL: f"zone-{number % 3 + 1}"})
-        tasks = [group.create_task(pass_time()), group.create_task(scene.console.run())]
+        passing = group.create_task(pass_time())
         async with Server(app, host="127.0.0.1", port=0) as server, browsing() as page:
             await page.resize(1000, 668)
             await page.open(f"http://127.0.0.1:{server.port}/console{at}")
             yield Stage(scene, server, page)
-        for task in tasks:
-            task.cancel()
+        passing.cancel()
 
 
 async def healthy(on: Stage) -> None:
     on.lead(120, 98, 104, 91, 87)
     await on.shows("#headline", "500 objects on 5 shards, each with an owner")
-    await on.shows("#rows tr:first-child", f"{A} zone-1 ready 120")
-    await on.shows("#previews", "With one shard more about 83 objects would move")
-    await on.shows("#previews code", "sharder plan demo --add 1")
+    await on.shows("#rows tr:first-child", f"{A} zone-1 ready 120 24 %")
+    await on.shows("#mean", "mean of the available shards: 100 objects")
 
 
 async def killed(on: Stage) -> None:
@@ -138,13 +136,15 @@ async def killed(on: Stage) -> None:
     await on.scene.label(B, **{STATE_LABEL: "expired"})
     await on.shows("#headline", f"Shard {B} is late")
     await on.scene.take(B)
-    await on.shows("#headline", f"Shard {B} is gone: 98 of 98 objects wait for another shard")
+    await on.shows("#headline", f"Shard {B} is lost: 98 objects wait for another shard")
     for target, objects in ((A, 14), (C, 20), (D, 11), (E, 12)):
         on.move(B, target, objects)
-    await on.shows("#headline", "41 of 98 objects wait")
-    await on.shows("#rows tr:first-child", f"{B} zone-2 gone 41")
-    await on.shows("#departures", f"was lost, had 98 objects: 20 to {C}, 14 to {A}")
-    await on.shows("#faults code", f"kubectl describe pod -n default {B}")
+    await on.shows("#headline", "41 objects wait")
+    await on.shows("#rows tr:first-child", f"{B} zone-2 lost 41")
+    await on.shows("#moves", f"20 objects from {B} to {C}")
+    await on.shows(
+        "#faults code", f"kubectl get events -n default --field-selector involvedObject.name={B}"
+    )
 
 
 async def draining(on: Stage) -> None:
@@ -156,6 +156,9 @@ async def draining(on: Stage) -> None:
     await on.shows("#rows tr[data-phase=ready] .state", "ready evacuating 37 draining for")
     await on.shows("#rows .number", "89")
     await on.shows("#moves", f"9 objects from {C} to {D}")
+    await on.page.evaluate("document.getElementById('show-objects').click()")
+    await on.shows("#objects", f", asked of {C}: secrets default/{HOSTILE}")
+    await on.shows("#objects code", f"sharder explain demo secrets 'default/{HOSTILE}'")
 
 
 async def full(on: Stage) -> None:

@@ -9,6 +9,7 @@ from sharder.controllers.leader_ports import LeaderPorts
 from sharder.core.api.ring import Condition
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
+from sharder.ports import Journal
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.workqueue import Unmeasured
 from tests.support.cluster import Cluster
@@ -23,7 +24,7 @@ AT_ONCE = 0.2
 class Replica:
     """A replica that campaigns."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, journal: Journal | None = None) -> None:
         self.cluster = cluster
         self.configurations = cluster.configurations
         self.validations = cluster.validations
@@ -53,7 +54,7 @@ class Replica:
             metrics=cluster.metrics,
             transition_metrics=cluster.metrics,
             queue_metrics=Unmeasured(),
-            journal=cluster.journal,
+            journal=journal or cluster.journal,
             holder=self.holder,
             clock=cluster.clock,
             rng=cluster.rng,

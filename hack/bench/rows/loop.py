@@ -27,7 +27,7 @@ from typing_extensions import override
 
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
 from hack.bench.still_cluster import Empty, Leases, Source, Statuses
-from sharder.console.console import Console
+from sharder.console.memory import Memory
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.leader import AlwaysLeader, Leader
@@ -136,9 +136,6 @@ class Bench:
             excluded=frozenset({"kube-system"}), custom={},
         )  # fmt: skip
         metrics = Metrics(CollectorRegistry(), version="1", shard_states=list(ShardState))
-        self._console = Console(
-            cache=self.cache, clock=self._clock, version="1", namespace="", not_ready=lambda: None
-        )
         self._gauges = Gauges(self.cache, metrics.rings, self._clock)
         registration = Registration(
             endpoint=Endpoint(url="https://localhost"), default_namespaces=LabelSelector(),
@@ -148,7 +145,7 @@ class Bench:
             cache=self.cache, objects=objects, leases=self._leases, ring_status=Statuses(),
             configurations=objects, validations=objects, fences=objects,
             registration=lambda: registration,
-            recorder=objects, metrics=metrics, journal=self._console.memory,
+            recorder=objects, metrics=metrics, journal=Memory(self._clock),
             transition_metrics=metrics.transitions, queue_metrics=metrics.client_go,
             annotation_warnings=AnnotationWarnings(objects, self._clock),
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
@@ -168,7 +165,6 @@ class Bench:
                         rings=self._rings, leases=self._leases, namespaces=self._namespaces
                     )
                 )
-                showing = group.create_task(self._console.run())
                 while self.cache.not_synced():
                     await asyncio.sleep(0.05)
                 leading = group.create_task(self._leader.campaign(lambda _: None))
@@ -178,7 +174,7 @@ class Bench:
                 ticking = group.create_task(churn.run())
                 await self._change()
                 ticking.cancel()
-                for task in (leading, showing, following):
+                for task in (leading, following):
                     task.cancel()
         return start, churn
 

@@ -225,7 +225,7 @@ class Service:
             self._cache.subscribed(gauges.subscriber()),
             self._cache.subscribed(tallies.subscriber()),
         ):
-            tasks = {"watches": self._watch, "tallies": tallies.run, "console": self._console.run}
+            tasks = {"watches": self._watch, "tallies": tallies.run}
             await self._supervise(tasks)
 
     async def _watch(self) -> None:

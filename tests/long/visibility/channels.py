@@ -63,19 +63,20 @@ class Held(msgspec.Struct, frozen=True):
     objects: int | None
 
 
-class Flow(msgspec.Struct, frozen=True):
-    objects: int
-
-
-class Moves(msgspec.Struct, frozen=True):
-    moves: tuple[Flow, ...]
-
-
 class Shown(msgspec.Struct, frozen=True, rename="camel"):
     """The ring as the console shows it."""
 
     events: tuple[Happened, ...]
     shard_list: tuple[Held, ...]
+    health: str
+    objects: int | None = None
+    unassigned: int | None = None
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The objects of each shard; the empty name is for those without."""
+        shards = Counter({each.name: each.objects or 0 for each in self.shard_list})
+        return +(shards + Counter({"": self.unassigned or 0}))
 
 
 class Channels:
@@ -86,10 +87,8 @@ class Channels:
         """By channel, in the order of time."""
         self.records: list[Record] = []
         """The whole log."""
-        self.shown = Counter[str]()
-        """The objects of each shard, as the console shows them."""
-        self.moves = 0
-        """Moved objects in the stream of the console."""
+        self.rings: list[tuple[datetime, Shown]] = []
+        """The ring as the console has shown it, with the times."""
         self._playground = playground
         self._client = client
         self._clock = SystemClock()
@@ -149,13 +148,11 @@ class Channels:
         async for name, data in self._stream():
             if name == "ring":
                 ring = msgspec.json.decode(data, type=Shown)
-                self.shown = Counter({each.name: each.objects or 0 for each in ring.shard_list})
+                self.rings.append((self._clock.now(), ring))
                 for event in reversed(ring.events):
                     if event not in known:
                         known.add(event)
                         self._saw("console", event.kind, event.text)
-            elif name == "moves":
-                self.moves += sum(m.objects for m in msgspec.json.decode(data, type=Moves).moves)
 
     async def _stream(self) -> AsyncIterator[tuple[str, bytes]]:
         """Yield name and data of each event of the stream, which ends every five minutes."""

@@ -36,6 +36,19 @@ class Observer:
                 now[write.obj.metadata.uid] = write
         return Counter(write.owner for write in now.values())
 
+    def bounds(self, begin: datetime, end: datetime) -> dict[str, tuple[int, int]]:
+        """Return the fewest and the most objects of each shard in this time."""
+        now, owners = self.shares(begin), dict[str, str]()
+        fewest, most = Counter(now), Counter(now)
+        for write in self._trace.secrets:
+            if begin < write.seen <= end:
+                now[owners.get(write.obj.metadata.uid, "?")] -= 1
+                now[write.owner] += 1
+                fewest = Counter({s: min(fewest[s], now[s]) for s in now})
+                most |= now
+            owners[write.obj.metadata.uid] = write.owner
+        return {shard: (fewest[shard], most[shard]) for shard in most}
+
     async def lease(self, shard: str, fact: Callable[[Lease], bool]) -> datetime:
         """Wait until the Lease of a shard is so; return when that was seen."""
 

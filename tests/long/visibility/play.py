@@ -27,6 +27,8 @@ OBJECTS: Final = 500
 OVER: Final = 14
 """Objects for which there is no room when the ring is full."""
 LEASE_SECONDS: Final = 8
+LAG_SECONDS: Final = 3.0
+"""By how much the console can be behind the observer."""
 WAIT_SECONDS: Final = 20.0
 """How long a channel may take before the transition counts as not shown."""
 
@@ -71,7 +73,7 @@ async def _play(playground: Playground, quiet_seconds: float) -> Outcome:
     await wait_until_ready(playground)
     async with _watching(playground) as run:
         await run.all()
-        run.compare_moves()
+        run.compare_counts()
         run.judge_log("while the ring changed", 0, {kind.words for kind in Kind})
         begun = len(run.channels.records)
         await asyncio.sleep(quiet_seconds)
@@ -109,7 +111,7 @@ class Run:
         self._client = client
         self._observer = observer
         self._live = set[str]()
-        self._begun = SystemClock().now()
+        self._begun = self._counted = SystemClock().now()
 
     async def all(self) -> None:
         """Play all scenes."""
@@ -117,6 +119,7 @@ class Run:
             await self._join(name)
         await create_secrets(self._client, [f"secret-{n:04}" for n in range(OBJECTS)])
         await self._settle()
+        self._counted = SystemClock().now()
         await self._kill("c")
         await self._join("d")
         await self._leave("b")
@@ -125,9 +128,12 @@ class Run:
         await self._cordon("e")
         await self._pause()
         await self._fill("f")
+        begun = len(self.channels.rings)
         for old, new in zip(sorted(self._live), ("g", "h", "i", "j"), strict=True):
             await self._join(new)
             await self._leave(old)
+        seen = {ring.health for _, ring in self.channels.rings[begun:]}
+        self.outcome.problems += [f"{health} in a rollout" for health in seen - {"ok", "moving"}]
 
     async def _join(self, shard: str) -> None:
         self._begin()
@@ -225,10 +231,8 @@ class Run:
         await self._observer.calm(self._live)
 
         async def agree() -> None:
-            assert +self.channels.shown == +self._observer.shares(), (
-                +self.channels.shown,
-                +self._observer.shares(),
-            )
+            shown, true = self.channels.rings[-1][1].counts, +self._observer.shares()
+            assert shown == true, (shown, true)
 
         try:
             # Objects that users create are counted within 30 s where the strategy follows.
@@ -261,12 +265,21 @@ class Run:
         seen = self.channels.seen[channel]
         return [each for each in seen if each.kind == kind and each.at >= self._begun]
 
-    def compare_moves(self) -> None:
-        """Compare the moves in the stream of the console with those of the observer."""
-        self.outcome.moves, streamed = self._observer.moves(), self.channels.moves
-        if streamed != self.outcome.moves:
-            what = f"{self.outcome.moves} moves, and the console streamed {streamed}"
-            self.outcome.problems.append(what)
+    def compare_counts(self) -> None:
+        """Compare all that the console showed since the first whole count with the observer."""
+        self.outcome.moves = self._observer.moves()
+        for at, ring in self.channels.rings:
+            if at < self._counted:
+                continue
+            allowed = self._observer.bounds(at - timedelta(seconds=LAG_SECONDS), at)
+            wrong = {
+                shard: objects
+                for shard, objects in ring.counts.items()
+                if not allowed.get(shard, (0, 0))[0] <= objects <= allowed.get(shard, (0, 0))[1]
+            }
+            if wrong or ring.objects != ring.counts.total():
+                what = f"{at:%T.%f}: {ring.objects} objects, {wrong}, not {allowed}"
+                self.outcome.problems.append(what)
 
     def judge_log(self, when: str, begin: int, expected: set[str]) -> None:
         """Note what was logged above info and is no transition."""

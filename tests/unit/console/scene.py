@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sharder.console.console import TICK_SECONDS, Console
-from sharder.console.models import RingDetail
+from sharder.console.console import Console
+from sharder.console.models import Ring
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, RingName, ShardName
@@ -54,16 +54,13 @@ class Scene:
 
     @asynccontextmanager
     async def watched(self, *shards: ShardName) -> AsyncIterator[None]:
-        """Let the cluster be watched, and look at it once."""
+        """Let the cluster be watched."""
         async with self.cluster.watched(*(shards or (A, B))):
-            await self.look()
             yield
 
-    async def look(self) -> RingDetail:
-        """Let the console look, and return the ring."""
+    async def look(self) -> Ring:
+        """Return the ring as the console shows it now."""
         await self.cluster.settle()
-        await self.console._follow()
-        await self.console._send(self.console.memory.tick())
         found = self.console.ring(DEMO)
         assert found is not None
         return found
@@ -82,9 +79,9 @@ class Scene:
         await self.cluster.rings.status().patch(ObjectRef("", DEMO), {"status": fields})
         await self.cluster.settle()
 
-    async def condition(self, name: str, status: str, message: str) -> None:
+    async def condition(self, name: str, status: str, message: str, reason: str = "R") -> None:
         await self.write_status(
-            conditions=[{"type": name, "status": status, "reason": "R", "message": message}]
+            conditions=[{"type": name, "status": status, "reason": reason, "message": message}]
         )
 
     async def take(self, shard: ShardName) -> None:
@@ -105,10 +102,7 @@ class Scene:
         ref = ObjectRef("default", shard)
         await self.cluster.leases.patch(ref, {"metadata": {"labels": changes}})
 
-    async def tick(self) -> None:
-        await self.cluster.clock.advance(TICK_SECONDS)
 
-
-def phases(ring: RingDetail) -> dict[str, ShardPhase]:
+def phases(ring: Ring) -> dict[str, ShardPhase]:
     """The phase of each listed shard, in the order of the list."""
     return {shard.name: shard.phase for shard in ring.shard_list}

@@ -1,25 +1,21 @@
 """Facts about what the console shows of a ring, and what it says to do."""
 
 import shlex
-from datetime import timedelta
 
 import pytest
 
 from sharder.cli.app import run_command
-from sharder.console.console import RINGS_SECONDS
+from sharder.console.console import RINGS_SECONDS, WAITS
 from sharder.console.models import Health
 from sharder.console.shards import MAX_SHARDS
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, StrategyName
-from sharder.core.names import NO_RING, STATE_LABEL, ObjectRef, RingName, ShardName
-from sharder.core.status.conditions import EXHAUSTED, READY, WATCHED
+from sharder.core.names import STATE_LABEL, ObjectRef, RingName, ShardName
+from sharder.core.status.conditions import COVERED, EXHAUSTED, READY, UNOWNED, WATCHED
 from sharder.core.status.phases import ShardPhase
-from sharder.core.status.transition_messages import Kind, Transition, of_shards, sentence
 from tests.support.cluster import Cluster
-from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, ring
+from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, C, ring
 from tests.unit.console.scene import Scene, phases
-
-THING = ObjectRef("default", "thing")
 
 
 async def test_a_quiet_ring_is_one_sentence_and_its_shards() -> None:
@@ -37,107 +33,81 @@ async def test_a_quiet_ring_is_one_sentence_and_its_shards() -> None:
     assert (now.objects, now.unowned, now.faults) == (3, 0, ())
 
 
-async def test_a_killed_shard_turns_red_and_empties_as_its_objects_move() -> None:
+async def test_a_lost_shard_is_a_fault_until_its_objects_are_placed() -> None:
     scene = Scene()
 
     async with scene.watched():
         scene.lead(a=2, b=1)
-        await _late(scene)
-        await scene.look()
         await scene.take(A)
-        killed = await scene.look()
+        lost = await scene.look()
         scene.move(A, B)
         moving = await scene.look()
         scene.move(A, B)
-        empty = await scene.look()
+        placed = await scene.look()
 
-    assert (killed.health, killed.headline) == (
-        Health.BROKEN,
-        "Shard shard-a is gone: 2 of 2 objects wait for another shard",
-    )
-    assert phases(killed) == {"shard-a": ShardPhase.LOST, "shard-b": ShardPhase.READY}
-    looks = (killed, moving, empty)
-    assert [[shard.objects for shard in look.shard_list] for look in looks] == [
-        [2, 1],
-        [1, 2],
-        [0, 3],
+    assert [(look.health, look.headline) for look in (lost, moving, placed)] == [
+        (Health.BROKEN, "Shard shard-a is lost: 2 objects wait for another shard"),
+        (Health.BROKEN, "Shard shard-a is lost: 1 object waits for another shard"),
+        (Health.MOVING, "Objects are moving; 3 objects on 1 shard"),
     ]
-    assert [look.unowned for look in looks] == [2, 1, 0]
-    (gone,) = empty.departures
-    assert (gone.shard, gone.objects, gone.remaining) == ("shard-a", 2, 0)
-    assert [(flow.target, flow.objects) for flow in gone.moved] == [("shard-b", 2)]
-    assert (empty.health, empty.faults[0].what) == (
-        Health.ATTENTION,
-        "Shard shard-a is gone: 2 objects moved to other shards",
-    )
-    assert empty.faults[0].run == ("kubectl describe pod -n default shard-a",)
+    assert phases(lost) == {"shard-a": ShardPhase.LOST, "shard-b": ShardPhase.READY}
+    assert [look.unowned for look in (lost, moving, placed)] == [2, 1, 0]
+    assert placed.faults == ()
 
 
-async def test_a_replica_that_does_not_lead_reports_what_it_sees() -> None:
+async def test_the_fault_of_now_comes_before_what_is_over() -> None:
     scene = Scene()
 
-    async with scene.watched():
-        await scene.count(a=2, b=1)
-        await _late(scene)
-        await scene.look()
+    async with scene.watched(A, B, C):
+        scene.lead(a=0, b=2, c=4)
         await scene.take(A)
+        await scene.take(B)
+        await scene.label(C, **{STATE_LABEL: "expired"})
         now = await scene.look()
 
-    assert [(event.kind, event.text) for event in now.events] == [
-        (
-            "ShardLost",
-            "shard shard-a was lost (2 objects): Lease expired or deleted; 1 shard is available",
-        ),
-        ("ShardLate", "shard shard-a is late: the Lease was not renewed in time"),
+    assert [fault.what for fault in now.faults] == [
+        "Shard shard-b is lost: 2 objects wait for another shard",
+        "Shard shard-c is late",
     ]
-    assert [event.warning for event in now.events] == [True, False]
 
 
-async def test_the_leader_shows_what_it_reports_and_nothing_twice() -> None:
+async def test_the_advice_needs_no_pod_that_is_gone() -> None:
     scene = Scene()
 
     async with scene.watched():
         scene.lead(a=2, b=1)
-        await scene.look()
-        await scene.cluster.leave(A)
-        left = of_shards(Kind.LEFT, {A: 2}, counted=True, available=1)
-        scene.console.memory.happened(DEMO, left)
-        now = await scene.look()
-
-    assert [event.text for event in now.events] == [sentence(left)]
-
-
-async def test_a_shard_whose_objects_moved_before_the_look_had_them_all_the_same() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        scene.lead(a=2, b=1)
-        await scene.look()
-        await scene.cluster.leave(A)
-        scene.move(A, B)
-        scene.move(A, B)
-        now = await scene.look()
-
-    (gone,) = now.departures
-    assert (gone.objects, gone.remaining) == (2, 0)
-    assert [(flow.target, flow.objects) for flow in gone.moved] == [("shard-b", 2)]
-
-
-async def test_a_shard_that_returns_is_no_fault() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        await scene.count(a=2, b=1)
-        await _late(scene)
-        await scene.look()
         await scene.take(A)
-        await scene.look()
-        await _late(scene, "ready")
-        await scene.cluster.write_lease(A, holderIdentity=A)
         now = await scene.look()
 
-    assert (now.health, now.faults) == (Health.OK, ())
-    assert [(gone.shard, gone.returned) for gone in now.departures] == [("shard-a", True)]
+    assert now.faults[0].run == (
+        "kubectl get events -n default --field-selector involvedObject.name=shard-a",
+    )
+
+
+async def test_an_unknown_shard_that_still_has_objects_is_shown() -> None:
+    scene = Scene()
+
+    async with scene.watched():
+        scene.lead(a=2, b=1, c=3)
+        now = await scene.look()
+
+    assert sum(shard.objects or 0 for shard in now.shard_list) == now.objects
+    assert (phases(now)["shard-c"], now.unowned) == (ShardPhase.LOST, 3)
+
+
+@pytest.mark.parametrize(("objects", "text"), [
+    (2, "Shard shard-a is being evacuated, 2 objects left"),
+    (0, "Shard shard-a is empty: safe to stop"),
+])  # fmt: skip
+async def test_an_evacuated_shard_is_empty_in_the_end(objects: int, text: str) -> None:
+    scene = Scene()
+
+    async with scene.watched():
+        scene.lead(a=objects, b=1)
+        await scene.annotate(A, evacuate="true")
+        now = await scene.look()
+
+    assert [fault.what for fault in now.faults] == [text]
 
 
 async def test_a_shard_that_left_is_no_fault() -> None:
@@ -145,22 +115,14 @@ async def test_a_shard_that_left_is_no_fault() -> None:
 
     async with scene.watched():
         await scene.count(a=0, b=1)
-        await scene.look()
         await scene.cluster.leave(A)
-        await _cordon_b(scene)
         now = await scene.look()
 
     assert (now.health, phases(now)["shard-a"]) == (Health.OK, ShardPhase.LEFT)
-    assert [(gone.shard, gone.phase) for gone in now.departures] == [("shard-a", ShardPhase.LEFT)]
 
 
-async def _late(scene: Scene, state: str = "expired") -> None:
-    await scene.label(A, **{STATE_LABEL: state})
-
-
-async def _cordon_b(scene: Scene) -> None:
-    """Let something change for which a new snapshot is built."""
-    await scene.annotate(B, cordoned="true")
+async def _late(scene: Scene) -> None:
+    await scene.label(A, **{STATE_LABEL: "expired"})
 
 
 async def _missing(scene: Scene) -> None:
@@ -211,18 +173,18 @@ async def _empty(scene: Scene) -> None:
 
 
 FAULTS = {
-    "late": (_late, "warning Shard shard-a is late to renew the Lease"),
-    "missing": (_missing, "warning Shard shard-a is without a Lease"),
-    "invalid": (_invalid, "warning 1 invalid Lease of the ring"),
-    "alone": (_alone, "critical No shard is running"),
-    "paused": (_paused, "warning Movement is paused"),
-    "evacuated": (_evacuated, "info Shard shard-a is being evacuated, 2 objects left"),
-    "cordoned": (_cordoned, "info Shard shard-a is cordoned and gets no new objects"),
-    "not ready": (_not_ready, "critical The ring is not ready"),
-    "full": (_full, "critical No shard has room for more objects"),
-    "unwatched": (_unwatched, "warning A right to watch is missing"),
-    "unreadable": (_unreadable, "critical This release cannot read the ring"),
-    "empty": (_empty, "info No objects counted yet"),
+    "late": (_late, "attention Shard shard-a is late"),
+    "missing": (_missing, "attention Shard shard-a is missing"),
+    "invalid": (_invalid, "attention 1 invalid Lease of the ring"),
+    "alone": (_alone, "broken No shard is available"),
+    "paused": (_paused, "attention Movement is paused"),
+    "evacuated": (_evacuated, "moving Shard shard-a is being evacuated, 2 objects left"),
+    "cordoned": (_cordoned, "moving Shard shard-a is cordoned and gets no new objects"),
+    "not ready": (_not_ready, "broken The ring is not ready"),
+    "full": (_full, "broken No shard has room for more objects"),
+    "unwatched": (_unwatched, "attention A right to watch is missing"),
+    "unreadable": (_unreadable, "broken This release cannot read the ring"),
+    "empty": (_empty, "moving No objects counted yet"),
 }
 
 
@@ -236,7 +198,7 @@ async def test_each_fault_says_what_to_run(fault: str) -> None:
         await make(scene)
         now = await scene.look()
 
-    assert f"{now.faults[0].severity} {now.faults[0].what}" == told
+    assert f"{now.faults[0].health} {now.faults[0].what}" == told
     assert now.faults[0].run
     assert [line for each in now.faults for line in each.run if not is_known(line)] == []
 
@@ -247,19 +209,21 @@ def is_known(line: str) -> bool:
     return program == "kubectl" or run_command([*arguments, "--help"], program) == 0
 
 
-async def test_objects_that_wait_for_long_are_a_fault() -> None:
+async def test_objects_that_wait_while_nothing_moves_are_a_fault() -> None:
     scene = Scene()
 
     async with scene.watched():
-        await scene.write_status(objects=3, unassigned=2, shardStatuses=[])
-        since = scene.cluster.clock.now() - timedelta(seconds=10)
-        await scene.write_status(oldestUnassignedSince=since.isoformat().replace("+00:00", "Z"))
+        await scene.count(a=2, b=1)
+        scene.console.memory.moved(DEMO, A, B)
+        await scene.condition(COVERED, "False", "2 objects without an available owner", UNOWNED)
         soon = await scene.look()
-        await scene.cluster.clock.advance(5)
+        await scene.cluster.clock.advance(WAITS)
         late = await scene.look()
 
-    assert [fault.what for fault in soon.faults] == []
-    assert [fault.what for fault in late.faults] == ["2 objects without an owner"]
+    assert soon.faults == ()
+    assert [(fault.what, fault.why) for fault in late.faults] == [
+        ("Objects wait for an owner", "2 objects without an available owner")
+    ]
 
 
 class Backlogs:
@@ -289,12 +253,15 @@ async def test_a_drain_that_is_not_acknowledged_names_its_shard_and_its_objects(
         for shard in (A, B):
             await scene.cluster.renew(shard)
         late = await scene.look()
+        await scene.take(A)
+        lost = await scene.look()
 
     assert (soon.health, soon.draining) == (Health.MOVING, 2)
     assert [(shard.name, shard.draining) for shard in soon.shard_list] == [
         ("shard-a", 2),
         ("shard-b", 0),
     ]
+    assert {shard.name: shard.draining for shard in lost.shard_list}["shard-a"] is None
     (fault,) = late.faults
     assert fault.what == "2 drains not acknowledged by shard shard-a"
     assert fault.run == (
@@ -316,36 +283,6 @@ async def test_a_ring_without_a_count_says_so() -> None:
     )
 
 
-async def test_what_one_shard_more_or_less_would_move_is_estimated_with_the_command() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        await scene.count(a=20, b=10)
-        now = await scene.look()
-
-    assert [(each.what, each.moves, each.waiting, each.run) for each in now.what_if] == [
-        ("With one shard more about 10 objects would move", 10, 0, "sharder plan demo --add 1"),
-        (
-            "Without shard-a, the fullest, about 20 objects would move",
-            20,
-            0,
-            "sharder plan demo --remove shard-a",
-        ),
-    ]
-
-
-async def test_objects_that_would_find_no_room_are_estimated() -> None:
-    scene = Scene()
-
-    async with scene.watched(A):
-        await scene.count(a=20)
-        now = await scene.look()
-
-    assert now.what_if[1].what == (
-        "Without shard-a, the fullest, no object would move; 20 objects would find no room"
-    )
-
-
 async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
     of = ring()
     placement = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=7)
@@ -355,8 +292,6 @@ async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
     async with scene.watched():
         tally = scene.cluster.snapshot.tally
         assert tally is not None
-        await scene.count(a=1, b=0)
-        unsure = await scene.look()
         tally.synced = True
         obj = await scene.cluster.add(WIDGETS, "w", owner=A)
         snapshot = scene.cluster.snapshot
@@ -367,8 +302,6 @@ async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
         ("shard-a", 1, 7),
         ("shard-b", 0, 7),
     ]
-    assert [each.moves for each in now.what_if] == [0, 1]
-    assert unsure.what_if == ()
 
 
 async def test_a_large_ring_is_shown_by_its_troubled_and_its_fullest_shards() -> None:
@@ -404,12 +337,10 @@ async def test_the_replica_says_whether_it_leads() -> None:
     async with scene.watched():
         before = await scene.console.rings()
         scene.lead()
-        scene.console.memory.happened(NO_RING, Transition(kind=Kind.LEADER, detail="me"))
         await scene.cluster.clock.advance(RINGS_SECONDS)
         listed = await scene.console.rings()
 
     assert (before.replica.leading, listed.replica.leading) == (False, True)
-    assert [event.text for event in listed.events] == ["me became leader"]
 
 
 async def test_there_is_nothing_to_show_of_a_ring_that_is_not_there() -> None:

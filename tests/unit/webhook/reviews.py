@@ -154,6 +154,7 @@ async def exchange(
     *pieces: bytes,
     method: str = "POST",
     path: str = PATH,
+    query: str = "timeout=5s",
     headers: Headers = JSON,
     is_cut: bool = False,
 ) -> Exchange:
@@ -164,7 +165,7 @@ async def exchange(
         "method": method,
         "path": path,
         "root_path": "",
-        "query_string": b"timeout=5s",
+        "query_string": query.encode(),
         "headers": list(headers),
     }
     await app(scope, result.receive, result.send)

@@ -4,30 +4,27 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 from starlette.types import ASGIApp, Message
 
-from sharder.console.stream import MAX_CLIENTS, SLOW_SECONDS, Client
+from sharder.console.console import STREAM_SECONDS
+from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.documents import ROOT
-from tests.support.eventually import eventually
-from tests.support.values import DEMO
+from tests.support.values import DEMO, SECRETS, A
 from tests.unit.console.scene import Scene
 from tests.unit.webhook.reviews import exchange
-from webhook.console_routes import console_routes, create_console_app
+from webhook.console_routes import MAX_STREAMS, console_routes, create_console_app
 from webhook.server import Server
 
 PAGE = ROOT / "sharder/console/page.html"
-MORE_THAN_BUFFERS = 64 * 1024 * 1024
-"""Bytes that the sockets of both sides do not hold together."""
-MORE_THAN_STREAMS = 8
-"""Messages that FastAPI does not hold for a client."""
-DATA = ("/console/api/rings", "/console/api/rings/demo", "/console/events")
+HOSTILE = "<img src=x onerror=alert(1)>;rm -rf $HOME"
+DATA = ("/console/objects?ring=demo", "/console/events")
 
 
 class Stream:
@@ -78,7 +75,9 @@ def opened(scene: Scene) -> FastAPI:
 
 
 async def get(app: ASGIApp, path: str, host: str = "localhost:8082") -> tuple[int, bytes]:
-    result = await exchange(app, method="GET", path=path, headers=[(b"host", host.encode())])
+    where, _, query = path.partition("?")
+    headers = [(b"host", host.encode())]
+    result = await exchange(app, method="GET", path=where, query=query, headers=headers)
     return result.status, result.body
 
 
@@ -108,29 +107,38 @@ async def test_the_page_asks_for_the_token_so_it_needs_none() -> None:
     assert (status, body) == (200, PAGE.read_bytes())
 
 
-async def test_the_documents_have_names_as_in_kubernetes() -> None:
+async def test_the_objects_that_wait_are_named_oldest_first_and_at_most_ten() -> None:
     scene = Scene()
+    waiting, draining = (Backlog(scene.cluster.clock, Limit(MAX_REMEMBERED)) for _ in "12")
 
     async with scene.watched():
-        await scene.count(a=2, b=1)
-        _, listed = await get(opened(scene), "/console/api/rings")
-        _, one = await get(opened(scene), "/console/api/rings/demo")
+        scene.console.memory.show_backlogs(DEMO, SECRETS, unassigned=waiting, draining=draining)
+        waiting.note(ObjectRef("default", HOSTILE), ShardName(""))
+        for number in range(12):
+            await scene.cluster.clock.advance(1)
+            draining.note(ObjectRef("default", f"s{number}"), A)
+        await scene.cluster.clock.advance(1)
+        _, body = await get(opened(scene), "/console/objects?ring=demo")
 
-    ring = json.loads(one)
-    assert [each["availableShards"] for each in json.loads(listed)["rings"]] == [2]
-    assert [(each["name"], each["objects"]) for each in ring["shardList"]] == [
-        ("shard-a", 2),
-        ("shard-b", 1),
+    found = json.loads(body)
+    assert [each["what"] for each in found["draining"]] == [
+        f"secrets default/s{number}" for number in range(10)
+    ]
+    assert [(each["what"], each["run"]) for each in found["unassigned"]] == [
+        (f"secrets default/{HOSTILE}", f"sharder explain demo secrets 'default/{HOSTILE}'")
     ]
 
 
-async def test_another_ring_is_not_found() -> None:
+async def test_another_ring_has_no_objects_and_no_state() -> None:
     scene = Scene()
 
     async with scene.watched():
-        status, _ = await get(opened(scene), "/console/api/rings/other")
+        status, body = await get(opened(scene), "/console/objects?ring=other")
+        async with streaming(opened(scene), b"ring=other") as stream:
+            await settle()
 
-    assert status == 404
+    assert (status, json.loads(body)) == (200, {"unassigned": [], "draining": []})
+    assert b"event: ring\ndata: null\n" in stream.body
 
 
 @pytest.mark.parametrize(
@@ -149,38 +157,48 @@ async def test_the_open_port_answers_no_page_of_another_host(host: str, status: 
     assert answered == status
 
 
-async def test_the_stream_has_the_ring_and_ends_with_the_console() -> None:
+async def test_the_stream_has_what_changes_and_ends_after_five_minutes() -> None:
     scene = Scene()
 
-    async with scene.watched(), asyncio.TaskGroup() as group:
-        looping = group.create_task(scene.console.run())
-        async with streaming(opened(scene)) as stream:
-            await scene.tick()
-            looping.cancel()
-            await settle()
-            is_over = stream.is_over
+    async with scene.watched(), streaming(opened(scene)) as stream:
+        await scene.cluster.clock.advance(1)
+        first = events(stream)
+        await scene.count(a=2, b=1)
+        await scene.cluster.clock.advance(1)
+        second = events(stream)
+        is_open = not stream.is_over
+        await scene.cluster.clock.advance(STREAM_SECONDS)
+        is_over = stream.is_over
 
-    assert is_over
     assert (stream.status, stream.headers[b"content-type"].split(b";")[0]) == (
         200,
         b"text/event-stream",
     )
-    assert re.findall(rb"event: (\w+)\n", stream.body) == [b"beat", b"rings", b"ring"]
+    assert (first, second[3:4], is_open, is_over) == (
+        [b"beat", b"rings", b"ring"], [b"ring"], True, True,
+    )  # fmt: skip
+    assert b'"shardList":[{"name":"shard-a"' in stream.body
 
 
 async def test_a_client_that_goes_away_leaves_its_place() -> None:
     scene = Scene()
+    app = opened(scene)
 
     async with scene.watched():
-        with ExitStack() as stack:
-            for _ in range(MAX_CLIENTS - 1):
-                stack.enter_context(scene.console.joined(DEMO, lambda: None))
-            async with streaming(opened(scene)):
-                status, body = await get(opened(scene), "/console/events")
-            full = scene.console.is_full
+        async with AsyncExitStack() as stack:
+            for _ in range(MAX_STREAMS):
+                await stack.enter_async_context(streaming(app))
+            status, body = await get(app, "/console/events")
+        await settle()
+        async with streaming(app) as stream:
+            pass
 
     assert (status, json.loads(body)["detail"]) == (503, "too many clients watch already")
-    assert not full
+    assert stream.status == 200
+
+
+def events(stream: Stream) -> list[bytes]:
+    return re.findall(rb"event: (\w+)\n", stream.body)
 
 
 async def test_a_name_without_end_is_refused() -> None:
@@ -212,28 +230,29 @@ def test_names_of_the_cluster_are_never_markup() -> None:
 
 
 async def test_a_client_that_does_not_read_is_cut_off_a_real_port() -> None:
-    scene = Scene()
-    app = create_console_app(scene.console)
+    ended = asyncio.Event()
 
-    async def is_empty() -> bool:
-        return not list(scene.console._clients)
+    class Endless:
+        """Streams without end."""
 
-    async with scene.watched(), Server(app, host="127.0.0.1", port=0) as server:
+        async def stream(self, _: str | None) -> AsyncIterator[tuple[str, bytes]]:
+            try:
+                while True:
+                    yield "ring", b"x" * 2**20
+                    await asyncio.sleep(0)
+            finally:
+                ended.set()
+
+        def objects(self, _: str) -> bytes:
+            return b""
+
+    async def allow(_: Request) -> None:
+        """Let all in."""
+
+    app = FastAPI()
+    app.include_router(console_routes(Endless(), guard=allow, cut_after=0.5))
+    async with Server(app, host="127.0.0.1", port=0) as server, asyncio.timeout(30):
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
         writer.write(b"GET /console/events?ring=demo HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        client = await eventually(partial(first_client, scene), within=5)
-        client.send("ring", "x" * MORE_THAN_BUFFERS)
-        for _ in range(MORE_THAN_STREAMS):
-            client.send("beat", "{}")
-            await settle()
-        await scene.cluster.clock.advance(SLOW_SECONDS)
-        before = await is_empty()
-        client.drop_if_slow()
-        await eventually(is_empty, within=5)
+        await ended.wait()
         writer.close()
-
-    assert not before
-
-
-async def first_client(scene: Scene) -> Client:
-    return next(iter(scene.console._clients))
