@@ -22,7 +22,7 @@ FAILED: Final = 1
 """Exit code of a command that failed; a usage error exits with 2."""
 
 _ORDER: Final = (
-    *("rings", "shards", "top", "explain", "plan", "dump", "check", "fence"),
+    *("rings", "shards", "top", "explain", "plan", "dump", "check", "console", "fence"),
     *("cordon", "uncordon", "evacuate", "pause", "resume", "pin", "unpin"),
     *("certs", "run", "init", "version", "completion"),
 )

@@ -64,6 +64,34 @@ def run(
 
 
 @service_app.command()
+def console(
+    *,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", help="Local port; default: any.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address.")
+    ] = False,
+    namespace: SharderNamespaceOption = SYSTEM_NAMESPACE,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Open the console of the leader in a browser, until Ctrl-C.
+
+    Forwards a local port to the leader with kubectl, and signs in with a token of the sharder's
+    own account; without the right to create one, the page asks for a token.
+
+    \b
+    sharder console
+    sharder console --no-browser --port 9090
+    """
+    from sharder.cli.console import Relay, run
+
+    relay = Relay(namespace=namespace, kubeconfig=kubeconfig, context=context)
+    run(relay, port=port, browse=not no_browser)
+
+
+@service_app.command()
 def version(
     *,
     client: Annotated[

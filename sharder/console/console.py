@@ -30,6 +30,7 @@ from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.phases import ShardPhase
 from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
@@ -166,7 +167,7 @@ class Console:
             health=health,
             headline=headline_of(health, faults, shards),
             strategy=snapshot.ring.spec.placement.strategy,
-            shards=len(snapshot.members.validity.valid),
+            shards=sum(phase is not ShardPhase.LEFT for phase in shards.phases.values()),
             available_shards=len(snapshot.members.available),
             objects=shards.counts.objects,
             unassigned=shards.counts.unassigned,

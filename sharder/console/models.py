@@ -86,6 +86,7 @@ class Ring(Model, frozen=True, kw_only=True):
     headline: str
     strategy: str = ""
     shards: int = 0
+    """Shards that have not left."""
     available_shards: int = 0
     objects: int | None = None
     unassigned: int | None = None

@@ -79,12 +79,13 @@ class Shards:
 
     @property
     def drains(self) -> Drains:
-        """All open drains."""
+        """All open drains; a shard that is gone drains nothing."""
         status = self._snapshot.ring.status
-        if self._backlogs:
-            draining = [each.draining for each in self._backlogs.values()]
-            return Drains(sum(each.count() for each in draining), self._oldest(draining))
-        return Drains(status.draining, parse_time(status.oldest_drain_since))
+        if not self._backlogs:
+            return Drains(status.draining, parse_time(status.oldest_drain_since))
+        drains = self._drains_by_shard().values()
+        since = min((since for _, since in drains), default=None)
+        return Drains(sum(count for count, _ in drains), since)
 
     @property
     def unassigned_since(self) -> datetime | None:
@@ -134,8 +135,9 @@ class Shards:
         drains = dict[ShardName, tuple[int, datetime]]()
         for backlogs in self._backlogs.values():
             for shard, (count, age) in backlogs.draining.by_shard().items():
-                before, since = drains.get(shard, (0, self._now))
-                drains[shard] = before + count, min(since, self._ago(age))
+                if shard not in self.phases or not self.phases[shard].is_gone:
+                    before, since = drains.get(shard, (0, self._now))
+                    drains[shard] = before + count, min(since, self._ago(age))
         return drains
 
     def _oldest(self, backlogs: Sequence[Backlog]) -> datetime | None:

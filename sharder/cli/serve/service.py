@@ -165,7 +165,7 @@ class Service:
     def _metrics_and_console(self, tls: ServerTls) -> Iterator[AbstractAsyncContextManager[None]]:
         """Yield the ports of the metrics and of the console."""
         settings, serving_at = self._settings, self._ports.serving_at
-        readers = MetricsAuthorizer(KubeReviews(self._client), self._clock)
+        readers = MetricsAuthorizer(KubeReviews(self._client), self._clock, lambda: self._sharders)
         routes = console_routes(self._console, guard=guarding(readers))
         metrics = create_metrics_app(self._metrics.render, readers, routes)
         yield serving_at("metrics", settings.metrics.bind_address, metrics, tls=tls)

@@ -2,9 +2,9 @@
 
 Nothing is stored per object.  The counts start from the last pass or recount; each assignment that
 the leader writes, and each acknowledged drain, then moves one object.  A released object counts
-for its last shard until it is assigned, so it is taken off there while it is unassigned.  Only the
-next recount sees objects that users create or delete, and the few objects that another replica
-hands over.
+for its last shard until it is assigned, and from then on for the next one, so it is taken off
+there while the watch shows it as unassigned.  Only the next recount sees objects that users create
+or delete, and the few objects that another replica hands over.
 """
 
 from collections import Counter

@@ -202,6 +202,7 @@ class Movement:
 
     def _assigned(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
         self._live.assigned(key, source, target)
+        self.watches.assigned(key, target)
         self._journal.moved(key.ring, source, target)
 
     def _moved(self, ring: RingName) -> None:

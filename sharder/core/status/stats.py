@@ -78,7 +78,7 @@ class Waiting(NamedTuple):
     draining: int | None
     """None: there are more than the sharder remembers."""
     released: Mapping[ShardName, int] = {}
-    """The unassigned objects that still count for the shard that released them."""
+    """The unassigned objects that also count for a shard, their last or their next one."""
 
 
 class ShardLoad(NamedTuple):

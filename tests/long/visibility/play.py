@@ -29,6 +29,8 @@ OVER: Final = 14
 LEASE_SECONDS: Final = 8
 LAG_SECONDS: Final = 3.0
 """By how much the console can be behind the observer."""
+LEAD_SECONDS: Final = 1.0
+"""By how much it can be ahead: the leader counts its writes before a watch shows them."""
 WAIT_SECONDS: Final = 20.0
 """How long a channel may take before the transition counts as not shown."""
 
@@ -271,7 +273,8 @@ class Run:
         for at, ring in self.channels.rings:
             if at < self._counted:
                 continue
-            allowed = self._observer.bounds(at - timedelta(seconds=LAG_SECONDS), at)
+            lag, lead = timedelta(seconds=LAG_SECONDS), timedelta(seconds=LEAD_SECONDS)
+            allowed = self._observer.bounds(at - lag, at + lead)
             wrong = {
                 shard: objects
                 for shard, objects in ring.counts.items()

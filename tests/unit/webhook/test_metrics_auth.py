@@ -96,6 +96,13 @@ async def test_a_client_without_the_right_is_refused(door: Door) -> None:
     assert door.reviews.asked == ["mallory"]
 
 
+async def test_the_account_of_the_sharder_itself_reads_without_a_right(door: Door) -> None:
+    readers = MetricsAuthorizer(door.reviews, door.clock, lambda: {"mallory"})
+
+    assert await readers.check("Bearer of-mallory") is HTTPStatus.OK
+    assert door.reviews.asked == []
+
+
 @pytest.mark.parametrize("scheme", ["Bearer ", "bearer ", " BEARER  "])
 async def test_a_client_with_the_right_reads(door: Door, scheme: str) -> None:
     assert await door.readers.check(f"{scheme}of-prometheus ") is HTTPStatus.OK

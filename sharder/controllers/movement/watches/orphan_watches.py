@@ -25,6 +25,7 @@ from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import (
     ListScope,
+    ObjectKey,
     ResourceKey,
     Watch,
     scope_of,
@@ -128,6 +129,12 @@ class OrphanWatches:
         """Enqueue all unassigned objects of a ring: there is capacity again."""
         for backlogs in self._rings.get(ring, _State()).backlogs.values():
             backlogs.recheck()
+
+    def assigned(self, key: ObjectKey, shard: ShardName) -> None:
+        """Let an object count for its new shard, although its watch does not show that yet."""
+        seen = self._rings.get(key.ring, _State()).backlogs.get(key.resource_key)
+        if seen is not None and key.ref in seen.unassigned:
+            seen.unassigned.note(key.ref, shard)
 
     def overdue(self, ring: RingName) -> Overdue | None:
         """Return the overdue drains of a ring, None if there are none."""

@@ -1,0 +1,125 @@
+"""`sharder console`: the leader's console on a local port, for as long as the command runs."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hack import binaries
+from tests.support.documents import ROOT
+from tests.support.service import Service
+
+PROGRAM = Path(sys.executable).with_name("sharder")
+
+
+@pytest.fixture
+def environment(service: Service, tmp_path: Path) -> dict[str, str]:
+    """A kubectl that reaches the sharder, although no kubelet runs its pod."""
+    stand_in = tmp_path / "kubectl"
+    stand_in.write_text(
+        f'#!/bin/sh\nexec {sys.executable} {ROOT}/tests/support/kubectl_stand_in.py "$@"\n'
+    )
+    stand_in.chmod(0o755)
+    return {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "KUBECTL": str(binaries.control_plane() / "kubectl"),
+        "KUBECONFIG": str(service.admin),
+        "FORWARD_TO": str(service.playground.ports("sharder-0")["metrics"]),
+    }
+
+
+@contextmanager
+def running(environment: dict[str, str], *words: str) -> Iterator[subprocess.Popen[str]]:
+    command = [str(PROGRAM), "console", "--no-browser", *words]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def address_of(process: subprocess.Popen[str]) -> tuple[str, str, str]:
+    """Return what is printed before the address, the address, and the key in it."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if " http://" in line:
+            url, _, key = line.split()[-1].partition("#token=")
+            return said, url, key
+    raise AssertionError(said)
+
+
+def get(url: str, key: str = "") -> tuple[int, bytes]:
+    """Return the status and the first line."""
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+            return answer.status, answer.readline()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read()
+
+
+def test_the_console_of_the_leader_is_opened_and_closed(environment: dict[str, str]) -> None:
+    with running(environment) as process:
+        said, url, key = address_of(process)
+        page, events = get(url), get(f"{url}/events", key)
+        strangers = get(f"{url}/events"), get(f"{url}/objects?ring=x", "another-key")
+        process.send_signal(signal.SIGINT)
+        _, complaints = process.communicate(timeout=60)
+
+    assert said.startswith("Console of sharder-0: ")
+    assert (page[0], events) == (200, (200, b"event: beat\n"))
+    assert [status for status, _ in strangers] == [401, 401]
+    assert (process.returncode, complaints) == (0, "")
+    with pytest.raises(OSError, match="refused"):
+        get(url)
+
+
+def test_who_may_not_create_a_token_is_asked_for_one(
+    service: Service, environment: dict[str, str]
+) -> None:
+    viewer = {**environment, "KUBECONFIG": str(service.playground.viewer)}
+    with running(viewer) as process:
+        said, url, key = address_of(process)
+        given = get(f"{url}/events", service.playground.scraper_token)
+
+    assert "The page asks for a token of an account that can read the metrics." in said
+    assert (key, given) == ("", (200, b"event: beat\n"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["-n", "default"], "sharder: kubectl get lease: Error from server (NotFound): leases"),
+        (["--context", "other"], "sharder: kubectl get lease: error: context"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_said_in_one_line(
+    environment: dict[str, str], words: list[str], complaint: str
+) -> None:
+    with running(environment, *words) as process:
+        _, said = process.communicate(timeout=60)
+
+    assert process.returncode == 1
+    assert said.startswith(complaint)
+
+
+def test_a_port_in_use_is_named(environment: dict[str, str]) -> None:
+    port = environment["FORWARD_TO"]
+    with running(environment, "--port", port) as process:
+        _, said = process.communicate(timeout=60)
+
+    assert (process.returncode, said) == (
+        1, f"sharder: cannot listen on port {port}: Address already in use\n",
+    )  # fmt: skip
