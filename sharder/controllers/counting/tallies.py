@@ -215,16 +215,20 @@ def _end(state: _State) -> None:
 
 
 def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
-    """Return the counts of the ring's tally, None if it has none, or before the first list."""
+    """Return the counts of the ring's tally, None if it has none, or before the first list.
+
+    A move that is only planned does not count; but there is room for what it has reserved.
+    """
     tally = snapshot.tally
     if tally is None or not tally.synced:
         return None
-    by_shard = tally.by_shard()
+    shown = tally.shown_on_each()
+    by_shard = {shard: objects for shard, objects in shown.items() if shard is not None}
     return ObjectStats(
-        objects=tally.objects,
-        unassigned=tally.unassigned,
+        objects=shown.total(),
+        unassigned=shown[None],
         draining=tally.draining,
         by_shard=by_shard,
-        has_room=snapshot.placer.has_room(tally),
-        unowned=unowned_of(snapshot.members, by_shard, tally.unassigned),
+        has_room=not tally.unassigned or snapshot.placer.has_room(tally),
+        unowned=unowned_of(snapshot.members, by_shard, shown[None]),
     )

@@ -26,7 +26,7 @@ from tests.support.eventually import eventually
 OBJECTS: Final = 500
 OVER: Final = 14
 """Objects for which there is no room when the ring is full."""
-LEASE_SECONDS: Final = 8
+LEASE_SECONDS: Final = 15
 LAG_SECONDS: Final = 3.0
 """By how much the console can be behind the observer."""
 LEAD_SECONDS: Final = 1.0

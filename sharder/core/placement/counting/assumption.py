@@ -57,6 +57,10 @@ class Assumptions:
         self._brief = OrderedDict[int, None]()
         """The objects with a brief assumption, the oldest first."""
 
+    def __iter__(self) -> Iterator[tuple[int, Assumption]]:
+        """Yield each object with the assumption about it."""
+        return iter(self._all.items())
+
     def find(self, identity: int) -> Assumption | None:
         """Return the assumption about an object, None if there is none."""
         return self._all.get(identity)

@@ -5,6 +5,7 @@ decision of admission or the leader is *assumed* until the watch shows it, or el
 tally changes only on one event loop, so an object is counted before the next one is placed.
 """
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -138,6 +139,15 @@ class Tally:
         """Return how many objects each shard has."""
         on = self._sums.on
         return {shard: many for shard, many in on.items() if shard is not None and many}
+
+    def shown_on_each(self) -> Counter[ShardName | None]:
+        """Return `on_each` as the watch shows it: what is only assumed is not there yet."""
+        shown = Counter(self._sums.on)
+        for identity, assumed in self._assumed:
+            shown[assumed.entry.shard] -= 1
+            if (found := self._found(identity)) is not None:
+                shown[found.shard] += 1
+        return +shown
 
     def shard_of(self, identity: int) -> ShardName | None:
         """Return the shard on which an object counts, None if there is none."""

@@ -190,6 +190,17 @@ def test_what_is_assumed_counts_at_once_and_once() -> None:
     assert tally.reserved(0) is None
 
 
+def test_what_is_assumed_is_not_shown_yet() -> None:
+    tally = counted(Entry(A), Entry(None), Entry(B))
+    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(1, Entry(B)))
+    tally.assume(Reservation(9, Entry(C)))
+
+    assert tally.shown_on_each() == {A: 1, B: 1, None: 1}
+    tally.see(WIDGETS, 0, Entry(B))
+    assert tally.shown_on_each() == {B: 2, None: 1}
+
+
 def test_an_assumption_may_be_replaced_by_another_one() -> None:
     tally = counted(Entry(A))
 
