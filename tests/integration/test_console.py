@@ -1,14 +1,12 @@
 """The console of a running sharder: what it shows of a ring whose shard has gone."""
 
 import asyncio
-import shlex
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import aiohttp
@@ -16,14 +14,12 @@ import msgspec
 
 from hack.ports import free_ports
 from sharder.core.api.meta import Json
-from tests.support.documents import commands, read
 from tests.support.eventually import eventually
 from tests.support.service import Service
 from tests.support.users import CONFIGMAPS, WITHIN
 
 BOUNDED: Final[Json] = {"strategy": "BoundedLoad", "perShardCapacity": 30}
 OBJECTS: Final = 9
-CONSOLE: Final = Path("docs/console.md")
 
 
 class Flow(msgspec.Struct, frozen=True):
@@ -138,14 +134,6 @@ async def test_the_port_on_the_loopback_asks_for_no_token_but_for_its_own_name(
     rebound = await asyncio.to_thread(partial(status_of, url, Host="rebound.example.com"))
 
     assert (own, rebound) == (200, 400)
-
-
-async def test_the_documented_command_names_the_pod_of_the_leader(service: Service) -> None:
-    (command,) = (line for line in commands(read(CONSOLE)) if "get lease" in line)
-
-    holder = await asyncio.to_thread(service.plane.kubectl, *shlex.split(command)[1:])
-
-    assert holder.partition("_")[0] == "sharder-0"
 
 
 async def test_a_replica_that_stops_ends_its_streams(service: Service) -> None:
