@@ -45,7 +45,8 @@ def running(environment: dict[str, str], *words: str) -> Iterator[subprocess.Pop
         try:
             yield process
         finally:
-            process.kill()
+            process.send_signal(signal.SIGTERM)  # it ends kubectl too
+            process.communicate(timeout=60)
 
 
 def address_of(process: subprocess.Popen[str]) -> tuple[str, str, str]:
