@@ -7,6 +7,7 @@
     │   ├── Conflict     read again now: another client wrote first
     │   ├── NotFound     read again now: the object does not exist
     │   ├── Expired      list again: the resource version is too old (410)
+    │   │   └── Rewound  list again: the server has not reached the version any more
     │   ├── Forbidden    the operator: grant the verb on the resource
     │   ├── Rejected     its author or the operator: the write is invalid (400, 422)
     │   └── Unavailable  back off: server busy, unreachable or broken
@@ -43,6 +44,10 @@ class NotFound(ApiError):
 
 class Expired(ApiError):
     """The resource version is too old for a watch or the next page: list again (410)."""
+
+
+class Rewound(Expired):
+    """The API server is at a version below one that it has shown: etcd was restored."""
 
 
 class Forbidden(ApiError):

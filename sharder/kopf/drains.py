@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.errors import ApiError, Conflict, NotFound
+from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
 from sharder.ports import Changed, Listed, Removed, Store
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
@@ -87,7 +87,11 @@ class Drains:
 
     async def _follow(self) -> None:
         events = follow(
-            self._objects, doing="watch draining objects", clock=self._clock, rng=self._rng
+            self._objects,
+            doing="watch draining objects",
+            clock=self._clock,
+            rng=self._rng,
+            on_error=_end_if_rewound,
         )
         async with aclosing(events):
             async for event in events:
@@ -140,3 +144,9 @@ class Drains:
             pass  # the other change is an event for kopf too
         except ApiError as error:
             _log.warning("failed to touch %s: %s", ref, error)
+
+
+def _end_if_rewound(error: ApiError | None) -> None:
+    """Raise `LeaseLost`, which ends the process: kopf itself cannot list again."""
+    if isinstance(error, Rewound):
+        raise LeaseLost(f"the API server went back in time: {error}")

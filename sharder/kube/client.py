@@ -46,6 +46,8 @@ _REFRESH_SECONDS: Final = 60.0
 """Between two reads of a kubeconfig: its tokens are valid for at least some minutes."""
 NO_ANSWER: Final = "<error>"
 """The status in metrics of a request without an answer, as in client-go."""
+REWOUND: Final = "<rewound>"
+"""The status in metrics of a watch that has to begin anew, because etcd was restored."""
 _KUBECONFIG: Final = "~/.kube/config"
 
 
@@ -93,6 +95,10 @@ class Client:
     def observe(self, on_answer: Callable[[str, str], None]) -> None:
         """Call `on_answer` with method and status of each request, `<error>` without an answer."""
         self._observe = on_answer
+
+    def rewound(self) -> None:
+        """Count a watch that has to begin anew, because etcd was restored."""
+        self._observe("GET", REWOUND)
 
     async def request(
         self,

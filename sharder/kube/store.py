@@ -10,7 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.errors import InvalidObject
+from sharder.core.api.versions import is_older
+from sharder.core.errors import InvalidObject, Rewound
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
 from sharder.kube.answers import TooLong
@@ -126,6 +127,7 @@ class KubeStore(Generic[T]):
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield a bookmark when the watch is established, then its events."""
+        await self._check_reached(resource_version)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -203,17 +205,26 @@ class KubeStore(Generic[T]):
             except TooLong:
                 limit = max(1, limit * PAGE_BYTES // (4 * MAX_PAGE_BYTES))
                 continue
-            try:
-                page = understand(answer, _Page, path)
-            except RecursionError:
-                # In a thread: a page can be full of such objects, and to cut them blocks the loop.
-                shallow = await asyncio.to_thread(cut, answer)
-                page = understand(shallow, _Page, path)
+            page = await _page(answer, path)
             yield page
             if not page.metadata.next_page:
                 return
             query["continue"] = page.metadata.next_page
             limit = _limit_after(len(page.items or ()), len(answer))
+
+    async def _check_reached(self, version: str) -> None:
+        """Raise `Rewound` if the server is before a version that it has shown.
+
+        The server accepts a watch from such a version, and sends nothing until it has caught up.
+        Without resourceVersion the answer is as new as etcd, so a server that lags is no reason.
+        Each watch asks for itself: resources can be in another etcd, or behind another server.
+        """
+        query = {"limit": "1"} | ({"fieldSelector": self._fields} if self._fields else {})
+        answer = await self._client.request("GET", self._all, query=query, accept=_METADATA_LIST)
+        now = (await _page(answer, self._all)).metadata.resource_version
+        if is_older(now, than=version):
+            self._client.rewound()
+            raise Rewound(f"{self._all}: version {version} was seen, but the server is at {now}")
 
     def _items(self, page: _Page) -> Iterator[T]:
         for raw in page.items or ():
@@ -291,6 +302,14 @@ class KubeStore(Generic[T]):
     def _selecting(self, labels: str) -> dict[str, str]:
         selectors = {"labelSelector": labels, "fieldSelector": self._fields}
         return {name: selector for name, selector in selectors.items() if selector}
+
+
+async def _page(answer: bytes, path: str) -> _Page:
+    try:
+        return understand(answer, _Page, path)
+    except RecursionError:
+        # In a thread: a page can be full of such objects, and to cut them blocks the loop.
+        return understand(await asyncio.to_thread(cut, answer), _Page, path)
 
 
 def _limit_after(items: int, size: int) -> int:

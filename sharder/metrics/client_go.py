@@ -24,7 +24,8 @@ class ClientGoMetrics:
         self._requests = Counts(
             "rest_client_requests_total",
             "Requests to the API server by method and HTTP status; 429 is throttling by API "
-            "Priority and Fairness, <error> a request without an answer",
+            "Priority and Fairness, <error> a request without an answer, <rewound> a watch that "
+            "lists again after etcd was restored",
             ("code", "method"),
         )
         self._adds = Counts(

@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from sharder.core.api.meta import PartialObject
+from sharder.core.api.versions import is_older
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
 from sharder.core.leases.election import Free, Held, LeaseTiming, Ours, runs_out_at
 from sharder.core.names import ObjectRef
@@ -228,12 +229,16 @@ class LeaseHolder:
                 await self._renew_after_conflict()
 
     async def _renew_after_conflict(self) -> None:
+        before = self._version()
         lease = await self._record.read()
+        if lease is None:
+            await self._record.take()
+        if is_older(self._version(), than=before):
+            self._raise_lost("the API server went back in time, etcd was restored")
         match self._record.judge():
             case Ours():
-                await self._record.touch()
-            case Free() if lease is None:
-                await self._record.take()
+                if lease is not None:
+                    await self._record.touch()
             case Free():
                 self._raise_lost("another client released it")
             case Held(holder):
@@ -247,6 +252,9 @@ class LeaseHolder:
             await self._record.read()
             return False
         return True
+
+    def _version(self) -> str:
+        return self.lease.metadata.resource_version if self.lease else ""
 
     def _left(self) -> float:
         if self._record.renewed is None:

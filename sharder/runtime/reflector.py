@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.errors import ApiError, Expired, Forbidden
+from sharder.core.errors import ApiError, Expired, Forbidden, Rewound
 from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng, failures_after
 from sharder.runtime.clock import Clock
@@ -142,7 +142,7 @@ async def follow(
                         yield event
             ending = Ended(clock.monotonic() - began)
         except Expired as error:
-            _log.info("watch expired (410), relisting", extra={"why": doing, "error": str(error)})
+            _log_expired(doing, error)
             error_log.missed(error)
             ending = Failed(error, clock.monotonic() - began)
         except ApiError as error:
@@ -150,6 +150,15 @@ async def follow(
             ending = Failed(error, clock.monotonic() - began)
         place = after(place, ending)
         await clock.sleep(BACKOFF.delay(place.failures, rng))
+
+
+def _log_expired(doing: str, error: Expired) -> None:
+    fields = {"why": doing, "error": str(error)}
+    if isinstance(error, Rewound):
+        # The message repeats the error: a log format of an SDK program might show no fields.
+        _log.warning("the API server went back in time, relisting: %s", error, extra=fields)
+    else:
+        _log.info("watch expired (410), relisting", extra=fields)
 
 
 @asynccontextmanager

@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from hack.playground import SHARDS, Playground
+from hack.playground import CONTROLLER, SHARDS, Playground
 from sharder.core.errors import LeaseLost
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import RING_LABEL, ObjectRef
@@ -65,14 +65,18 @@ async def stand_ins(
 
 
 async def keep_running(
-    playground: Playground, names: Iterable[str], restarts: list[str], **environment: str
+    playground: Playground,
+    names: Iterable[str],
+    restarts: list[str],
+    command: Sequence[str] = CONTROLLER,
+    **environment: str,
 ) -> None:
     """Start shards that have ended, as a kubelet does, until cancelled; note each start anew."""
     while True:
         for name in names:
             if await asyncio.to_thread(playground.exit_code, name) is not None:
                 restarts.append(name)
-                playground.start_shard(name, **environment)
+                playground.start_shard(name, command, **environment)
         await asyncio.sleep(0.5)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sharder.core.api.lease import Lease, LeaseSpec, lease_body, parse_time
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.errors import Conflict, NotFound
+from sharder.core.errors import Conflict, NotFound, Rewound
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.ports import Appliable, Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.reflector import closing
@@ -263,6 +263,15 @@ class StoreContract:
         events = await told(blue, created.metadata.resource_version, 1)
 
         assert events == [Changed(patched)]
+
+    @pytest.mark.parametrize("selector", ["", "team=nobody"])
+    async def test_no_watch_waits_for_a_version_that_the_server_has_not_reached(
+        self, world: World, selector: str
+    ) -> None:
+        seen = int((await world.create("a")).metadata.resource_version) + 10**6
+
+        with pytest.raises(Rewound, match=str(seen)):
+            await told(world.leases(selector), str(seen), 1)
 
     async def test_a_resource_that_is_not_served_is_named(self, world: World) -> None:
         for missing in (GroupResource("", "gadgets"), GroupResource("no.example", "gadgets")):

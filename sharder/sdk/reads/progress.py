@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.versions import is_older
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.runtime.clock import Clock
@@ -43,7 +44,12 @@ class Progress:
         self._is_doubted = False
 
     def move(self, position: str) -> None:
-        """Note that the watch has shown everything up to `position`."""
+        """Note that the watch has shown everything up to `position`.
+
+        At an earlier position than before, etcd was restored without this shard's last writes.
+        """
+        if is_older(position, self._position):
+            self._writes = Writes()
         self._position = position
         self._writes.shown(position)
         moved, self._moved = self._moved, asyncio.Event()

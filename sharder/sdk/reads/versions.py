@@ -1,13 +1,13 @@
 """Whether a watch has shown a write.  Pure.
 
-The resourceVersions of one resource are decimal numbers that grow with each write (KEP-5504), and
-a watch shows all writes in order.  So it has shown every write up to its position.
+A watch shows all writes in order, so it has shown every write up to its position.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.versions import is_older
 from sharder.core.names import ObjectRef
 
 
@@ -20,9 +20,7 @@ def is_reached(position: str, version: str) -> bool:
     """
     if not position or not version:
         return bool(position)
-    if _is_number(position) and _is_number(version):
-        return _order(position) >= _order(version)
-    return position == version
+    return position == version or is_older(version, position)
 
 
 def newest(versions: Iterable[str]) -> str:
@@ -74,12 +72,3 @@ class Writes:
                 for ref, write in self._writes.items()
                 if not is_reached(position, write.version)
             }
-
-
-def _is_number(version: str) -> bool:
-    return version.isascii() and version.isdecimal()
-
-
-def _order(version: str) -> tuple[int, str]:
-    digits = version.lstrip("0")
-    return len(digits), digits

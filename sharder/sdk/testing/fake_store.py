@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.errors import ApiError, Conflict, Expired, NotFound, Unavailable
+from sharder.core.errors import ApiError, Conflict, Expired, NotFound, Rewound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 from sharder.sdk.testing.rules import Rules, Tree, finalizers, matches, merged, meta_of
@@ -130,6 +130,8 @@ class FakeStore(Generic[T]):
         state, hang_ups, seen = self._state, self._state.hang_ups, int(resource_version)
         if seen < state.oldest:
             raise Expired(f"too old resource version: {seen} ({state.oldest})")
+        if seen > state.versions.now:
+            raise Rewound(f"version {seen} was seen, but the server is at {state.versions.now}")
         yield Bookmark(resource_version)
         while state.hang_ups == hang_ups:
             news = state.news

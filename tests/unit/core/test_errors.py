@@ -5,7 +5,14 @@ import re
 import pytest
 
 from sharder.core import errors
-from sharder.core.errors import ApiError, ConfigError, InvalidObject, LeaseLost, SharderError
+from sharder.core.errors import (
+    ApiError,
+    ConfigError,
+    Expired,
+    InvalidObject,
+    LeaseLost,
+    SharderError,
+)
 
 
 @pytest.mark.parametrize("error", [ConfigError, InvalidObject, ApiError, LeaseLost])
@@ -14,14 +21,15 @@ def test_every_error_of_ours_is_caught_by_the_root(error: type[SharderError]) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["Conflict", "NotFound", "Expired", "Forbidden", "Rejected", "Unavailable"]
+    "name", ["Conflict", "NotFound", "Expired", "Rewound", "Forbidden", "Rejected", "Unavailable"]
 )
 def test_every_refusal_of_the_api_server_is_an_api_error(name: str) -> None:
     assert issubclass(getattr(errors, name), ApiError)
 
 
 def test_no_error_is_caught_together_with_a_sibling() -> None:
-    tree = {e for e in vars(errors).values() if isinstance(e, type)} - {SharderError, ApiError}
+    roots = {SharderError, ApiError, Expired}
+    tree = {e for e in vars(errors).values() if isinstance(e, type)} - roots
 
     assert all(not issubclass(one, other) for one in tree for other in tree - {one})
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import UnreadableRing
-from sharder.core.errors import ApiError, Expired, InvalidObject, Rejected, Unavailable
+from sharder.core.errors import ApiError, Expired, InvalidObject, Rejected, Rewound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
@@ -130,7 +130,7 @@ async def test_only_the_fields_that_are_used_are_kept_of_a_lease(
     script: Script, client: Client
 ) -> None:
     fat: Json = {"metadata": {"name": "a", "annotations": {"note": "x" * 1000}}}
-    script.then(page(fat), events({"type": "MODIFIED", "object": fat}), (200, fat))
+    script.then(page(fat), page(), events({"type": "MODIFIED", "object": fat}), (200, fat))
     store = leases(client)
 
     (listed,) = (await store.list()).items
@@ -145,13 +145,13 @@ async def test_only_the_fields_that_are_used_are_kept_of_a_lease(
 async def test_a_field_selector_stands_in_lists_and_watches(
     script: Script, client: Client
 ) -> None:
-    script.then(page(), b"")
+    script.then(page(), page(), b"")
     store = KubeStore(client, Lease, LEASES, namespace="ns", fields="metadata.name=a")
 
     await store.list()
     await told(store)
 
-    assert [asked.query["fieldSelector"] for asked in script.asked] == ["metadata.name=a"] * 2
+    assert [asked.query["fieldSelector"] for asked in script.asked] == ["metadata.name=a"] * 3
 
 
 async def test_an_empty_list_may_be_null(script: Script, client: Client) -> None:
@@ -198,7 +198,7 @@ async def test_metadata_is_read_of_a_list_of_objects_however_deep(
 async def test_metadata_is_read_of_an_event_and_of_an_answer_however_deep(
     script: Script, client: Client
 ) -> None:
-    script.then(b'{"type":"MODIFIED","object":' + deep("a") + b"}\n", deep("b"))
+    script.then(page(), b'{"type":"MODIFIED","object":' + deep("a") + b"}\n", deep("b"))
     store = secrets(client)
 
     told = [event async for event in store.watch("5")]
@@ -253,11 +253,12 @@ async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
     script: Script, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     script.then(
+        page(),
         events(
             {"type": "ADDED", "object": NO_LEASE},
             {"type": "ADDED", "object": lease("b")},
             {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8"}}},
-        )
+        ),
     )
 
     first, second, third = await told(leases(client))
@@ -281,7 +282,7 @@ async def test_a_single_object_that_cannot_be_decoded_is_named(
 async def test_an_error_in_the_middle_of_a_watch_is_raised(
     script: Script, client: Client, code: int, kind: type[ApiError]
 ) -> None:
-    script.then(events({"type": "ERROR", "object": {"code": code, "message": "no"}}))
+    script.then(page(), events({"type": "ERROR", "object": {"code": code, "message": "no"}}))
 
     with pytest.raises(kind, match="no"):
         await told(leases(client))
@@ -290,27 +291,49 @@ async def test_an_error_in_the_middle_of_a_watch_is_raised(
 async def test_a_watch_that_is_refused_as_too_old_has_expired(
     script: Script, client: Client
 ) -> None:
-    script.then((410, {"message": "too old"}))
+    script.then(page(), (410, {"message": "too old"}))
 
     with pytest.raises(Expired):
         await told(leases(client))
 
 
 async def test_a_garbled_watch_is_unavailable(script: Script, client: Client) -> None:
-    script.then(events(b'{"type":'))
+    script.then(page(), events(b'{"type":'))
 
     with pytest.raises(Unavailable):
         await told(leases(client))
 
 
+async def test_a_watch_that_the_server_has_not_reached_is_counted(
+    script: Script, client: Client
+) -> None:
+    seen = list[tuple[str, str]]()
+    client.observe(lambda *answer: seen.append(answer))
+    script.then((200, {"metadata": {"resourceVersion": "4"}}))
+
+    with pytest.raises(Rewound, match="version 5 was seen, but the server is at 4"):
+        await told(leases(client))
+
+    assert seen == [("GET", "200"), ("GET", "<rewound>")]
+
+
+@pytest.mark.parametrize("version", ["", "five"])
+async def test_a_server_whose_versions_have_no_order_is_never_behind(
+    script: Script, client: Client, version: str
+) -> None:
+    script.then((200, {"metadata": {"resourceVersion": version}}), b"")
+
+    assert await told(leases(client)) == [Bookmark("5")]
+
+
 async def test_a_watch_resumes_and_ends_before_it_could_be_taken_for_dead(
     script: Script, client: Client
 ) -> None:
-    script.then(b"")
+    script.then(page(), b"")
 
     await told(leases(client, labels="x=y"))
 
-    (asked,) = script.asked
+    _, asked = script.asked
     assert 45 <= int(asked.query.pop("timeoutSeconds")) <= 55
     assert asked.query == {
         "watch": "true",

@@ -1,5 +1,7 @@
 """What is kept of whole objects, and how children are found."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -99,3 +101,15 @@ async def test_what_is_not_to_be_kept_is_not() -> None:
 
     assert await kept.get(ObjectRef("default", "a")) is not None
     assert await kept.get(ObjectRef("default", "b")) is None
+
+
+async def test_no_read_waits_for_a_write_that_a_restored_etcd_has_lost() -> None:
+    progress = Progress(FakeClock())
+    progress.move("5")
+    written = config_map("a").metadata
+    progress.wrote(msgspec.structs.replace(written, resource_version="9"))
+
+    progress.move("3")
+
+    async with asyncio.timeout(10):
+        await progress.until_shown(written.ref)
