@@ -1,7 +1,7 @@
 # What people and CI run; `make` alone lists it.  Needed: Python >= 3.11 and Go (or the programs it
-# would build, named by KUBEBUILDER_ASSETS, HELM, PROMTOOL, GOSHARD, LIBSHARD and GENERATOR).  Only
-# .venv, build, caches that git ignores, and the cache directory that `make control-plane` prints are
-# written.
+# would build, named by KUBEBUILDER_ASSETS, HELM, HELM3, PROMTOOL, GOSHARD, LIBSHARD and GENERATOR).
+# Only .venv, build, caches that git ignores, and the cache directory that `make control-plane`
+# prints are written.
 
 PYTHON ?= python3
 VENV := .venv/bin
@@ -29,7 +29,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest nemesis demo demo-stop bench control-plane helm promtool goshard libshard generator reference docs lock fmt clean
+.PHONY: help check test test-long test-oldest nemesis demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -38,7 +38,7 @@ help: ## list the targets
 check: $(INSTALLED) ## format, lint, types, import contracts, tests without a server (under 45 s)
 	@$(VENV)/python -m hack.check
 
-test: $(INSTALLED) control-plane helm promtool goshard libshard generator ## check with all examples, coverage, real API server (under 20 minutes)
+test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator ## check with all examples, coverage, real API server (under 20 minutes)
 	@rm -f .coverage .coverage.*
 	@$(VENV)/python -m hack.check --coverage
 	@$(VENV)/coverage combine -q
@@ -75,6 +75,10 @@ control-plane: ## find or build etcd, kube-apiserver and kubectl; print where th
 helm: ## find or build helm; print where it is
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries helm
+
+helm3: ## the same for helm 3
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries helm3
 
 promtool: ## find or build promtool, which tries the alerts; print where it is
 	@$(PREFLIGHT)

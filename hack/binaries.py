@@ -4,7 +4,7 @@
 
     control-plane         the directory of etcd, kube-apiserver and kubectl
     oldest-control-plane  the same directory for the oldest supported Kubernetes
-    helm, promtool        the program
+    helm, helm3, promtool the program
     goshard, libshard     one of the two shards in Go, for the compatibility tests
     generator             the load generator of the benchmarks
 
@@ -113,6 +113,14 @@ HELM = Toolset(
     version_variables={"helm.sh/helm/v4/internal/version.version": "{version}"},
     environment="HELM",
 )
+HELM3 = replace(
+    HELM,
+    name="helm3",
+    module=ROOT / "hack/helm3",
+    version_module="helm.sh/helm/v3",
+    version_variables={"helm.sh/helm/v3/internal/version.version": "{version}"},
+    environment="HELM3",
+)
 PROMTOOL = Toolset(
     name="promtool",
     module=ROOT / "hack/promtool",
@@ -198,6 +206,7 @@ def _single(tools: Toolset) -> Path:
 
 
 helm = partial(_single, HELM)
+helm3 = partial(_single, HELM3)
 promtool = partial(_single, PROMTOOL)
 goshard = partial(_single, GOSHARD)
 libshard = partial(_single, LIBSHARD)
@@ -277,6 +286,7 @@ def main() -> int:
         "control-plane": control_plane,
         "oldest-control-plane": oldest_control_plane,
         "helm": helm,
+        "helm3": helm3,
         "promtool": promtool,
         "goshard": goshard,
         "libshard": libshard,

@@ -21,7 +21,7 @@ HEAD: Final = """\
 
 Spreads the objects of Kubernetes controllers over all their replicas: every replica works, \
 each on objects of its own.
-You need Kubernetes 1.30 or newer and helm 4.
+You need Kubernetes 1.30 or newer and helm 4, or helm 3 without `rings[].create`.
 
 There is no published image: [build one](../../docs/install.md#build-the-image), then install \
 the chart with its name and the resources of your controller:

@@ -9,7 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hack import binaries
@@ -57,6 +57,11 @@ class Release:
         """Run helm in the namespace of the release, and return what it prints."""
         command = (*arguments, "-n", SYSTEM)
         return await asyncio.to_thread(self._helm.run, *command, values=values)
+
+    async def helm3(self, *arguments: str, values: Mapping[str, object] | None = None) -> str:
+        """Do the same with helm 3."""
+        helm = replace(self._helm, program=await asyncio.to_thread(binaries.helm3))
+        return await asyncio.to_thread(helm.run, *arguments, "-n", SYSTEM, values=values)
 
     async def kubectl(self, *arguments: str) -> str:
         """Return what kubectl prints."""
