@@ -46,6 +46,10 @@ class Holder(Protocol):
         """Let another replica lead."""
         ...
 
+    async def stays_free(self) -> bool:
+        """Return whether nobody takes the Lease after its release."""
+        ...
+
     def valid(self, now: float) -> bool:
         """Return whether we certainly lead at `now` (monotonic seconds)."""
         ...

@@ -33,6 +33,8 @@ _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4
 """Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one
 period; candidates of client-go wait 1 to 2.2 periods."""
+_SUCCESSION: Final = 1.5
+"""The time in which a candidate takes a released Lease, in retry periods, with time to spare."""
 _RELEASE_ATTEMPTS: Final = 3
 """Attempts to write a release: our own renewal, or a change of a label, can conflict with it."""
 
@@ -153,6 +155,16 @@ class LeaseHolder:
             _log.warning(
                 "failed to release lease", extra={"object": str(self._ref), "error": str(error)}
             )
+
+    async def stays_free(self) -> bool:
+        """Return whether no candidate takes the Lease, after long enough for each of them.
+
+        Raises:
+            ApiError: the Lease cannot be read.
+        """
+        await self._clock.sleep(_SUCCESSION * self._timing.retry_period)
+        await self._in_time(self._record.read())
+        return self._record.judge() == Free()
 
     def _poll_interval(self) -> float:
         """Return how long a candidate waits, at most until the Lease expires."""

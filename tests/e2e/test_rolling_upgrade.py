@@ -19,9 +19,11 @@ from hack.control_plane import ControlPlane
 from hack.ownership import OWNER
 from hack.playground import NAMESPACE, RING, Playground
 from sharder.core.api.meta import PartialObject
-from sharder.core.names import WEBHOOK_NAME
+from sharder.core.api.ring import Condition
+from sharder.core.names import WEBHOOK_NAME, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
+from sharder.kube.typed_stores import rings
 from tests.e2e.endpoints import LATE_SECONDS, POLL_SECONDS, Endpoints
 from tests.e2e.stand_in import stand_ins
 from tests.support.eventually import eventually
@@ -47,6 +49,8 @@ class Upgrade:
     """Calls of the webhook that the API server has given up on and gone on without."""
     reviews: float = 0
     """Calls of the webhook."""
+    covered: list[Condition] = field(default_factory=list)
+    """The ring's condition before and after."""
     exit_codes: list[int | None] = field(default_factory=list)
     """Of the replicas that were replaced."""
     stops: list[float] = field(default_factory=list)
@@ -90,6 +94,12 @@ def test_a_stopping_replica_serves_until_the_service_has_noticed(upgrade: Upgrad
     assert min(upgrade.served_on) > POLL_SECONDS + LATE_SECONDS[1]
 
 
+def test_no_condition_goes_while_the_leader_is_replaced(upgrade: Upgrade) -> None:
+    before, after = upgrade.covered
+
+    assert after == before
+
+
 def test_both_replicas_exit_with_code_0(upgrade: Upgrade) -> None:
     assert upgrade.exit_codes == [0, 0]
 
@@ -107,12 +117,14 @@ async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
             for name in ("old-0", "old-1"):
                 await _add(endpoints, name)
             await eventually(lambda: _admits(client), within=30)
+            upgrade.covered.append(await eventually(lambda: _covered(client), within=60))
             before = await asyncio.to_thread(_figures, playground)
             async with _creating(client, upgrade):
                 for old, new in (("old-0", "new-0"), ("old-1", "new-1")):
                     await _add(endpoints, new)
                     await _remove(endpoints, old, upgrade)
             after = await asyncio.to_thread(_figures, playground)
+            upgrade.covered.append(await _covered(client))
             following.cancel()
     finally:
         await client.close()
@@ -150,6 +162,14 @@ async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
     upgrade.served_on += served_on
     upgrade.stops.append(time.monotonic() - began)
     upgrade.exit_codes.append(playground.exit_code(name))
+
+
+async def _covered(client: Client) -> Condition:
+    """Return the ring's condition, with the time since when it holds."""
+    ring = await rings(client).get(ObjectRef("", RING))
+    [condition] = [each for each in ring.status.conditions if each.type == "Covered"]
+    assert condition.status == "True"
+    return condition
 
 
 async def _admits(client: Client) -> bool:

@@ -187,9 +187,9 @@ class Service:
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use)
             }
-            if self._only is not Part.WEBHOOK:
-                leader = self._leader()
-                tasks["controllers"] = lambda: leader.campaign(self._lead)
+            leader = None if self._only is Part.WEBHOOK else self._leader()
+            if leader is not None:
+                tasks["controllers"] = partial(leader.campaign, self._lead)
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(self._supervise(tasks), name="supervisor")
                 self._not_ready = None
@@ -197,9 +197,15 @@ class Service:
                 await self._stop.wait()
                 _log.info("stopping")
                 running.cancel()
+            await self._end(server, leader)
+
+    async def _end(self, server: Server | None, leader: Leader | None) -> None:
+        """Serve for the quiet period, then end; the last leader takes the conditions with it."""
+        quiet, rest = shares_of(self._settings.graceful_shutdown_timeout.total_seconds())
+        async with asyncio.TaskGroup() as group:
+            if leader is not None:
+                group.create_task(leader.withdraw(), name="withdraw")
             if server is not None:
-                timeout = self._settings.graceful_shutdown_timeout.total_seconds()
-                quiet, rest = shares_of(timeout)
                 server.retire()
                 await self._clock.sleep(quiet)
                 await server.stop(rest)

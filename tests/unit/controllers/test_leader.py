@@ -1,5 +1,6 @@
 """Facts about who leads, and what the leader brings about with all controllers together."""
 
+import asyncio
 from asyncio import TaskGroup
 from collections import Counter
 
@@ -21,6 +22,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.status.phases import ShardPhase, phase_of
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster
 from tests.support.hooked_objects import on, raising
@@ -242,6 +244,60 @@ async def test_who_is_cancelled_gives_the_lease_back() -> None:
     assert held == "me"
     assert (await cluster.leases.get(LEADER)).spec.holder_identity == ""
     assert service.changes == [True, False]
+
+
+async def test_the_last_leader_takes_all_conditions_but_ready_with_it() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+
+    async with cluster.watched(A):
+        async with service.running():
+            await cluster.clock.advance(10)
+            before = await service.conditions()
+        async with TaskGroup() as group:
+            group.create_task(service.leader.withdraw())
+            await cluster.clock.advance(4)
+        after = await service.conditions()
+
+    assert before["Covered"] == "AllOwned"
+    assert after == {"Ready": before["Ready"]}
+
+
+async def test_a_leader_with_a_successor_leaves_the_conditions_as_they_are() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+    successor = LeaseHolder(
+        cluster.leases, LEADER, "successor", clock=cluster.clock, rng=cluster.rng
+    )
+
+    async with cluster.watched(A), TaskGroup() as group:
+        async with service.running():
+            await cluster.clock.advance(10)
+            group.create_task(successor.acquire())
+            await cluster.settle()
+            before = await cluster.rings.get(ObjectRef("", DEMO))
+        group.create_task(service.leader.withdraw())
+        await cluster.clock.advance(4)
+        after = await cluster.rings.get(ObjectRef("", DEMO))
+
+    assert [c.type for c in before.status.conditions] != ["Ready"]
+    assert after == before
+
+
+async def test_a_replica_that_lost_the_lease_leaves_the_conditions_as_they_are() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+
+    async with cluster.watched(A):
+        async with service.running():
+            await cluster.clock.advance(10)
+            before = await service.conditions()
+            await cluster.leases.patch(LEADER, {"spec": {"holderIdentity": "other"}})
+            await cluster.clock.advance(3)
+        async with asyncio.timeout(10):
+            await service.leader.withdraw()
+
+        assert await service.conditions() == before
 
 
 async def test_a_crash_is_not_hidden_and_gives_the_lease_back() -> None:
