@@ -1,17 +1,18 @@
 """The argument of an author's function: one object, and guarded reads and writes."""
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from typing import TypeVar, overload
 
 import msgspec
 from typing_extensions import deprecated
 
 from sharder.core.api.meta import PartialObject
-from sharder.core.errors import ConfigError, LeaseLost
+from sharder.core.errors import ApiError, ConfigError, Conflict
 from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.sdk.permit import Permit
 from sharder.sdk.reads.collection import Documents, parse_resource
 from sharder.sdk.reads.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
-from sharder.sdk.reads.owned import NotOwned, Ownership
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.child_writes import ChildWriter, delete_seen
 from sharder.sdk.writes.children import api_version
@@ -35,7 +36,7 @@ class Request:
         """The object as this request last read or wrote it."""
         self._workplace = workplace
         self._children = ChildWriter(workplace, self.check)
-        self._is_open = True
+        self.permit = Permit(ref, meta.uid, workplace)
 
     @property
     def ref(self) -> ObjectRef:
@@ -210,8 +211,8 @@ class Request:
         """
         if child is not None:
             return await self._children.delete(self._meta, child)
-        self.check()
-        return await delete_seen(self._workplace.main.documents, self._meta)
+        documents = self._workplace.main.documents
+        return await self._write(lambda: delete_seen(documents, self._meta))
 
     async def ensure(self, body: Body, *, replace: Collection[str] = ()) -> Document:
         """Create or update a child of the object, and return the child.
@@ -270,26 +271,23 @@ class Request:
             LeaseLost: another holder has the Lease, or might have it.
             NotOwned: the object is draining or has left this shard, or the reconcile has ended.
         """
-        if not self._workplace.holds_lease():
-            raise LeaseLost(f"shard {self.shard} must not act on {self._ref}: lease not renewed")
-        if not self._is_open:
-            raise NotOwned(f"the reconcile of {self._ref} has ended")
-        seen = self._workplace.owned.get(self._ref)
-        if seen is None or seen.uid != self._meta.uid:
-            raise NotOwned(f"{self._ref} has left shard {self.shard}, or was deleted")
-        for meta in (seen, self._meta):
-            if self._workplace.identity.ownership_of(meta) is not Ownership.OURS:
-                raise NotOwned(f"{self._ref} is draining, or not owned by shard {self.shard}")
-
-    def close(self) -> None:
-        """End the request: `check` and all writes raise from now on."""
-        self._is_open = False
+        self.permit.check(self._meta)
 
     async def _patch(self, documents: Documents, body: Body) -> Document:
-        self.check()
-        raw = await documents.patch(self._ref, guarded(body, self._meta))
+        raw = await self._write(lambda: documents.patch(self._ref, guarded(body, self._meta)))
         self._refresh(raw)
         return document(raw)
+
+    async def _write(self, send: Callable[[], Awaitable[T]]) -> T:
+        """Write the object; a conflict with a drain is `NotOwned`, also if the watch is late."""
+        self.check()
+        try:
+            return await send()
+        except Conflict:
+            with suppress(ApiError):
+                now = await self._workplace.main.documents.get(self._ref)
+                self.permit.require_ours(decode(now, OwnObject).metadata)
+            raise
 
     def _refresh(self, raw: msgspec.Raw) -> None:
         """Store the object that was read, or that answered a write."""

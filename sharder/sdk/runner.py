@@ -3,6 +3,7 @@
 The functions are foreign code and can raise anything.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.sdk.handlers import Handlers, Handling
 from sharder.sdk.observability.blocked_loop import Activity
-from sharder.sdk.observability.measures import Ending, Measures
+from sharder.sdk.observability.measures import Ending, Measures, Stopped
 from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue, seconds_of
 from sharder.sdk.workplace import Workplace
@@ -89,6 +90,11 @@ class Runner:
         except PermanentError as error:
             self._give_up(request, error)
             return None
+        except Stopped as stopped:
+            # The message repeats the fields, as in `_warn`.
+            fields = self._workplace.fields(ref, error=str(stopped))
+            _log.info("reconcile cancelled: %s", stopped, extra=fields)
+            return self._back_off(ref)  # the watch might be late, or a drain be withdrawn
         except SharderError as error:
             self._warn(ref, str(error))
             return self._back_off(ref)
@@ -109,7 +115,13 @@ class Runner:
         self._given_up.pop(ref, None)
 
     async def _call(self, request: Request) -> float | None:
-        after = await self._handling.handle(request)
+        try:
+            after = await self._handling.handle(request)
+        except Exception as error:
+            task = asyncio.current_task()
+            if request.permit.was_refused or (task is not None and task.cancelling()):
+                raise Stopped(str(error) or repr(error)) from error
+            raise
         return None if after is None else seconds_of(after)
 
     def _log_block(self, ref: ObjectRef, seconds: float) -> None:
@@ -133,7 +145,7 @@ class Runner:
             with self._measures.reconcile(request.ref, ending):
                 yield ending
         finally:
-            request.close()
+            request.permit.close()
             why = str(ending.result)
             _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
 

@@ -27,6 +27,10 @@ class Result(StrEnum):
     """The object left or drained, or the shard stopped; controller-runtime has no such result."""
 
 
+class Stopped(Exception):
+    """A reconcile ended early, because the shard must not act on the object any more."""
+
+
 @dataclass(slots=True)
 class Ending:
     """How one reconcile ended; cancelled until another result is known."""
@@ -146,6 +150,8 @@ class Measures:
         except PermanentError:
             ending.result = Result.ERROR
             self.metrics.gave_up(self._resource)
+            raise
+        except Stopped:
             raise
         except Exception:
             ending.result = Result.ERROR

@@ -193,7 +193,7 @@ async def test_a_side_effect_is_refused_like_a_write(
 async def test_nothing_is_written_after_the_reconcile() -> None:
     bench = await Bench.make()
     request = bench.request()
-    request.close()
+    request.permit.close()
 
     with pytest.raises(NotOwned, match="has ended"):
         await request.patch({"data": {}})

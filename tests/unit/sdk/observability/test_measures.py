@@ -1,13 +1,16 @@
 """What a shard measures, as a scrape shows it."""
 
 import asyncio
+import logging
+from datetime import timedelta
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from sharder.core.errors import Unavailable
 from sharder.metrics.shard import PrometheusShardMetrics
-from sharder.sdk import OwnMeta, PermanentError, Requeue, Shard
+from sharder.sdk import OwnMeta, PermanentError, Request, Requeue, Shard
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
 from tests.unit.sdk.scene import (
@@ -74,6 +77,69 @@ async def test_a_permanent_error_is_no_retry_and_a_requeue_is_no_error() -> None
         assert measured.results() == {"error": 1, "requeue_after": 1}
         assert measured.scrape("controller_runtime_terminal_reconcile_errors_total") == 1
         assert measured.scrape("workqueue_retries_total") == 0
+
+
+@pytest.mark.parametrize("status", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_write_that_a_drain_forbids_is_cancelled_and_no_error(
+    late: bool, status: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene, measured, gate = Scene(), Measured(), asyncio.Event()
+    ref = await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        await gate.wait()
+        write = request.patch_status if status else request.patch
+        await write({"status": {"a": "1"}})
+
+    async with at_work(scene, reconcile, metrics=measured):
+        if late:
+            scene.hold_up_watches()
+        await scene.drain(ref)
+        gate.set()
+        await settle()
+        await scene.let_watches_flow()
+
+        assert measured.results() == {"cancelled": 1}
+        assert measured.scrape("controller_runtime_reconcile_errors_total") == 0
+        assert measured.scrape("workqueue_retries_total", name="secrets") == 0
+        assert OWNER not in await scene.labels(ref)
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_a_conflict_with_another_writer_is_an_error() -> None:
+    scene, measured, gate = Scene(), Measured(), asyncio.Event()
+    ref = await scene.create_secret("one")
+
+    async def reconcile(request: Request) -> None:
+        await gate.wait()
+        await request.patch({"data": {}})
+
+    async with at_work(scene, reconcile, metrics=measured):
+        scene.hold_up_watches()
+        await scene.label(ref, {"a": "1"})
+        gate.set()
+        await settle()
+
+        assert measured.results() == {"error": 1}
+
+
+async def test_a_reconcile_that_fails_because_it_is_cancelled_is_cancelled() -> None:
+    scene, measured = Scene(), Measured()
+    ref = await scene.create_secret("one")
+
+    async def reconcile(_: Request) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as cancelled:
+            raise RuntimeError("interrupted") from cancelled
+
+    async with at_work(scene, reconcile, metrics=measured, drain_grace=timedelta(seconds=1)):
+        await scene.drain(ref)
+        await scene.clock.advance(2)
+
+        assert measured.results() == {"cancelled": 1}
+        assert OWNER not in await scene.labels(ref)
 
 
 async def test_a_reconcile_is_timed_and_counted_as_running() -> None:
