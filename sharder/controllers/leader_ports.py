@@ -42,7 +42,7 @@ class Holder(Protocol):
         """Keep the Lease until cancelled; raise `LeaseLost` if it is lost."""
         ...
 
-    async def release(self) -> None:
+    async def release(self) -> object:
         """Let another replica lead."""
         ...
 

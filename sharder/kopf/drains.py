@@ -15,11 +15,13 @@ from typing import Final, TypeAlias
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
-from sharder.ports import Changed, Listed, Removed, Store
+from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
-from sharder.sdk.reads.objects import guarded
+from sharder.sdk.reads.collection import OwnObjects
+from sharder.sdk.reads.objects import OwnObject, guarded
+from sharder.sdk.reads.watched import Watched
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two checks of the draining objects."""
@@ -50,7 +52,8 @@ class Drains:
 
     def __init__(
         self,
-        objects: Store[PartialObject],
+        objects: OwnObjects,
+        watched: Watched[OwnObject],
         *,
         touch: Touch,
         is_running: Callable[[str], bool],
@@ -63,6 +66,7 @@ class Drains:
 
         Args:
             objects: The shard's objects that have the drain label.
+            watched: Their watch.
             touch: Returns the patch that touches an object.
             is_running: Whether a handler runs on the object with this uid.
             cancel: Cancels the handlers and daemons of the object with this uid.
@@ -71,6 +75,7 @@ class Drains:
             rng: The jitter for the back-off of the watch.
         """
         self._objects = objects
+        self._watched = watched
         self._touch = touch
         self._is_running = is_running
         self._cancel = cancel
@@ -80,14 +85,18 @@ class Drains:
         self._drains: dict[str, Drain] = {}
 
     async def run(self) -> None:
-        """Watch the draining objects, and act on slow drains, until cancelled."""
+        """Watch the draining objects, and act on slow drains, until cancelled.
+
+        Raises:
+            Moved: the resource is served in another version.
+        """
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="follow drains")
             group.create_task(self._poll(), name="poll drains")
 
     async def _follow(self) -> None:
         events = follow(
-            self._objects,
+            self._watched,
             doing="watch draining objects",
             clock=self._clock,
             rng=self._rng,
@@ -97,9 +106,7 @@ class Drains:
             async for event in events:
                 self._update(event)
 
-    def _update(
-        self, event: Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
-    ) -> None:
+    def _update(self, event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]) -> None:
         match event:
             case Listed(items):
                 before, self._drains = self._drains, {}

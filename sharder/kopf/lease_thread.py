@@ -9,10 +9,11 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Final
 
@@ -22,23 +23,23 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.work import Work
 from sharder.kube.client import Client, connect
-from sharder.kube.objects import KubeObjects
-from sharder.kube.typed_stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster
+from sharder.sdk.context import ShardContext
+from sharder.sdk.fitness import in_served_versions
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
 from sharder.sdk.observability.exposition import process_metrics
 from sharder.sdk.observability.probes import Readiness, probes
+from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.reads.owned import Identity
+from sharder.sdk.reads.watched import Watched
 from sharder.sdk.reconciler import Handled
 from sharder.sdk.startup.environment import Settings
 from sharder.sdk.startup.permissions import needed_rights
 from sharder.sdk.startup.preparation import Preparation, alone_on
 from sharder.sdk.startup.ring_check import RingCheck
 
-_EMPTY_POLL_SECONDS: Final = 0.2
-"""Seconds between two checks whether the shard still has objects."""
 _REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
 _log = logging.getLogger(__name__)
@@ -76,7 +77,11 @@ class LeaseThread:
         self._stop = asyncio.Event()
         self._ended = asyncio.Event()
         self._holder: LeaseHolder | None = None
-        self._drains: tuple[Drains, ...] = ()
+        self._drains: tuple[Callable[[], Coroutine[None, None, None]], ...] = ()
+        """Act on the draining objects, one for each resource."""
+        self._watches: dict[GroupResource, Watched[OwnObject]] = {}
+        """The watches of draining objects.  kopf watches with the same rights, and in all
+        versions, but does not show how that goes; it ends when its own watch fails for good."""
         self._acquired = Future[None]()
         self._thread = threading.Thread(target=self._run, name="sharder lease", daemon=True)
 
@@ -160,36 +165,30 @@ class LeaseThread:
         # Before the Lease, so that a shard that cannot work gets no objects.
         cluster = KubeCluster(client)
         preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-        resources = await preparation.discover(self._resources, pause=settings.lease.retry_period)
-        if resources is None:
+        found = await preparation.discover(self._resources, pause=settings.lease.retry_period)
+        if found is None:
             return
+        context = ShardContext(
+            cluster=cluster,
+            identity=self._identity,
+            settings=settings,
+            found=found,
+            metrics=self._metrics,
+            clock=clock,
+            rng=rng,
+        )
+        holder = lease_holder(context)
         handled: Handled = dict.fromkeys(self._resources, ())
         check = RingCheck(cluster, self._identity.ring, handled, clock=clock, remedy=_REMEDY)
-        if not await preparation.until_suitable(check, needed_rights(handled, lease)):
+        rights = needed_rights(handled, lease)
+        if not await preparation.until_suitable(check, rights, holder.left_because):
             return
-        draining = f"{self._identity.selector},{self._identity.drain_label}"
-        self._drains = tuple(
-            Drains(
-                KubeObjects(client).of(resource, draining),
-                touch=self._touch,
-                is_running=self._work.is_running,
-                cancel=self._cancel,
-                grace=settings.drain_grace.total_seconds(),
-                clock=clock,
-                rng=rng,
-            )
-            for resource in resources.values()
-        )
-        self._holder = self._lease_holder(client)
-        self._readiness.follow(self._holder.valid, lambda: True)
+        self._holder = holder
+        self._drains = tuple(partial(self._follow, context, each) for each in found)
+        self._readiness.follow(holder, lambda: self.problem(settings.lease.lease_duration))
         try:
             await serve_until_stopped(
-                self._holder,
-                self,
-                self._stop,
-                drain_on_stop=self._drain_on_stop,
-                stop_grace=settings.stop_grace,
-                clock=clock,
+                context, holder, self, self._stop, drain_on_stop=self._drain_on_stop
             )
         except Exception as error:
             if not self._acquired.done():
@@ -198,20 +197,38 @@ class LeaseThread:
             _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
             os._exit(1)
 
-    def _lease_holder(self, client: Client) -> LeaseHolder:
-        ring, metrics = self._identity.ring, self._metrics
-        return lease_holder(
-            leases(client),
-            ring,
-            self._settings,
-            clock=self._clock,
-            rng=self._rng,
-            on_attempt=lambda _, answered: metrics.renewed(ring, succeeded=answered),
-        )
-
     def _cancel(self, uid: str) -> None:
         with suppress(RuntimeError):  # kopf's loop has ended
             self._kopf_loop.call_soon_threadsafe(self._work.cancel, uid)
+
+    async def _follow(self, context: ShardContext, wanted: GroupResource) -> None:
+        """Act on the draining objects of a resource, in the version in which it is served."""
+        cluster, identity, clock, rng = (
+            context.cluster,
+            context.identity,
+            context.clock,
+            context.rng,
+        )
+        draining = f"{identity.selector},{identity.drain_label}"
+
+        async def run() -> None:
+            resource = context.found[wanted]
+            objects = cluster.objects(resource, draining)
+            watched = Watched(objects, resource, cluster.find, clock=clock, rng=rng)
+            self._watches[wanted] = watched
+            drains = Drains(
+                objects,
+                watched,
+                touch=self._touch,
+                is_running=self._work.is_running,
+                cancel=self._cancel,
+                grace=context.settings.drain_grace.total_seconds(),
+                clock=clock,
+                rng=rng,
+            )
+            await drains.run()
+
+        await in_served_versions(context.found, run)
 
     # `serve_until_stopped` uses the following while the Lease is held: this is its `Workload`.
 
@@ -229,10 +246,15 @@ class LeaseThread:
         """Always empty: no handler runs on the event loop of this thread."""
         return ""
 
-    async def until_empty(self) -> None:
-        """Return when the shard has no objects, or kopf has ended."""
-        while self._work.objects and not self._ended.is_set():
-            await self._clock.sleep(_EMPTY_POLL_SECONDS)
+    @property
+    def is_empty(self) -> bool:
+        """Whether the shard has no objects, or kopf has ended."""
+        return not self._work.objects or self._ended.is_set()
+
+    def problem(self, seconds: float) -> str:
+        """Return why a resource could not be watched for `seconds`, empty if all could be."""
+        problems = (each.problem(seconds) for each in self._watches.values())
+        return next(filter(None, problems), "")
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Let kopf work until `stop` is set, end kopf, and return when kopf has ended.
@@ -242,7 +264,7 @@ class LeaseThread:
         del stop_grace
         self._acquired.set_result(None)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each.run(), name="drains") for each in self._drains]
+            tasks = [group.create_task(each(), name="drains") for each in self._drains]
             await stop.wait()
             if not self._ended.is_set():
                 self._end_kopf()

@@ -63,7 +63,7 @@ class KubeObjects:
         now = asyncio.get_running_loop().time()
         known, until = self._discovered.get(resource, (None, now))
         if known is None or now >= until:
-            known = await self._discover(resource)
+            known = await discover(self._client, resource)
             self._discovered[resource] = (known, now + _CACHE_SECONDS)
         return known
 
@@ -81,29 +81,36 @@ class KubeObjects:
             metadata_only=True,
         )
 
-    async def _discover(self, resource: GroupResource) -> Resource:
-        missing = f"the API server does not serve {resource}: install its CRD, or correct the name"
-        if not resource.group:
-            group = _Group(versions=(_Version(_CORE_VERSION),))
-            root = "/api"
-        else:
-            root = f"/apis/{resource.group}"
-            try:
-                group = await self._read(root, _Group)
-            except NotFound as error:
-                raise NotFound(missing) from error
-        for version in group.in_order():
-            for served in (await self._read(f"{root}/{version}", _ResourceList)).resources:
-                if served.name == resource.resource:
-                    return Resource(
-                        id=resource,
-                        version=version,
-                        kind=served.kind,
-                        namespaced=served.namespaced,
-                        singular=served.singular_name,
-                        short_names=served.short_names,
-                    )
-        raise NotFound(missing)
 
-    async def _read(self, path: str, of: type[D]) -> D:
-        return understand(await self._client.request("GET", path), of, path)
+async def discover(client: Client, resource: GroupResource) -> Resource:
+    """Discover the resource, in its group's preferred version if this version serves it.
+
+    Raises:
+        NotFound: the API server does not serve the resource.
+    """
+    missing = f"the API server does not serve {resource}: install its CRD, or correct the name"
+    if not resource.group:
+        group = _Group(versions=(_Version(_CORE_VERSION),))
+        root = "/api"
+    else:
+        root = f"/apis/{resource.group}"
+        try:
+            group = await _read(client, root, _Group)
+        except NotFound as error:
+            raise NotFound(missing) from error
+    for version in group.in_order():
+        for served in (await _read(client, f"{root}/{version}", _ResourceList)).resources:
+            if served.name == resource.resource:
+                return Resource(
+                    id=resource,
+                    version=version,
+                    kind=served.kind,
+                    namespaced=served.namespaced,
+                    singular=served.singular_name,
+                    short_names=served.short_names,
+                )
+    raise NotFound(missing)
+
+
+async def _read(client: Client, path: str, of: type[D]) -> D:
+    return understand(await client.request("GET", path), of, path)

@@ -15,14 +15,16 @@ when its request was sent.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.lease import MAX_PROBLEM, Lease
 from sharder.core.api.versions import is_older
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
 from sharder.core.leases.election import Free, Held, LeaseTiming, Ours, runs_out_at
-from sharder.core.names import ObjectRef
+from sharder.core.leases.state import is_given_up
+from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
@@ -89,9 +91,22 @@ class LeaseHolder:
         """The last holder that was logged."""
 
     @property
-    def lease(self) -> PartialObject | None:
+    def lease(self) -> Lease | None:
         """The Lease as last seen, None before the first read."""
         return None if self._record.seen is None else self._record.seen.lease
+
+    @property
+    def reported(self) -> str:
+        """Why this process cannot work, as the API server has stored it; empty: it can."""
+        return "" if self.lease is None else self.lease.metadata.annotation(PROBLEM_ANNOTATION)
+
+    def report(self, problem: str) -> None:
+        """Let the next write to the Lease, also the release, say why this process cannot work.
+
+        Empty: it can work.  A problem that was reported before keeps its text.
+        """
+        line = "".join(c if c.isprintable() else " " for c in problem)[:MAX_PROBLEM]
+        self._record.problem = line and (self._record.problem or line)
 
     def valid(self, now: float) -> bool:
         """Return whether the Lease is certainly ours at `now` (monotonic seconds).
@@ -137,10 +152,11 @@ class LeaseHolder:
         self._record.wants_evacuation = True
         await self._try_to_renew(max(self._left(), 0))
 
-    async def release(self) -> None:
+    async def release(self) -> bool:
         """Release the Lease if it is ours, so that others need not wait; never raises.
 
-        Call this after the work has ended: the next holder can start at once.
+        Call this after the work has ended: the next holder can start at once.  Returns whether
+        the Lease was released.
         """
         self._record.renewed = None
         self._record.wants_evacuation = False
@@ -149,12 +165,27 @@ class LeaseHolder:
                 # A cancelled write might have succeeded.
                 await self._in_time(self._record.read())
             for _ in range(_RELEASE_ATTEMPTS):
-                if self._record.judge() != Ours() or await self._in_time(self._try_to_release()):
+                if self._record.judge() != Ours():
                     break
+                if await self._in_time(self._try_to_release()):
+                    return True
         except ApiError as error:
             _log.warning(
                 "failed to release lease", extra={"object": str(self._ref), "error": str(error)}
             )
+        return False
+
+    async def left_because(self) -> str:
+        """Return why a shard of our name gave the Lease back, empty if it did not; never raises.
+
+        The Lease is written once more: the sharder deletes one that was not for a minute.
+        """
+        with suppress(ApiError):
+            if lease := await self._in_time(self._record.read()):
+                self._record.problem = self.reported if is_given_up(lease) else ""
+                if self._record.problem and not lease.spec.holder_identity:
+                    await self._in_time(self._record.release())
+        return self._record.problem
 
     async def stays_free(self) -> bool:
         """Return whether no candidate takes the Lease, after long enough for each of them.

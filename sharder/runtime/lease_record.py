@@ -18,6 +18,7 @@ from sharder.core.leases.election import (
     evacuation,
     judge,
     released,
+    report,
     taken,
 )
 from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
@@ -52,6 +53,8 @@ class LeaseRecord:
         self.written: set[str] = set()
         """Renew times that we have written, or might have written."""
         self.wants_evacuation = False
+        self.problem = ""
+        """Why the holder cannot work, at most `MAX_PROBLEM` characters; empty: it can."""
         self._leases = leases
         self._ref = ref
         self._identity = identity
@@ -117,6 +120,7 @@ class LeaseRecord:
             "annotations": {
                 **(annotations or {}),
                 **evacuation(lease, wanted=self.wants_evacuation),
+                **report(lease, self.problem),
             },
         }
         return await self._leases.patch(self._ref, {"metadata": metadata, "spec": spec})

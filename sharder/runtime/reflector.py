@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.errors import ApiError, Expired, Forbidden, Rewound
+from sharder.core.errors import ApiError, Expired, Forbidden, NotFound, Rewound
 from sharder.ports import Bookmark, Changed, Listed, Removed, Watchable, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng, failures_after
 from sharder.runtime.clock import Clock
@@ -74,9 +74,10 @@ Outcome: TypeAlias = Listed[V] | WatchEvent[V] | Ended | Failed
 def after(place: Place, outcome: Outcome[V]) -> Place:
     """Return the place after `outcome`.
 
-    Only an expired version leads to a new list.  After any other outcome the watch resumes, so no
-    event is repeated.  Only time resets the failures: otherwise a server that accepts each watch
-    and breaks it at once would be called without a pause.
+    Only an expired version leads to a new list, and a collection that is gone, because another one
+    can take its place.  After any other outcome the watch resumes, so no event is repeated.  Only
+    time resets the failures: otherwise a server that accepts each watch and breaks it at once
+    would be called without a pause.
     """
     match outcome:
         case Listed(_, version) | Bookmark(version):
@@ -89,7 +90,7 @@ def after(place: Place, outcome: Outcome[V]) -> Place:
             return replace(place, failures=place.failures + 1 if is_short else 0)
         case Failed(error, lasted):
             return Place(
-                version="" if isinstance(error, Expired) else place.version,
+                version="" if isinstance(error, Expired | NotFound) else place.version,
                 failures=failures_after(place.failures, lasted),
             )
 

@@ -1,8 +1,21 @@
-"""Run many writes concurrently, up to a limit."""
+"""Run calls concurrently: many writes, up to a limit, or until the first has ended."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+
+
+async def race(*calls: Coroutine[object, None, object]) -> tuple[bool, ...]:
+    """Run the calls until one has ended, and cancel the others; return which have ended.
+
+    An error of a call is raised in an ExceptionGroup.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(call) for call in calls]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+    return tuple(not task.cancelled() for task in tasks)
 
 
 class Batch:

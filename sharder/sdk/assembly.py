@@ -1,25 +1,22 @@
 """Wire the work on one main resource: watches, caches, requests and the author's functions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.names import GroupResource
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
-from sharder.sdk.cluster import Cluster
+from sharder.sdk.context import ShardContext
 from sharder.sdk.observability.blocked_loop import Activity
-from sharder.sdk.observability.measures import Measures, ShardMetrics
+from sharder.sdk.observability.measures import Measures
 from sharder.sdk.reads.cache import ObjectCache, everything
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.handoff import Cached, Handoff
-from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
+from sharder.sdk.reads.watched import Watched
 from sharder.sdk.reconciler import Reconciler
-from sharder.sdk.resource_work import OwnObjects, Work
+from sharder.sdk.resource_work import Work
 from sharder.sdk.runner import Runner
-from sharder.sdk.startup.environment import Settings
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.events import EVENTS, EventRecorder
 from sharder.sdk.writes.recorded import RecordedDocuments
@@ -27,57 +24,46 @@ from sharder.sdk.writes.recorded import RecordedDocuments
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """The dependencies that the work on all resources of a shard shares."""
+    """Makes the work on each resource of a shard."""
 
-    cluster: Cluster
-    found: Mapping[GroupResource, Resource]
-    identity: Identity
-    settings: Settings
+    context: ShardContext
     holds_lease: Callable[[], bool]
-    clock: Clock
-    rng: Rng
-    metrics: ShardMetrics
     activity: Activity
 
     def work(self, reconciler: Reconciler) -> Work:
         """Return new work on the reconciler's resource, without state from earlier work."""
-        resource = self.found[reconciler.resource]
+        context, clock, rng = self.context, self.context.clock, self.context.rng
+        resource, identity = context.found[reconciler.resource], context.identity
         main = self._collected(resource, reconciler)
         children = tuple(
-            self._collected(self.found[child], reconciler, parent=resource)
+            self._collected(context.found[child], reconciler, parent=resource)
             for child in reconciler.owns
         )
-        statuses = self.cluster.statuses(resource)
-        measures = Measures(
-            self.identity.ring, resource.id, self.metrics, self.clock, self.activity
-        )
+        statuses = context.cluster.statuses(resource)
+        measures = Measures(identity.ring, resource.id, context.metrics, clock, self.activity)
         workplace = Workplace(
-            identity=self.identity,
-            owned=OwnedObjects(self.identity, when=reconciler.when),
+            identity=identity,
+            owned=OwnedObjects(identity, when=reconciler.when),
             main=main,
             status=RecordedDocuments(statuses, main.progress, main.strays, main.cache),
             children=children,
             holds_lease=self.holds_lease,
-            clock=self.clock,
-            events=EventRecorder(self.cluster.documents(EVENTS), self.identity, clock=self.clock),
+            clock=clock,
+            events=EventRecorder(context.cluster.documents(EVENTS), identity, clock=clock),
             kept_finalizer=reconciler.handlers.kept_finalizer,
         )
         return Work(
             workplace,
-            Runner(
-                reconciler.handlers, workplace, measures=measures, clock=self.clock, rng=self.rng
-            ),
-            objects=self._objects(main),
-            children=[self._objects(child) for child in children],
+            Runner(reconciler.handlers, workplace, measures=measures, clock=clock, rng=rng),
             handoff=Handoff(
                 main=self._cached(main) if main.cache else None,
                 children=[self._cached(child) for child in children if child.cache],
             ),
             measures=measures,
-            workers=self.settings.workers,
-            drain_grace=self.settings.drain_grace,
-            clock=self.clock,
-            rng=self.rng,
+            workers=context.settings.workers,
+            drain_grace=context.settings.drain_grace,
+            clock=clock,
+            rng=rng,
         )
 
     def _collected(
@@ -87,26 +73,28 @@ class Assembly:
 
         With `parent`, the cache keeps only objects that an object of that resource controls.
         """
-        progress, cache = Progress(self.clock), None
+        cluster, identity = self.context.cluster, self.context.identity
+        clock, rng = self.context.clock, self.context.rng
+        progress, cache = Progress(clock), None
         if resource.id in reconciler.cache:
             keep = everything if parent is None else controlled_by(parent)
             cache = ObjectCache(progress, keep=keep)
-        documents = self.cluster.documents(resource)
-        strays = Strays(self.identity, documents.get, progress)
+        view = cluster.objects if cache is None else cluster.whole
+        objects, documents = view(resource, identity.selector), cluster.documents(resource)
+        strays = Strays(identity, documents.get, progress)
         return Collected(
             resource=resource,
             documents=RecordedDocuments(documents, progress, strays, cache),
+            objects=objects,
+            watched=Watched(objects, resource, cluster.find, clock=clock, rng=rng),
             progress=progress,
             strays=strays,
             cache=cache,
         )
 
-    def _objects(self, collected: Collected) -> OwnObjects:
-        view = self.cluster.objects if collected.cache is None else self.cluster.whole
-        return view(collected.resource, self.identity.selector)
-
     def _cached(self, collected: Collected) -> Cached:
-        objects = self.cluster.objects(collected.resource, self.identity.selector)
+        labels = self.context.identity.selector
+        objects = self.context.cluster.objects(collected.resource, labels)
         return Cached(now=objects, progress=collected.progress)
 
 

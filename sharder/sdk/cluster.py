@@ -9,15 +9,14 @@ from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
-from sharder.kube.objects import KubeObjects
+from sharder.kube.objects import discover
 from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import leases, rings
 from sharder.runtime.lease_record import Leases
 from sharder.sdk.reads.cache import Whole, whole
-from sharder.sdk.reads.collection import Documents
+from sharder.sdk.reads.collection import Documents, OwnObjects
 from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.resource_work import OwnObjects
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.writes.children import api_version
 
@@ -25,8 +24,8 @@ from sharder.sdk.writes.children import api_version
 class Cluster(Protocol):
     """Leases, ring and rights; metadata to watch, and whole objects to read and write."""
 
-    def leases(self) -> Leases:
-        """Return the Leases of all namespaces."""
+    def leases(self, namespace: str) -> Leases:
+        """Return the Leases of a namespace."""
         ...
 
     async def find(self, resource: GroupResource) -> Resource:
@@ -63,15 +62,14 @@ class KubeCluster:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._objects = KubeObjects(client)
 
-    def leases(self) -> Leases:
-        """Return the Leases of all namespaces."""
-        return leases(self._client)
+    def leases(self, namespace: str) -> Leases:
+        """Return the Leases of a namespace."""
+        return leases(self._client, namespace=namespace)
 
     async def find(self, resource: GroupResource) -> Resource:
         """Discover the resource; `NotFound` if the API server does not serve it."""
-        return await self._objects.find(resource)
+        return await discover(self._client, resource)
 
     async def ring(self, name: RingName) -> ControllerRing:
         """Return the ring; `NotFound` if there is none."""

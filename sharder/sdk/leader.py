@@ -17,8 +17,8 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.runtime.lease_record import Leases
 from sharder.runtime.supervisor import supervise
+from sharder.sdk.context import ShardContext
 from sharder.sdk.startup.environment import Settings
 
 _log = logging.getLogger(__name__)
@@ -136,15 +136,14 @@ class LeaderTasks:
                 f"shard name {leader.name!r} is taken by the leader's Lease: choose another"
             )
 
-    def campaign(
-        self, leases: Leases, settings: Settings, *, clock: Clock, rng: Rng
-    ) -> Campaign | None:
-        """Return the campaign of a shard with these settings, None if there are no tasks."""
+    def campaign(self, of: ShardContext) -> Campaign | None:
+        """Return the campaign of a shard, None if there are no tasks."""
+        settings, clock, rng = of.settings, of.clock, of.rng
         lease = self.lease(settings.namespace)
         if lease is None:
             return None
         holder = LeaseHolder(
-            leases,
+            of.leases,
             lease,
             settings.name,
             clock=clock,

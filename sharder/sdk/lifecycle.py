@@ -17,13 +17,13 @@ from itertools import count
 from typing import Final, Protocol
 
 from sharder.core.errors import LeaseLost
-from sharder.core.names import REVISION_LABEL, ObjectRef, RingName
-from sharder.runtime.backoff import Rng
+from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import first_message
-from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
-from sharder.runtime.lease_record import Leases
-from sharder.sdk.startup.environment import Settings
+from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.task_pool import race
+from sharder.sdk.context import ShardContext
+from sharder.sdk.fitness import Fitness, Watcher
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops a shard cleanly, the second one at once."""
@@ -31,7 +31,7 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger(__name__)
 
 
-class Workload(Protocol):
+class Workload(Watcher, Protocol):
     """The work that a shard does while it holds its Lease."""
 
     @property
@@ -40,12 +40,13 @@ class Workload(Protocol):
         ...
 
     @property
-    def blocked(self) -> str:
-        """The step that has just blocked the event loop, empty if none did."""
+    def is_empty(self) -> bool:
+        """Whether the shard certainly has no objects, or no work runs that could release them."""
         ...
 
-    async def until_empty(self) -> None:
-        """Return when the shard has no objects, or when no work runs that could release them."""
+    @property
+    def blocked(self) -> str:
+        """The step that has just blocked the event loop, empty if none did."""
         ...
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
@@ -53,43 +54,37 @@ class Workload(Protocol):
         ...
 
 
-def lease_holder(
-    leases: Leases,
-    ring: RingName,
-    settings: Settings,
-    *,
-    clock: Clock,
-    rng: Rng,
-    on_attempt: OnAttempt = lambda _sent, _answered: None,
-) -> LeaseHolder:
+def lease_holder(of: ShardContext) -> LeaseHolder:
     """Return the holder of the shard's Lease, before it has acquired the Lease."""
+    settings, ring = of.settings, of.identity.ring
     return LeaseHolder(
-        leases,
-        ObjectRef(settings.namespace, settings.name),
+        of.leases,
+        of.lease,
         settings.name,
-        clock=clock,
-        rng=rng,
+        clock=of.clock,
+        rng=of.rng,
         timing=settings.lease,
         # None removes the label that an earlier shard of the same name has left.
         labels={REVISION_LABEL: None, **settings.lease_labels(ring)},
         annotations=settings.lease_annotations(),
         pod_uid=settings.pod_uid,
-        on_attempt=on_attempt,
+        on_attempt=lambda _, answered: of.metrics.renewed(ring, succeeded=answered),
     )
 
 
 async def serve_until_stopped(
+    context: ShardContext,
     holder: LeaseHolder,
     work: Workload,
     stop: asyncio.Event,
     *,
     drain_on_stop: Callable[[], float],
-    stop_grace: timedelta,
-    clock: Clock,
-) -> None:
+) -> str:
     """Acquire the Lease and work until `stop` is set; return when the Lease is released.
 
     After `stop`, `drain_on_stop` gives the seconds that an evacuation can take; 0 skips it.
+    If the shard gives its Lease back because it cannot work, the reason is returned, otherwise an
+    empty text.
 
     Cancellation stops at once: the work is cancelled, then the Lease is released.  A lost Lease is
     not released: it was lost because the API server did not answer, and a late release would move
@@ -98,37 +93,56 @@ async def serve_until_stopped(
     Raises:
         LeaseLost: another holder has the Lease, or might have it; no work runs any more.
     """
+    why, is_lost, fitness = "", False, Fitness(context=context, holder=holder, work=work)
+
+    fields = {"ring": context.identity.ring, "shard": context.identity.shard}
 
     async def stopping() -> None:
-        await stop.wait()
-        if seconds := drain_on_stop():
-            await drain(holder, work, within=seconds, clock=clock)
+        nonlocal why
+        why = await _until_stop(stop, fitness)
+        if why:
+            # The message has all details: an author's log format might show no fields.
+            _log.warning("giving the Lease back: %s", why, extra=fields)
+        elif seconds := drain_on_stop():
+            await drain(holder, work, within=seconds, clock=context.clock)
 
-    is_lost = False
     try:
-        if await _acquire(holder, stop):
-            await _work(holder, work, stopping, stop_grace=stop_grace)
+        if await _acquire(holder, stop, fitness):
+            await _work(holder, work, stopping, stop_grace=context.settings.stop_grace)
     except ExceptionGroup as group:
         lost, others = group.split(LeaseLost)
         if lost is None or others is not None:
             raise
         is_lost = True
-        cause = f" ({work.blocked})" if work.blocked else ""
+        cause = work.blocked and f" ({work.blocked})"
         raise LeaseLost(f"{first_message(lost)}{cause}") from group
     finally:
-        if not is_lost:
-            await holder.release()
+        if not is_lost and await holder.release():
+            _log.info("stopped, Lease released", extra=fields)
+    return why
 
 
-async def _acquire(holder: LeaseHolder, stop: asyncio.Event) -> bool:
+async def _until_stop(stop: asyncio.Event, fitness: Fitness) -> str:
+    """Return when `stop` is set, or why the shard has to give its Lease back."""
+    why = ""
+
+    async def note_unfit() -> None:
+        nonlocal why
+        why = await fitness.until_unfit()
+
+    await race(stop.wait(), note_unfit())
+    return why
+
+
+async def _acquire(holder: LeaseHolder, stop: asyncio.Event, fitness: Fitness) -> bool:
     """Acquire the Lease; return False if `stop` is set first."""
-    async with asyncio.TaskGroup() as group:
-        taking = group.create_task(holder.acquire(), name="take lease")
-        stopping = group.create_task(stop.wait(), name="wait for stop")
-        await asyncio.wait({taking, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        taking.cancel()
-        stopping.cancel()
-    return not taking.cancelled()
+
+    async def take() -> None:
+        await fitness.until_fit()
+        await holder.acquire()
+
+    is_taken, _ = await race(take(), stop.wait())
+    return is_taken
 
 
 async def _work(
@@ -152,6 +166,8 @@ async def _work(
         heartbeat.cancel()
 
 
+_POLL_SECONDS: Final = 0.2
+"""Seconds between two checks whether the shard still has objects."""
 LOG_SECONDS: Final = 5.0
 """Seconds between two log lines about the objects that are left."""
 
@@ -165,24 +181,21 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
     Raises:
         LeaseLost: another holder has the Lease.
     """
-    async with asyncio.TaskGroup() as group:
-        evacuation = group.create_task(_evacuate(holder, work), name="evacuate")
-        deadline = group.create_task(clock.sleep(within), name="deadline")
-        progress = group.create_task(_log_progress(work, clock), name="log progress")
-        await asyncio.wait({evacuation, deadline}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (evacuation, deadline, progress):
-            task.cancel()
+    _, is_late, _ = await race(
+        _evacuate(holder, work, clock), clock.sleep(within), _log_progress(work, clock)
+    )
     if not work.objects:
         _log.info("evacuated")
-    elif deadline.cancelled():
+    elif not is_late:
         _log.warning("evacuation ended early: %d objects left", work.objects)
     else:
         _log.warning("drain_on_stop timed out with %d objects left", work.objects)
 
 
-async def _evacuate(holder: LeaseHolder, work: Workload) -> None:
+async def _evacuate(holder: LeaseHolder, work: Workload, clock: Clock) -> None:
     await holder.evacuate()
-    await work.until_empty()
+    while not work.is_empty:
+        await clock.sleep(_POLL_SECONDS)
 
 
 async def _log_progress(work: Workload, clock: Clock) -> None:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
-from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.errors import LeaseLost
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
-from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
@@ -38,14 +38,6 @@ DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
 _log = logging.getLogger(__name__)
 
 
-class OwnObjects(Watchable[OwnObject], Protocol):
-    """The metadata of this shard's objects, to watch, and to patch for an acknowledgement."""
-
-    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
-        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
-        ...
-
-
 @dataclass(slots=True)
 class _Running:
     """A running reconcile; it has a deadline (monotonic seconds) while its object drains."""
@@ -63,8 +55,6 @@ class Work:
         workplace: Workplace,
         runner: Runner,
         *,
-        objects: OwnObjects,
-        children: Sequence[Watchable[PartialObject]],
         handoff: Handoff,
         measures: Measures,
         workers: int,
@@ -76,8 +66,6 @@ class Work:
         self._owned = workplace.owned
         self._measures = measures
         self._runner = runner
-        self._objects = objects
-        self._children = children
         self._handoff = handoff
         self._workers = workers
         self._drain_grace = drain_grace.total_seconds()
@@ -87,7 +75,6 @@ class Work:
         self._is_stopping = False
         self._is_listed = False
         self._ended = asyncio.Event()
-        self._changed = asyncio.Event()
         # `Runner` has the back-off of failed reconciles; the queue's is not used for them.
         self._reconciles, self._drains = (
             WorkQueue[ObjectRef](
@@ -102,25 +89,20 @@ class Work:
         """How many objects the shard has, as its watch last showed them."""
         return len(self._owned)
 
+    @property
     def has_listed(self) -> bool:
-        """Return whether the shard has listed its objects."""
+        """Whether the shard has listed its objects."""
         return self._is_listed
 
     @property
-    def is_empty(self) -> bool:
-        """Whether the objects have been listed and there are none."""
-        return self._is_listed and not self._owned
+    def collections(self) -> Sequence[Collected]:
+        """The main objects and the children."""
+        return (self._workplace.main, *self._workplace.children)
 
     @property
     def blocked(self) -> str:
         """The step that has just blocked the event loop, empty if none did."""
         return self._runner.blocked
-
-    async def until_empty(self) -> None:
-        """Return when the objects have been listed and there are none."""
-        while not self.is_empty:
-            self._changed.clear()
-            await self._changed.wait()
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
@@ -136,8 +118,8 @@ class Work:
             tasks = [
                 group.create_task(self._follow_objects(), name="follow objects"),
                 *(
-                    group.create_task(self._follow_children(source, child), name="follow children")
-                    for source, child in zip(self._children, self._workplace.children, strict=True)
+                    group.create_task(self._follow_children(each), name="follow children")
+                    for each in self._workplace.children
                 ),
                 group.create_task(
                     self._reconciles.run(self._reconcile, concurrency=self._workers),
@@ -165,12 +147,11 @@ class Work:
 
     async def _follow_objects(self) -> None:
         main, clock, rng = self._workplace.main, self._clock, self._rng
-        events = main.follow(self._objects, doing="watch own objects", clock=clock, rng=rng)
+        events = main.follow(doing="watch own objects", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
                 for ref in self._update(event):
                     self._enqueue(ref)
-                self._changed.set()
 
     def _update(
         self, event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]
@@ -192,11 +173,8 @@ class Work:
                 self._handoff.left(obj.metadata.ref)
                 return frozenset({obj.metadata.ref})
 
-    async def _follow_children(
-        self, source: Watchable[PartialObject], collected: Collected
-    ) -> None:
-        clock, rng = self._clock, self._rng
-        events = collected.follow(source, doing="watch children", clock=clock, rng=rng)
+    async def _follow_children(self, children: Collected) -> None:
+        events = children.follow(doing="watch children", clock=self._clock, rng=self._rng)
         async with aclosing(events):
             async for event in events:
                 match event:
@@ -274,14 +252,13 @@ class Work:
             meta, owner_label=identity.owner_label, drain_label=identity.drain_label
         )
         self._require_lease()
-        written = await self._objects.patch(ref, patch)
+        written = await self._workplace.main.objects.patch(ref, patch)
         if identity.ownership_of(written.metadata) is Ownership.DRAINING:
             # A webhook restored both labels.  The write might cause no event, so keep the object.
             return self._reverted.add(ref, self._workplace.fields(ref))
         self._reverted.forget(ref)
         # The watch might be ahead of this answer, and show that the object has come back.
         self._owned.forget(ref, version=meta.resource_version)
-        self._changed.set()
         self._measures.acknowledged(ref)
         _log.info("drain acknowledged", extra=self._workplace.fields(ref))
         return None

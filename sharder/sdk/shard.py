@@ -13,6 +13,7 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.sdk.assembly import Assembly
 from sharder.sdk.cluster import Cluster, KubeCluster
+from sharder.sdk.context import ShardContext
 from sharder.sdk.handlers import Handlers, OnDelete, Reconcile
 from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped, until_signal
@@ -218,12 +219,11 @@ class Shard:
                 not_ready=readiness.reason,
                 metrics=metrics,
             ):
-                await self._join(cluster, lease, readiness, metrics, clock=clock, rng=rng)
+                await self._join(cluster, readiness, metrics, clock=clock, rng=rng)
 
     async def _join(
         self,
         cluster: Cluster,
-        lease: ObjectRef,
         readiness: Readiness,
         metrics: ShardMetrics,
         *,
@@ -231,51 +231,48 @@ class Shard:
         rng: Rng,
     ) -> None:
         """Work until `stop` is called; with `settings.reacquire`, resume after a lost Lease."""
-        settings, handled = self.settings, self.handled
+        settings = self.settings
         # Before the Lease, so that a shard that cannot work gets no objects.
         preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-        resources = await preparation.discover(
-            resources_of(handled), pause=settings.lease.retry_period
+        found = await preparation.discover(
+            resources_of(self.handled), pause=settings.lease.retry_period
         )
-        if resources is None:
+        if found is None:
             return
-        holder = lease_holder(
-            cluster.leases(),
-            self._ring,
-            settings,
-            clock=clock,
-            rng=rng,
-            on_attempt=lambda _, answered: metrics.renewed(self._ring, succeeded=answered),
-        )
-        assembly = Assembly(
+        context = ShardContext(
             cluster=cluster,
-            found=resources,
             identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
             settings=settings,
-            holds_lease=lambda: holder.valid(clock.monotonic()),
+            found=found,
+            metrics=metrics,
             clock=clock,
             rng=rng,
-            metrics=metrics,
+        )
+        await self._work(context, preparation, readiness)
+
+    async def _work(
+        self, context: ShardContext, preparation: Preparation, readiness: Readiness
+    ) -> None:
+        settings, handled = self.settings, self.handled
+        holder = lease_holder(context)
+        assembly = Assembly(
+            context=context,
+            holds_lease=lambda: holder.valid(context.clock.monotonic()),
             activity=self._activity,
         )
-        rights = self._needed_rights(handled, lease)
-        check = RingCheck(cluster, self._ring, handled, clock=clock)
-        while await preparation.until_suitable(check, rights):
+        rights = self._needed_rights(handled, context.lease)
+        check = RingCheck(context.cluster, self._ring, handled, clock=context.clock)
+        while await preparation.until_suitable(check, rights, holder.left_because):
             # New work under each Lease: state from before the Lease was lost is outdated.
-            work = ShardWork(
-                tuple(assembly.work(each) for each in self._reconcilers),
-                check,
-                self._leader.campaign(cluster.leases(), settings, clock=clock, rng=rng),
-            )
-            readiness.follow(holder.valid, work.has_listed)
+            work = ShardWork(assembly, self._reconcilers, check, self._leader.campaign(context))
+            readiness.follow(holder, work.not_ready)
             try:
-                await serve_until_stopped(
+                why = await serve_until_stopped(
+                    context,
                     holder,
                     work,
                     self._stop,
                     drain_on_stop=lambda: settings.drain_on_stop_seconds,
-                    stop_grace=settings.stop_grace,
-                    clock=clock,
                 )
             except LeaseLost as error:
                 if self._stop.is_set() or not settings.reacquire:
@@ -283,7 +280,8 @@ class Shard:
                 fields = {**self._fields(), "error": str(error)}
                 _log.warning("rejoining ring %s: %s", self._ring, error, extra=fields)
             else:
-                return
+                if not why:
+                    return
 
     def _needed_rights(self, handled: Handled, lease: ObjectRef) -> Sequence[Right]:
         leader = self._leader.lease(lease.namespace)

@@ -4,7 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
+from sharder.core.names import GroupResource
+from sharder.sdk.assembly import Assembly
+from sharder.sdk.fitness import in_served_versions
 from sharder.sdk.leader import Campaign
+from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.resource_work import Work
 from sharder.sdk.startup.ring_check import RingCheck
 
@@ -13,31 +17,45 @@ class ShardWork:
     """One run of the shard's work; create a new one after the Lease was lost."""
 
     def __init__(
-        self, works: Sequence[Work], check: RingCheck, campaign: Campaign | None = None
+        self,
+        assembly: Assembly,
+        reconcilers: Sequence[Reconciler],
+        check: RingCheck,
+        campaign: Campaign | None = None,
     ) -> None:
-        self._works = works
+        self._assembly = assembly
+        self._reconcilers = reconcilers
+        self._works = dict[GroupResource, Work]()
+        """The work on each main resource; it begins anew with another version of a resource."""
         self._beside = (check, campaign) if campaign else (check,)
         """Loops that run as long as the work runs."""
 
     @property
     def objects(self) -> int:
         """How many main objects the shard has, as its watches last showed them."""
-        return sum(work.objects for work in self._works)
+        return sum(work.objects for work in self._works.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all main resources have been listed and the shard has no objects."""
+        return self._has_listed() and not self.objects
 
     @property
     def blocked(self) -> str:
         """The step that has just blocked the event loop, empty if none did."""
-        return next((work.blocked for work in self._works if work.blocked), "")
+        return next((work.blocked for work in self._works.values() if work.blocked), "")
 
-    def has_listed(self) -> bool:
-        """Return whether the shard has listed its objects of all main resources."""
-        return all(work.has_listed() for work in self._works)
+    def problem(self, seconds: float) -> str:
+        """Return why a resource could not be watched for `seconds`, empty if all could be."""
+        collections = (each for work in self._works.values() for each in work.collections)
+        problems = (each.watched.problem(seconds) for each in collections)
+        return next(filter(None, problems), "")
 
-    async def until_empty(self) -> None:
-        """Return when all main resources have been listed and the shard has no objects."""
-        while not all(work.is_empty for work in self._works):
-            for work in self._works:
-                await work.until_empty()
+    def not_ready(self) -> str:
+        """Return why the shard is not ready, empty if it is."""
+        if not self._has_listed():
+            return "the objects are not listed yet"
+        return self.problem(self._assembly.context.settings.lease.lease_duration)
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
@@ -48,7 +66,20 @@ class ShardWork:
         async with asyncio.TaskGroup() as group:
             beside = [group.create_task(each.run(), name="beside work") for each in self._beside]
             async with asyncio.TaskGroup() as working:
-                for work in self._works:
-                    working.create_task(work.run(stop, stop_grace=stop_grace), name="work")
+                for each in self._reconcilers:
+                    working.create_task(self._work(each, stop, stop_grace), name="work")
             for task in beside:
                 task.cancel()
+
+    def _has_listed(self) -> bool:
+        has_begun = len(self._works) == len(self._reconcilers)
+        return has_begun and all(work.has_listed for work in self._works.values())
+
+    async def _work(
+        self, reconciler: Reconciler, stop: asyncio.Event, stop_grace: timedelta
+    ) -> None:
+        async def run() -> None:
+            work = self._works[reconciler.resource] = self._assembly.work(reconciler)
+            await work.run(stop, stop_grace=stop_grace)
+
+        await in_served_versions(self._assembly.context.found, run)

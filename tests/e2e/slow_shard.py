@@ -27,8 +27,8 @@ from sharder.ports import Changed, Listed, Removed, WatchEvent
 from sharder.runtime.clock import SystemClock
 from sharder.sdk import Request, Shard, local_settings
 from sharder.sdk.cluster import KubeCluster
+from sharder.sdk.reads.collection import OwnObjects
 from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.resource_work import OwnObjects
 
 WORK_SECONDS: Final = 0.5
 

@@ -69,7 +69,7 @@ class World:
         await self.store.patch(REF, state)
 
     @asynccontextmanager
-    async def running(self, call: Awaitable[None]) -> AsyncGenerator["asyncio.Task[None]", None]:
+    async def running(self, call: Awaitable[object]) -> AsyncGenerator["asyncio.Task[None]", None]:
         """Run `call` beside the test."""
 
         async def run() -> None:

@@ -17,6 +17,7 @@ from sharder.core.names import (
     EVACUATE_ANNOTATION,
     POD_UID_ANNOTATION,
     POOL_ANNOTATION,
+    PROBLEM_ANNOTATION,
     REGION_LABEL,
     REVISION_LABEL,
     RING_LABEL,
@@ -34,6 +35,9 @@ MAX_TEXT: Final = 63
 MAX_LONG_TEXT: Final = 1024
 """Maximum characters of a capacity, which is a list, and of a holder, which names a pod."""
 
+MAX_PROBLEM: Final = 512
+"""Maximum characters of a problem, a sentence that Events and conditions repeat."""
+
 _LABELS: Final = dict.fromkeys(
     (RING_LABEL, STATE_LABEL, REVISION_LABEL, REGION_LABEL, ZONE_LABEL), MAX_TEXT
 )
@@ -44,6 +48,7 @@ _ANNOTATIONS: Final = {
     CORDONED_ANNOTATION: MAX_TEXT,
     EVACUATE_ANNOTATION: MAX_TEXT,
     POD_UID_ANNOTATION: MAX_TEXT,
+    PROBLEM_ANNOTATION: MAX_PROBLEM,
 }
 """The annotations that are kept, and their maximum characters."""
 

@@ -14,7 +14,12 @@ from datetime import datetime
 from typing import TypeAlias
 
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
-from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
+from sharder.core.names import (
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
+    POD_UID_ANNOTATION,
+    PROBLEM_ANNOTATION,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +159,12 @@ def evacuation(lease: Lease | None, *, wanted: bool) -> dict[str, str | None]:
             {} if value in {"true", EVACUATE_ON_STOP} else {EVACUATE_ANNOTATION: EVACUATE_ON_STOP}
         )
     return {EVACUATE_ANNOTATION: None} if value == EVACUATE_ON_STOP else {}
+
+
+def report(lease: Lease | None, problem: str) -> dict[str, str | None]:
+    """Return the changes with which our Lease says why we cannot work; empty: we can."""
+    known = lease.metadata.annotation(PROBLEM_ANNOTATION) if lease else ""
+    return {} if problem == known else {PROBLEM_ANNOTATION: problem or None}
 
 
 def released(now: datetime) -> dict[str, str | int]:

@@ -299,6 +299,6 @@ class Membership:
 def is_another(before: Known, known: Known) -> bool:
     """Return whether a Lease now describes its shard differently, or gives it another standing."""
     was, is_ = before.shard, known.shard
-    if was != is_ or (was.ready, was.since) != (is_.ready, is_.since):
+    if was != is_ or (was.ready, was.since, was.problem) != (is_.ready, is_.since, is_.problem):
         return True
     return standing_by(before.lease, before.problem) != standing_by(known.lease, known.problem)

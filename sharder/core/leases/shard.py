@@ -6,19 +6,22 @@ ignored, and `invalid_annotations` reports it.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from sys import intern
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.leases.state import ShardState
+from sharder.core.leases.state import ShardState, is_held, state_of
+from sharder.core.leases.validity import problem_of
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
     EVACUATE_ON_STOP,
     POOL_ANNOTATION,
+    PROBLEM_ANNOTATION,
     REGION_LABEL,
     REVISION_LABEL,
     STATE_LABEL,
@@ -71,6 +74,8 @@ class Shard:
     otherwise a client that writes a new time with each renewal would cause a resync each time."""
     ready: bool = field(default=True, compare=False)
     """It renews its Lease in time; strategies that stick prefer such shards for new objects."""
+    problem: str = field(default="", compare=False)
+    """Why it cannot work, as it says itself; empty: it can."""
     place: str = field(init=False, repr=False, compare=False)
     """`REGION/ZONE`, because two regions can have a zone of the same name; empty without a zone.
     Equal places are one object, because an admission request looks up the place of each shard."""
@@ -110,6 +115,18 @@ def shard_of(lease: Lease) -> Shard:
         revision=(revision := meta.label(REVISION_LABEL)),
         since=_seconds(lease.spec.acquire_time) if revision else 0.0,
         ready=meta.label(STATE_LABEL) not in _UNWELL,
+        problem=_parsed(_problem, meta.annotation(PROBLEM_ANNOTATION), ""),
+    )
+
+
+def can_take_over(lease: Lease, now: datetime) -> bool:
+    """Return whether the shard of a ring's Lease can work on the objects of others now."""
+    return (
+        is_held(lease)
+        and problem_of(lease) is None
+        and state_of(lease, now) is ShardState.READY
+        and not lease.metadata.annotation(PROBLEM_ANNOTATION)
+        and not shard_of(lease).set_aside
     )
 
 
@@ -121,6 +138,7 @@ def invalid_annotations(lease: Lease) -> Iterator[str]:
         CAPACITY_ANNOTATION: quantities,
         CORDONED_ANNOTATION: _flag,
         EVACUATE_ANNOTATION: _evacuation,
+        PROBLEM_ANNOTATION: _problem,
     }
     for key, read in readers.items():
         text = lease.metadata.annotation(key)
@@ -160,6 +178,12 @@ def _seconds(text: str | None) -> float:
 
 def _evacuation(text: str) -> bool:
     return text == EVACUATE_ON_STOP or _flag(text)
+
+
+def _problem(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text[:20]!r} is not printable")
+    return text
 
 
 def _flag(text: str) -> bool:

@@ -11,6 +11,7 @@ from aiohttp import web
 from sharder.core.addresses import Address
 from sharder.core.errors import ConfigError
 from sharder.runtime.clock import Clock
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.observability.measures import ShardMetrics
 
 METRICS_MISSING: Final = "the Python package prometheus-client is not installed\n"
@@ -19,24 +20,24 @@ _log = logging.getLogger(__name__)
 
 
 class Readiness:
-    """Whether a shard is ready: it holds its Lease and has listed its objects."""
+    """Whether a shard is ready: it holds its Lease, and has listed and watches its objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._checks: tuple[Callable[[float], bool], Callable[[], bool]] | None = None
+        self._checks: tuple[LeaseHolder, Callable[[], str]] | None = None
 
-    def follow(self, holds_lease: Callable[[float], bool], is_listed: Callable[[], bool]) -> None:
-        """Use these checks from now on; `holds_lease` takes a time in monotonic seconds."""
-        self._checks = holds_lease, is_listed
+    def follow(self, holder: LeaseHolder, not_ready: Callable[[], str]) -> None:
+        """Use these checks from now on; `not_ready` returns what else is missing, or nothing."""
+        self._checks = holder, not_ready
 
     def reason(self) -> str:
         """Return why the shard is not ready, empty if it is."""
         if self._checks is None:
             return "resources and rights are not checked yet"
-        holds_lease, is_listed = self._checks
-        if not holds_lease(self._clock.monotonic()):
-            return "the Lease is not held"
-        return "" if is_listed() else "the objects are not listed yet"
+        holder, not_ready = self._checks
+        if not holder.valid(self._clock.monotonic()):
+            return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
+        return not_ready()
 
 
 async def at_once() -> None:

@@ -3,21 +3,29 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.ports import Changed, Listed, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache
+from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
+from sharder.sdk.reads.watched import Watched
 
-T = TypeVar("T", bound=PartialObject)
+
+class OwnObjects(Watchable[OwnObject], Protocol):
+    """The objects of this shard, to watch, and to patch for an acknowledgement."""
+
+    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
+        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
+        ...
 
 
 class Documents(Protocol):
@@ -46,6 +54,9 @@ class Collected:
 
     resource: Resource
     documents: Documents
+    objects: OwnObjects
+    watched: Watched[OwnObject]
+    """The watch of `objects`."""
     progress: Progress
     """How far the shard's watch of the objects has come."""
     strays: Strays
@@ -58,14 +69,17 @@ class Collected:
         return await self.documents.get(ref) if known is None else known
 
     async def follow(
-        self, source: Watchable[T], *, doing: str, clock: Clock, rng: Rng
-    ) -> AsyncGenerator[Listed[T] | Changed[T] | Removed[T], None]:
+        self, *, doing: str, clock: Clock, rng: Rng
+    ) -> AsyncGenerator[Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject], None]:
         """Yield the events of the objects; the cache has applied an event before it is yielded.
 
         Readers that wait for the watch continue only after the caller has handled the event.
+
+        Raises:
+            Moved: the resource is served in another version.
         """
         move = self.progress.move
-        events = follow(source, doing=doing, clock=clock, rng=rng, on_bookmark=move)
+        events = follow(self.watched, doing=doing, clock=clock, rng=rng, on_bookmark=move)
         async with aclosing(events):
             async for event in events:
                 if self.cache is not None:
@@ -80,7 +94,7 @@ def parse_resource(text: str) -> GroupResource:
     return GroupResource(group, resource)
 
 
-def _version(event: Listed[T] | Changed[T] | Removed[T]) -> str:
+def _version(event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]) -> str:
     match event:
         case Listed(_, version):
             return version

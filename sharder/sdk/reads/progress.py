@@ -9,6 +9,7 @@ from sharder.core.api.versions import is_older
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.runtime.clock import Clock
+from sharder.runtime.task_pool import race
 from sharder.sdk.reads.versions import Writes, is_reached
 
 WAIT_SECONDS: Final = 30.0
@@ -71,13 +72,8 @@ class Progress:
         """
         if holds():
             return
-        async with asyncio.TaskGroup() as group:
-            showing = group.create_task(self._moves_until(holds), name="wait for watch")
-            timer = group.create_task(self._clock.sleep(WAIT_SECONDS), name="watch timer")
-            await asyncio.wait({showing, timer}, return_when=asyncio.FIRST_COMPLETED)
-            showing.cancel()
-            timer.cancel()
-        if showing.cancelled():
+        is_shown, _ = await race(self._moves_until(holds), self._clock.sleep(WAIT_SECONDS))
+        if not is_shown:
             raise Unavailable(
                 f"the watch has not shown this shard's writes for {WAIT_SECONDS:.0f}s"
             )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -17,6 +17,7 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.task_pool import race
 from sharder.sdk.cluster import Cluster
 from sharder.sdk.startup.permissions import Right, advice
 from sharder.sdk.startup.ring_check import RingCheck
@@ -62,7 +63,7 @@ class Preparation:
 
     async def discover(
         self, wanted: Iterable[GroupResource], *, pause: float
-    ) -> Mapping[GroupResource, Resource] | None:
+    ) -> dict[GroupResource, Resource] | None:
         """Return the resources; None if `stop` is set first.
 
         While the API server is unavailable, this method retries, as the shard does with its Lease.
@@ -84,11 +85,13 @@ class Preparation:
                 return resources
         return None
 
-    async def until_suitable(self, ring: RingCheck, rights: Sequence[Right]) -> bool:
+    async def until_suitable(
+        self, ring: RingCheck, rights: Sequence[Right], waiting: Callable[[], Awaitable[object]]
+    ) -> bool:
         """Wait until the shard handles all main resources of its ring, and has all its rights.
 
-        If the API server does not answer a check, the shard continues with a warning.  Returns
-        False if `stop` is set first.
+        `waiting` is called at least every 30 s until then.  If the API server does not answer a
+        check, the shard continues with a warning.  Returns False if `stop` is set first.
         """
         errors, failures = ErrorLog("start work", ignore), 0
         while not self._stop.is_set():
@@ -98,6 +101,7 @@ class Preparation:
                 return True
             errors.failed(Forbidden(problem))
             failures += 1
+            await waiting()
             await self._pause(BACKOFF.delay(failures, self._rng))
         return False
 
@@ -113,9 +117,4 @@ class Preparation:
 
     async def _pause(self, seconds: float) -> None:
         """Wait for `seconds`, or until `stop` is set."""
-        async with asyncio.TaskGroup() as group:
-            timer = group.create_task(self._clock.sleep(seconds), name="pause")
-            stopping = group.create_task(self._stop.wait(), name="wait for stop")
-            await asyncio.wait({timer, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            timer.cancel()
-            stopping.cancel()
+        await race(self._clock.sleep(seconds), self._stop.wait())

@@ -1,11 +1,15 @@
 """Whole objects of a store, as a shard reads and keeps them."""
 
+from collections.abc import AsyncGenerator, Callable
+
 import msgspec
 from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import ObjectRef
+from sharder.ports import Listed, WatchEvent
 from sharder.sdk.reads.cache import Whole, whole
+from sharder.sdk.reads.collection import OwnObjects
 from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.rules import Tree
@@ -48,6 +52,31 @@ class WholeStore(FakeStore[OwnObject]):
     def _decode(self, tree: Tree) -> Whole:
         kind, version = str(tree["kind"]), str(tree["apiVersion"])
         return whole(msgspec.json.encode(tree), api_version=version, kind=kind)
+
+
+class ServedView:
+    """A shard's objects; each request needs a resource that is served, and a right."""
+
+    def __init__(self, view: OwnObjects, require: Callable[[str], None]) -> None:
+        """`require` raises unless a request with the verb is answered."""
+        self._view = view
+        self._require = require
+
+    async def list(self, keep: Callable[[OwnObject], bool] | None = None) -> Listed[OwnObject]:
+        """Return the objects."""
+        self._require("list")
+        return await self._view.list(keep)
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[OwnObject], None]:
+        """Yield the events after the version."""
+        self._require("watch")
+        async for event in self._view.watch(resource_version):
+            yield event
+
+    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
+        """Merge `body` into the object."""
+        self._require("patch")
+        return await self._view.patch(ref, body)
 
 
 def _raw(tree: Tree) -> msgspec.Raw:

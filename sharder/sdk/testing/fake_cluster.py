@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeVar, overload
 
 import msgspec
@@ -10,16 +11,15 @@ from typing_extensions import override
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import ConfigError, NotFound, Unavailable
+from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.typed_stores import LEASES
 from sharder.runtime.clock import Clock
 from sharder.sdk.observability.exposition import NoShardMetrics
-from sharder.sdk.reads.collection import parse_resource
+from sharder.sdk.reads.collection import OwnObjects, parse_resource
 from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
-from sharder.sdk.resource_work import OwnObjects
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing.documents import FakeDocuments, WholeStore
+from sharder.sdk.testing.documents import FakeDocuments, ServedView, WholeStore
 from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
 from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.resources import BUILT_IN
@@ -69,21 +69,18 @@ class FakeCluster:
         self.rings: dict[RingName, ControllerRing] = {}
         """The rings that the shards can read."""
         self.denied: set[Right] = set()
-        """The rights that shards lack."""
+        """The rights that shards lack; an open watch goes on until its store hangs up."""
         self.requests: list[str] = []
         """Reads of whole objects from the API server, not from a cache, such as `get demo`."""
         self._versions = Versions()
-        self._resources: Mapping[GroupResource, Resource] = {
-            **BUILT_IN,
-            **{each.id: each for each in resources},
-        }
+        self._resources = {**BUILT_IN, **{each.id: each for each in resources}}
         self._stores: dict[GroupResource, FakeStore[Tree]] = {}
         self._is_away = False
         self.lease_store.guard(request=self._require_answers, answer=self._require_answers)
 
-    def leases(self) -> FakeStore[Lease]:
-        """Return the Leases of all shards."""
-        return self.lease_store
+    def leases(self, namespace: str) -> FakeStore[Lease]:
+        """Return the Leases of a namespace."""
+        return self.lease_store.selecting("", namespace=namespace)
 
     async def find(self, resource: GroupResource) -> Resource:
         """Return the resource; `NotFound` if it is not served."""
@@ -105,11 +102,13 @@ class FakeCluster:
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""
-        return self._store(resource).decoding(OwnObject, labels)
+        view = self._store(resource).decoding(OwnObject, labels)
+        return ServedView(view, partial(self._require_access, resource))
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the whole objects that match the label selector."""
-        return WholeStore(self._store(resource), resource, labels)
+        view = WholeStore(self._store(resource), resource, labels)
+        return ServedView(view, partial(self._require_access, resource))
 
     def documents(self, resource: Resource) -> FakeDocuments:
         """Return the whole objects."""
@@ -118,6 +117,16 @@ class FakeCluster:
     def statuses(self, resource: Resource) -> FakeDocuments:
         """Return the whole objects; patches go to their status."""
         return FakeDocuments(self._store(resource).status())
+
+    def serve(self, resource: Resource) -> None:
+        """Serve a resource in this version, and in no other, like a changed CRD."""
+        self._resources[resource.id] = resource
+        self._store(resource).hang_up()
+
+    def withdraw(self, resource: str) -> None:
+        """Serve a resource no longer, like a deleted CRD."""
+        self.store(resource).hang_up()
+        del self._resources[parse_resource(resource)]
 
     def store(self, resource: str) -> FakeStore[Tree]:
         """Return the objects of a resource, such as `secrets` or `deployments.apps`.
@@ -252,6 +261,13 @@ class FakeCluster:
             store.guard(request=self._require_answers, answer=self._require_answers)
             self._stores[resource.id] = store
         return self._stores[resource.id]
+
+    def _require_access(self, resource: Resource, verb: str) -> None:
+        """Raise unless the resource is served in this version, and shards have the right."""
+        if self._resources.get(resource.id) != resource:
+            raise NotFound(f"{resource.id} {resource.version}: 404 page not found")
+        if Right(verb=verb, resource=resource.id) in self.denied:
+            raise Forbidden(f"{resource.id} is forbidden: cannot {verb}")
 
     def _require_answers(self) -> None:
         if self._is_away:

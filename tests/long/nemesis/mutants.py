@@ -83,7 +83,7 @@ MUTANTS: Final = {
     "expired-watch": Mutant(
         name="goes on watching from a version that is gone",
         module="sharder/runtime/reflector.py",
-        old='version="" if isinstance(error, Expired) else place.version',
+        old='version="" if isinstance(error, Expired | NotFound) else place.version',
         new="version=place.version",
     ),
     "refusals": Mutant(

@@ -11,14 +11,17 @@ import pytest
 
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import Conflict, Unavailable
-from sharder.core.names import ObjectRef
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.reads.watched import Watched
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.values import DRAIN, OWNER, SECRETS, A
 
 REF = ObjectRef("default", "x")
 TOUCHED = "touched"
+RESOURCE = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
 
 
 @dataclass
@@ -26,12 +29,8 @@ class Scene:
     """The draining objects of a shard."""
 
     clock: FakeClock = field(default_factory=FakeClock)
-    store: FakeStore[PartialObject] = field(
-        default_factory=lambda: FakeStore(
-            PartialObject,
-            Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
-            labels=f"{OWNER}={A},{DRAIN}",
-        )
+    store: FakeStore[OwnObject] = field(
+        default_factory=lambda: FakeStore(OwnObject, RESOURCE, labels=f"{OWNER}={A},{DRAIN}")
     )
     running: set[str] = field(default_factory=set)
     cancelled: list[str] = field(default_factory=list)
@@ -56,6 +55,7 @@ class Scene:
     async def followed(self) -> AsyncIterator[None]:
         drains = Drains(
             self.store,
+            Watched(self.store, RESOURCE, found, clock=self.clock, rng=FixedRng()),
             touch=touch,
             is_running=self.running.__contains__,
             cancel=self.cancelled.append,
@@ -68,6 +68,10 @@ class Scene:
             await self.clock.advance(0)
             yield
             task.cancel()
+
+
+async def found(_: GroupResource) -> Resource:
+    return RESOURCE
 
 
 def touch(_: PartialObject, value: str) -> Mapping[str, Json]:

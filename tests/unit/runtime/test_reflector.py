@@ -8,7 +8,7 @@ import pytest
 
 from sharder.core.api.lease import Lease, LeaseSpec, lease_body
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.errors import ApiError, Expired, Forbidden, Unavailable
+from sharder.core.errors import ApiError, Expired, Forbidden, NotFound, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
 from sharder.runtime.reflector import BACKOFF, Ended, Failed, Place, after, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
@@ -49,8 +49,9 @@ def test_a_break_after_long_health_counts_as_the_first() -> None:
     assert after(Place(version="5", failures=4), Failed(DOWN, 120)).failures == 1
 
 
-def test_a_missed_window_leads_to_a_new_list() -> None:
-    assert after(Place(version="5"), Failed(GONE, 3)) == Place(version="", failures=1)
+@pytest.mark.parametrize("error", [GONE, NotFound("404 page not found")])
+def test_a_missed_window_and_a_missing_collection_lead_to_a_new_list(error: ApiError) -> None:
+    assert after(Place(version="5"), Failed(error, 3)) == Place(version="", failures=1)
 
 
 def test_an_event_does_not_reset_the_back_off() -> None:

@@ -14,11 +14,12 @@ from sharder.sdk.reads.objects import OwnMeta, OwnObject
 from sharder.sdk.reads.owned import Identity, OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
+from sharder.sdk.reads.watched import Watched
 from sharder.sdk.testing.documents import FakeDocuments
 from sharder.sdk.testing.rules import Tree
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.events import EVENTS, EventRecorder
-from tests.unit.sdk.scene import CONFIGMAPS, ME, RING, SECRETS, Scene
+from tests.unit.sdk.scene import CONFIGMAPS, ME, RING, SECRETS, HalfWay, Scene
 
 CHILD: Mapping[str, Json] = {
     "kind": "ConfigMap",
@@ -85,7 +86,16 @@ class Bench:
     def _collected(self, resource: Resource, documents: FakeDocuments) -> Collected:
         progress = Progress(self.scene.clock)
         strays = Strays(IDENTITY, documents.get, progress)
-        return Collected(resource=resource, documents=documents, progress=progress, strays=strays)
+        cluster, clock = self.scene.cluster, self.scene.clock
+        objects = cluster.objects(resource, IDENTITY.selector)
+        return Collected(
+            resource=resource,
+            documents=documents,
+            objects=objects,
+            watched=Watched(objects, resource, cluster.find, clock=clock, rng=HalfWay()),
+            progress=progress,
+            strays=strays,
+        )
 
     async def child(self) -> Tree:
         return await self.scene.configmaps.get(CHILD_REF)

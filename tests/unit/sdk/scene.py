@@ -24,8 +24,8 @@ from sharder.core.names import (
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
 from sharder.sdk.observability.measures import ShardMetrics
+from sharder.sdk.reads.collection import OwnObjects
 from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.resource_work import OwnObjects
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing import FakeClock, FakeStore, settle
 from sharder.sdk.testing.documents import FakeDocuments

@@ -8,15 +8,14 @@ import pytest
 
 from sharder.core.errors import LeaseLost, Unavailable
 from sharder.core.names import EVACUATE_ON_STOP, REVISION_LABEL, ObjectRef
-from sharder.sdk.lifecycle import drain, lease_holder
+from sharder.runtime.lease_lock import LeaseHolder
+from sharder.sdk.lifecycle import drain
 from sharder.sdk.testing.fake_clock import settle
 from tests.unit.sdk.scene import (
     LEASE,
     ME,
     OTHER,
     OWNER,
-    RING,
-    SETTINGS,
     TIMING,
     Controller,
     HalfWay,
@@ -75,6 +74,7 @@ async def test_a_shard_stops_when_its_last_object_was_released() -> None:
         await scene.drain(first)
         assert not task.done()
         await scene.drain(last)
+        await scene.clock.advance(1)
 
         assert await scene.labels(last) == {}
         assert task.done()
@@ -89,6 +89,7 @@ async def test_a_shard_stops_when_its_last_object_was_taken_or_deleted() -> None
         shard.stop()
         await settle()
         await scene.label(ref, {OWNER: OTHER})
+        await scene.clock.advance(1)
 
         assert task.done()
 
@@ -102,7 +103,7 @@ async def test_an_object_that_is_at_work_is_waited_for() -> None:
         await scene.drain(ref)
         assert not task.done()
         controller.released.set()
-        await settle()
+        await scene.clock.advance(1)
 
         assert task.done()
         assert controller.cancelled == []
@@ -138,6 +139,7 @@ async def test_the_log_says_how_many_objects_are_left(caplog: pytest.LogCaptureF
         await scene.drain(first)
         await scene.clock.advance(5)
         await scene.drain(last)
+        await scene.clock.advance(1)
 
     told = [m for m in caplog.messages if "evacuat" in m]
     assert told == [
@@ -204,6 +206,7 @@ async def test_the_request_is_taken_back_with_the_release() -> None:
         shard.stop()
         await settle()
         await scene.drain(ref)
+        await scene.clock.advance(1)
 
         assert task.done()
         assert await scene.asked_evacuation() == ""
@@ -219,6 +222,7 @@ async def test_what_a_person_has_asked_stays_as_it_is() -> None:
         await settle()
         assert await scene.asked_evacuation() == "true"
         await scene.drain(ref)
+        await scene.clock.advance(1)
 
         assert task.done()
         assert await scene.asked_evacuation() == "true"
@@ -294,10 +298,11 @@ class EndedWork:
     """Work that has ended by itself, as that of kopf at a second signal."""
 
     objects = 2
+    is_empty = True
     blocked = ""
 
-    async def until_empty(self) -> None:
-        """Return at once: nothing works that could release the objects."""
+    def problem(self, seconds: float) -> str:
+        return ""
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Return at once."""
@@ -307,8 +312,8 @@ async def test_an_evacuation_whose_work_has_ended_did_not_time_out(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()
-    rng = HalfWay()
-    holder = lease_holder(scene.cluster.leases(), RING, SETTINGS, clock=scene.clock, rng=rng)
+    leases = scene.cluster.leases(LEASE.namespace)
+    holder = LeaseHolder(leases, LEASE, ME, clock=scene.clock, rng=HalfWay())
     await holder.acquire()
 
     await drain(holder, EndedWork(), within=WITHIN, clock=scene.clock)

@@ -168,6 +168,7 @@ async def test_a_stopping_shard_begins_nothing_new() -> None:
 
     async with at_work(scene, controller) as (shard, _):
         shard.stop()
+        await settle()
         await scene.create_secret("two")
 
         assert controller.started == ["one"]

@@ -21,6 +21,7 @@ from sharder.core.names import (
     EVACUATE_ANNOTATION,
     POD_UID_ANNOTATION,
     POOL_ANNOTATION,
+    PROBLEM_ANNOTATION,
     REGION_LABEL,
     REVISION_LABEL,
     RING_LABEL,
@@ -175,6 +176,7 @@ def test_every_key_that_a_shard_is_described_by_is_kept() -> None:
             CORDONED_ANNOTATION,
             EVACUATE_ANNOTATION,
             POD_UID_ANNOTATION,
+            PROBLEM_ANNOTATION,
         ),
         "1",
     )

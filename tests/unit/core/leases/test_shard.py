@@ -1,6 +1,7 @@
 """Facts about `sharder.core.leases.shard`: what shards say about themselves."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -8,13 +9,20 @@ from msgspec import structs
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.leases.shard import MAX_CEILING, Shard, invalid_annotations, shard_of
+from sharder.core.leases.shard import (
+    MAX_CEILING,
+    Shard,
+    can_take_over,
+    invalid_annotations,
+    shard_of,
+)
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
     EVACUATE_ON_STOP,
     POOL_ANNOTATION,
+    PROBLEM_ANNOTATION,
     REGION_LABEL,
     REVISION_LABEL,
     STATE_LABEL,
@@ -90,6 +98,31 @@ def test_what_cannot_be_understood_is_ignored_and_named(key: str, text: str, why
 def test_an_empty_annotation_is_ignored(key: str) -> None:
     assert shard_of(saying({key: ""})) == Shard(name=A)
     assert list(invalid_annotations(saying({key: ""}))) == []
+
+
+def test_a_shard_says_why_it_cannot_work_in_a_line_that_a_terminal_can_show() -> None:
+    assert shard_of(saying({PROBLEM_ANNOTATION: "cannot watch x"})).problem == "cannot watch x"
+    assert shard_of(saying({PROBLEM_ANNOTATION: "\x1b[31mred\n"})).problem == ""
+
+
+@pytest.mark.parametrize(
+    ("other", "can"),
+    [
+        (lease(A), True),
+        (lease(A, holder=""), False),
+        (lease(A, holder="shardlease-controller"), False),
+        (lease(A, renewed=NOW - timedelta(seconds=16)), False),
+        (lease(A, seconds=4000), False),
+        (saying({PROBLEM_ANNOTATION: "cannot watch"}), False),
+        (saying({PROBLEM_ANNOTATION: "\n"}), False),
+        (saying({CORDONED_ANNOTATION: "true"}), False),
+        (saying({EVACUATE_ANNOTATION: EVACUATE_ON_STOP}), False),
+    ],
+)
+def test_a_shard_can_take_over_if_it_holds_its_lease_and_has_no_problem(
+    other: Lease, can: bool
+) -> None:
+    assert can_take_over(other, NOW) is can
 
 
 def test_a_shard_can_declare_that_it_is_not_cordoned() -> None:

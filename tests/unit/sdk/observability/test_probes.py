@@ -16,9 +16,9 @@ from sharder.core.errors import ConfigError
 from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk import Shard
 from sharder.sdk.observability.exposition import NoShardMetrics
-from sharder.sdk.observability.probes import METRICS_MISSING, Readiness, probes
+from sharder.sdk.observability.probes import METRICS_MISSING, probes
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_clock import FixedRng
 from tests.support.eventually import eventually
 from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller, Scene
 
@@ -150,24 +150,6 @@ async def test_a_shard_is_ready_when_it_holds_its_lease_and_knows_its_objects(
 
     assert [preparing[0], working[0]] == [503, 200]
     assert "resources and rights are not checked yet" in preparing[1]
-
-
-@pytest.mark.parametrize(
-    ("renewed", "is_listed", "reason"),
-    [
-        (1.0, True, "the Lease is not held"),
-        (4.0, False, "the objects are not listed yet"),
-        (4.0, True, ""),
-    ],
-)
-def test_a_shard_without_lease_or_objects_is_not_ready(
-    renewed: float, is_listed: bool, reason: str
-) -> None:
-    readiness = Readiness(FakeClock())
-
-    readiness.follow(lambda now: now < renewed - 3, lambda: is_listed)
-
-    assert readiness.reason() == reason
 
 
 async def test_no_address_is_no_port() -> None:

@@ -1,0 +1,37 @@
+"""The dependencies that all parts of one shard share."""
+
+from dataclasses import dataclass
+
+from sharder.core.api.meta import Resource
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.lease_record import Leases
+from sharder.sdk.cluster import Cluster
+from sharder.sdk.observability.measures import ShardMetrics
+from sharder.sdk.reads.owned import Identity
+from sharder.sdk.startup.environment import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardContext:
+    """The dependencies that all parts of one shard share."""
+
+    cluster: Cluster
+    identity: Identity
+    settings: Settings
+    found: dict[GroupResource, Resource]
+    """The shard's resources as they are served now."""
+    metrics: ShardMetrics
+    clock: Clock
+    rng: Rng
+
+    @property
+    def lease(self) -> ObjectRef:
+        """The shard's Lease."""
+        return ObjectRef(self.settings.namespace, self.settings.name)
+
+    @property
+    def leases(self) -> Leases:
+        """The Leases of its namespace."""
+        return self.cluster.leases(self.settings.namespace)

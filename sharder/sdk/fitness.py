@@ -1,0 +1,158 @@
+"""A shard that cannot watch is no shard: it says so on its Lease, and gives the Lease back.
+
+After one Lease duration without a working watch the Lease says why.  After a second one the shard
+gives the Lease back, if another shard of the ring can work, and takes it again when its watches
+have worked for one Lease duration.
+
+However many shards give up at once, one keeps its Lease.  A shard first stores its problem on its
+Lease and then lists the Leases of the ring, both by quorum, and it counts only shards without a
+problem.  So the shard that was the last to store its problem sees the problems of all others that
+give up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Protocol
+
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ApiError, Forbidden
+from sharder.core.leases.shard import can_take_over
+from sharder.core.names import RING_LABEL, GroupResource
+from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.reflector import follow
+from sharder.runtime.task_pool import race
+from sharder.sdk.context import ShardContext
+from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.reads.watched import Moved, Watched
+
+_KEEP_SECONDS: Final = 30.0
+"""Between two writes to a Lease that was given back: the sharder deletes it after a minute."""
+_POLL_SECONDS: Final = 1.0
+
+_RULE: Final = (
+    'add {apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [list]} to the '
+    "shard's Role"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Watcher(Protocol):
+    """Work that depends on watches."""
+
+    def problem(self, seconds: float) -> str:
+        """Return why a resource could not be watched for `seconds`, empty if all could be."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitness:
+    """Whether a shard can watch its resources, and what follows for its Lease."""
+
+    context: ShardContext
+    holder: LeaseHolder
+    work: Watcher
+
+    async def until_fit(self) -> None:
+        """Return when the shard can take its Lease.
+
+        If a shard of its name has given the Lease back, all resources must have been watched for
+        one Lease duration without a failure.
+        """
+        if await self.holder.left_because():
+            await in_served_versions(self.context.found, self._until_watched)
+        self.holder.report("")
+
+    async def until_unfit(self) -> str:
+        """Report problems on the Lease; return the problem for which another shard takes over."""
+        timing, clock = self.context.settings.lease, self.context.clock
+        duration, looked_at, logged = timing.lease_duration, -inf, ""
+        while True:
+            await clock.sleep(timing.retry_period)
+            self.holder.report(self.work.problem(duration))
+            problem = self.work.problem(2 * duration)
+            if not problem:
+                logged = ""
+            if not problem or not self.holder.reported or clock.monotonic() < looked_at + duration:
+                continue
+            looked_at = clock.monotonic()
+            why_not = await self._why_to_stay()
+            if not why_not:
+                return self.holder.reported
+            if why_not != logged:
+                # The message has all details: an author's log format might show no fields.
+                fields = {"ring": self.context.identity.ring, "shard": self.context.identity.shard}
+                _log.warning("keeping the Lease, because %s: %s", why_not, problem, extra=fields)
+                logged = why_not
+
+    async def _why_to_stay(self) -> str:
+        """Return why no other shard can take over, empty if one can."""
+        me, clock = self.context.identity, self.context.clock
+        try:
+            async for lease in self.context.leases.stream(f"{RING_LABEL}={me.ring}"):
+                if lease.metadata.name != me.shard and can_take_over(lease, clock.now()):
+                    return ""
+        except Forbidden:
+            return f"it cannot look for other shards ({_RULE})"
+        except ApiError as error:
+            return f"it cannot look for other shards ({error})"
+        return "no other shard of the ring can take over"
+
+    async def _until_watched(self) -> None:
+        context, clock, rng = self.context, self.context.clock, self.context.rng
+        labels, find = context.identity.selector, context.cluster.find
+        watches = [
+            Watched(context.cluster.objects(each, labels), each, find, clock=clock, rng=rng)
+            for each in context.found.values()
+        ]
+
+        async def stand() -> None:
+            while not all(each.stands(context.settings.lease.lease_duration) for each in watches):
+                await clock.sleep(_POLL_SECONDS)
+
+        async def watch(watched: Watched[OwnObject]) -> None:
+            doing = "watch own objects, to take the Lease again"
+            async with aclosing(follow(watched, doing=doing, clock=clock, rng=rng)) as events:
+                async for _ in events:
+                    pass
+
+        await race(stand(), self._keep_released(), *map(watch, watches))
+
+    async def _keep_released(self) -> None:
+        while True:
+            await self.context.clock.sleep(_KEEP_SECONDS)
+            await self.holder.left_because()
+
+
+async def in_served_versions(
+    found: dict[GroupResource, Resource], run: Callable[[], Awaitable[None]]
+) -> None:
+    """Await `run`, and begin anew whenever a resource is served in another version.
+
+    `found` gets the resources as they are served.
+    """
+    while True:
+        try:
+            await run()
+        except* Moved as group:
+            for moved in _moves(group):
+                found[moved.resource.id] = moved.resource
+                _log.info("beginning anew: %s", moved)
+        else:
+            return
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # The task group raised this error instead of the cancellation.
+            raise asyncio.CancelledError
+
+
+def _moves(group: BaseExceptionGroup[Moved]) -> list[Moved]:
+    return [
+        move
+        for each in group.exceptions
+        for move in (_moves(each) if isinstance(each, BaseExceptionGroup) else [each])
+    ]

@@ -1,0 +1,123 @@
+"""A collection that a shard watches: how well that works, and in which version it is served.
+
+While the watch fails, the resource is discovered again: its CRD might serve it in another version
+by now, or no longer at all.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ApiError, Expired, NotFound
+from sharder.core.names import GroupResource
+from sharder.ports import Listed, Watchable, WatchEvent
+from sharder.runtime.backoff import UNSERVED, Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import closing
+
+LOOKUP_SECONDS: Final = 60.0
+"""Between two lookups while a watch fails for another reason than a path that is not served."""
+
+Find: TypeAlias = Callable[[GroupResource], Awaitable[Resource]]
+"""Discovers a resource now; `NotFound` if the API server does not serve it."""
+
+T = TypeVar("T")
+
+
+class Moved(Exception):
+    """A resource is served in another version: everything that reads or writes it begins anew."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(f"{resource.id} is served as {resource.version} now")
+        self.resource = resource
+
+
+class Watched(Generic[T]):
+    """A collection to list and to watch; both raise `Moved` if discovery shows the reason."""
+
+    def __init__(
+        self, inner: Watchable[T], resource: Resource, find: Find, *, clock: Clock, rng: Rng
+    ) -> None:
+        self._inner = inner
+        self._resource = resource
+        self._find = find
+        self._clock = clock
+        self._rng = rng
+        self._error: ApiError | None = None
+        """Why the watch does not work; None before the first failure, and while it works."""
+        self._failing = 0.0, 0.0
+        """When (monotonic seconds) the first and the last failure in a row were seen."""
+        self._standing: float | None = None
+        """Since when (monotonic seconds) the watch works."""
+        self._is_served = True
+        self._looked_at = 0.0
+        self._lookups = 0
+
+    def problem(self, seconds: float) -> str:
+        """Return why the watch has failed for `seconds`; empty if it has not, or is not served.
+
+        A list that takes long is no failure.
+        """
+        first, last = self._failing
+        if self._error is None or not self._is_served or last - first < seconds:
+            return ""
+        return f"cannot watch {self._resource.id}: {self._error}"
+
+    def stands(self, seconds: float) -> bool:
+        """Return whether the watch has worked for `seconds`, or the resource is not served."""
+        if self._standing is None:
+            return not self._is_served
+        return self._clock.monotonic() - self._standing >= seconds
+
+    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
+        """Return all objects, or only objects for which `keep` is True."""
+        try:
+            return await self._inner.list(keep)
+        except ApiError as error:
+            await self._failed(error)
+            raise
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
+        """Yield the events after `resource_version`, the first when the watch is established."""
+        try:
+            async with closing(self._inner.watch(resource_version)) as events:
+                async for event in events:
+                    if self._standing is None:
+                        self._standing, self._error = self._clock.monotonic(), None
+                    yield event
+        except Expired as error:
+            # Usual after an interruption; but a list must lead to a watch that works.
+            if self._standing is None:
+                await self._failed(error)
+            self._standing = None
+            raise
+        except ApiError as error:
+            await self._failed(error)
+            raise
+
+    async def _failed(self, error: ApiError) -> None:
+        now = self._clock.monotonic()
+        if self._error is None:
+            self._failing, self._looked_at, self._lookups = (now, now), now, 0
+            self._is_served = True
+        self._failing = self._failing[0], now
+        self._error, self._standing = error, None
+        is_about_path = isinstance(error, NotFound | Expired)
+        pause = UNSERVED.delay(self._lookups, self._rng) if is_about_path else LOOKUP_SECONDS
+        if now - self._looked_at >= pause:
+            await self._look_up(now)
+
+    async def _look_up(self, now: float) -> None:
+        self._looked_at = now
+        self._lookups += 1
+        try:
+            found = await self._find(self._resource.id)
+        except NotFound:
+            self._is_served = False
+        except ApiError:
+            return  # unknown
+        else:
+            if not self._is_served:
+                self._is_served, self._failing = True, (now, now)
+            if found != self._resource:
+                raise Moved(found)

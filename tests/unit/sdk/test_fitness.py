@@ -1,0 +1,316 @@
+"""Shards that cannot watch, on the cluster of the testing kit."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pytest
+from typing_extensions import override
+
+from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.meta import Json, Resource
+from sharder.core.errors import Forbidden
+from sharder.core.leases.state import ShardState, state_of
+from sharder.core.names import (
+    CORDONED_ANNOTATION,
+    PROBLEM_ANNOTATION,
+    RING_LABEL,
+    ObjectRef,
+    RingName,
+    owner_label,
+)
+from sharder.kube.typed_stores import LEASES
+from sharder.sdk import LeaseTiming, Request, Shard
+from sharder.sdk.reads.collection import parse_resource
+from sharder.sdk.startup.permissions import Right
+from sharder.sdk.testing import SETTINGS, FakeCluster, FakeStore, ShardTest, custom
+from tests.unit.sdk.observability.test_probes import get
+
+RING: Final = RingName("demo")
+DURATION: Final = 10
+TIMING: Final = LeaseTiming(lease_duration=DURATION, renew_deadline=6, retry_period=1)
+SETTINGS_HERE: Final = replace(SETTINGS, lease=TIMING)
+THINGS, PARTS = "things.example.com", "parts.example.com"
+OLD = [custom(THINGS, kind="Thing", version="v1alpha1"), custom(PARTS, kind="Part", version="v1")]
+WATCH = Right(verb="watch", resource=parse_resource(THINGS))
+AWHILE: Final = 6.0
+"""Seconds until the next attempt of a watch that fails."""
+
+
+@dataclass
+class Play:
+    """A cluster with things, and the shards that reconcile them."""
+
+    cluster: FakeCluster = field(default_factory=lambda: FakeCluster(*OLD))
+    worked: list[str] = field(default_factory=list)
+
+    def shard(self, name: str, *, address: str = "0") -> Shard:
+        settings = replace(SETTINGS_HERE, name=name, http_address=address)
+        shard = Shard(ring=RING, settings=settings)
+        shard.reconciler(THINGS, self._reconcile, owns=[PARTS], cache=[PARTS])
+        return shard
+
+    @asynccontextmanager
+    async def at_work(self, *names: str) -> AsyncIterator[Sequence[ShardTest]]:
+        async with AsyncExitStack() as stack:
+            yield [
+                await stack.enter_async_context(ShardTest(self.shard(name), self.cluster))
+                for name in names
+            ]
+
+    async def _reconcile(self, request: Request) -> None:
+        self.worked.append(request.ref.name)
+        name = {"name": request.ref.name}
+        await request.ensure({"apiVersion": "example.com/v1", "kind": "Part", "metadata": name})
+
+    async def create(self, name: str, owner: str = "a") -> None:
+        metadata = {"name": name, "labels": {owner_label(RING): owner}}
+        body = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata}
+        await self.cluster.create(body)
+
+    async def join(self, name: str, **annotations: str) -> None:
+        """Let another shard hold a Lease, for long."""
+        now = format_time(self.cluster.clock.now())
+        metadata: Json = {"name": name, "labels": {RING_LABEL: RING}, "annotations": annotations}
+        times = {"acquireTime": now, "renewTime": now}
+        spec: Json = {"holderIdentity": name, "leaseDurationSeconds": 3600, **times}
+        await self.cluster.lease_store.create("default", {"metadata": metadata, "spec": spec})
+
+    async def deny_watches(self) -> None:
+        """Take the right to watch away from all shards, and end the open watches."""
+        self.cluster.denied.add(WATCH)
+        self.cluster.store(THINGS).hang_up()
+        await self.cluster.advance(0)
+
+    async def holder(self, name: str = "a") -> str | None:
+        lease = await self.cluster.lease_store.get(ObjectRef("default", name))
+        return lease.spec.holder_identity
+
+    async def problem(self, name: str = "a") -> str:
+        lease = await self.cluster.lease_store.get(ObjectRef("default", name))
+        return lease.metadata.annotation(PROBLEM_ANNOTATION)
+
+
+@pytest.fixture
+def play() -> Play:
+    return Play()
+
+
+@pytest.mark.parametrize(
+    "new",
+    [custom(THINGS, kind="Thing", version="v1"), custom(PARTS, kind="Part", version="v2")],
+    ids=["main", "owned"],
+)
+async def test_a_resource_in_another_version_is_found_at_the_first_failure(
+    play: Play, new: Resource
+) -> None:
+    async with play.at_work("a"):
+        await play.create("before")
+        play.cluster.serve(new)
+        await play.cluster.advance(AWHILE)
+
+        await play.create("after")
+
+        assert "after" in play.worked
+        assert await play.holder() == "a"
+        play.worked.clear()
+        await play.cluster.patch(PARTS, "after", {"metadata": {"labels": {"touched": "yes"}}})
+        assert "after" in play.worked
+
+
+async def test_a_reconcile_ends_before_its_resource_is_watched_in_another_version(
+    play: Play,
+) -> None:
+    running: list[str] = []
+
+    async def reconcile(request: Request) -> None:
+        assert not running
+        running.append(request.ref.name)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            running.clear()
+
+    shard = Shard(ring=RING, settings=SETTINGS_HERE)
+    shard.reconciler(THINGS, reconcile)
+    async with ShardTest(shard, play.cluster):
+        await play.create("one", owner=SETTINGS_HERE.name)
+        assert running
+        play.cluster.serve(custom(THINGS, kind="Thing", version="v1"))
+        await play.cluster.advance(AWHILE)
+
+        assert running == ["one"]
+
+
+async def test_a_resource_that_is_gone_keeps_no_shard_from_holding_its_lease(play: Play) -> None:
+    await play.join("b")
+    async with play.at_work("a"):
+        play.cluster.withdraw(THINGS)
+        await play.cluster.advance(100 * DURATION)
+        assert (await play.holder(), await play.problem()) == ("a", "")
+        play.cluster.serve(OLD[0])
+        await play.cluster.advance(60)
+
+        await play.create("again")
+
+        assert "again" in play.worked
+
+
+async def test_a_shard_is_not_ready_after_one_lease_and_leaves_after_two(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await play.join("b")
+    async with ShardTest(play.shard("a", address="127.0.0.1:0"), play.cluster):
+        (port,) = [int(m.split()[-1]) for m in caplog.messages if m.startswith("serving health")]
+        await play.deny_watches()
+
+        await play.cluster.advance(DURATION - 1)
+        ready = await get(port, "/readyz")
+        assert await play.problem() == ""
+        await play.cluster.advance(AWHILE + 1)
+        late = await get(port, "/readyz")
+        assert (
+            await play.problem() == f"cannot watch {THINGS}: {THINGS} is forbidden: cannot watch"
+        )
+        assert await play.holder() == "a"
+        await play.cluster.advance(DURATION)
+        left = await get(port, "/readyz")
+
+        assert (await play.holder(), ready[0], late[0], left[0]) == ("", 200, 503, 503)
+        assert "cannot watch" in late[1]
+        assert "cannot watch" in left[1]
+    assert any(
+        m.startswith(f"giving the Lease back: cannot watch {THINGS}") for m in caplog.messages
+    )
+
+
+async def test_a_shard_that_left_returns_when_its_watches_have_worked_for_one_lease(
+    play: Play,
+) -> None:
+    await play.join("b")
+    async with play.at_work("a"):
+        await play.deny_watches()
+        await play.cluster.advance(10 * DURATION)
+        assert await play.holder() == ""
+        assert await play.problem()
+        play.cluster.denied.clear()
+        await play.cluster.advance(30)  # the next check of the rights
+        play.cluster.store(THINGS).hang_up()
+        await play.cluster.advance(2 * DURATION)
+
+        assert (await play.holder(), await play.problem()) == ("a", "")
+        await play.create("again")
+        assert "again" in play.worked
+
+
+async def test_a_shard_that_restarts_after_it_left_does_not_return_at_once(play: Play) -> None:
+    await play.join("b")
+    async with play.at_work("a"):
+        await play.deny_watches()
+        await play.cluster.advance(10 * DURATION)
+    play.cluster.denied.clear()
+
+    async with play.at_work("a"):
+        await play.cluster.advance(DURATION - 1)
+        assert await play.holder() == ""
+        await play.cluster.advance(3)
+
+        assert await play.holder() == "a"
+
+
+async def test_the_lease_of_a_shard_that_left_is_renewed_unless_another_takes_it(
+    play: Play,
+) -> None:
+    await play.join("b")
+    async with play.at_work("a"):
+        await play.deny_watches()
+        await play.cluster.advance(30 * DURATION)
+
+        lease = await play.cluster.lease_store.get(ObjectRef("default", "a"))
+        assert state_of(lease, play.cluster.clock.now()) is ShardState.DEAD
+        body: Json = {"spec": {"holderIdentity": "shardlease-controller"}}
+        await play.cluster.lease_store.patch(lease.metadata.ref, body)
+        before = await play.cluster.lease_store.get(lease.metadata.ref)
+        await play.cluster.advance(30 * DURATION)
+        assert await play.cluster.lease_store.get(lease.metadata.ref) == before
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param({}, id="nobody"),
+        pytest.param({"b": {PROBLEM_ANNOTATION: "cannot watch"}}, id="unable"),
+        pytest.param({"b": {CORDONED_ANNOTATION: "true"}}, id="cordoned"),
+    ],
+)
+async def test_the_last_shard_that_can_work_keeps_its_lease_and_says_so_once(
+    play: Play, others: dict[str, dict[str, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, annotations in others.items():
+        await play.join(name, **annotations)
+
+    async with play.at_work("a"):
+        await play.deny_watches()
+        await play.cluster.advance(10 * DURATION)
+
+        assert await play.holder() == "a"
+        assert "cannot watch" in await play.problem()
+        kept = [m for m in caplog.messages if m.startswith("keeping the Lease")]
+        assert kept == [
+            "keeping the Lease, because no other shard of the ring can take over: "
+            f"cannot watch {THINGS}: {THINGS} is forbidden: cannot watch"
+        ]
+        play.cluster.denied.clear()
+        await play.cluster.advance(AWHILE)
+        assert await play.problem() == ""
+
+
+async def test_shards_that_fail_at_once_leave_only_to_one_that_does_not(play: Play) -> None:
+    async with play.at_work("a", "b", "c"):
+        await play.deny_watches()
+        await play.cluster.advance(10 * DURATION)
+        held = [await play.holder(name) for name in "abc"]
+        await play.join("d")
+        await play.cluster.advance(2 * DURATION)
+
+        assert held == ["a", "b", "c"]
+        assert [await play.holder(name) for name in "abc"] == ["", "", ""]
+
+
+class Closed(FakeCluster):
+    """A cluster in which a shard cannot list Leases."""
+
+    @override
+    def leases(self, namespace: str) -> FakeStore[Lease]:
+        return Unlisted(super().leases(namespace))
+
+
+class Unlisted(FakeStore[Lease]):
+    def __init__(self, store: FakeStore[Lease]) -> None:
+        super().__init__(Lease, LEASES)
+        self._state = store._state
+
+    @override
+    async def stream(self, labels: str = "") -> AsyncGenerator[Lease, None]:
+        if labels:
+            raise Forbidden("leases is forbidden")
+        async for lease in super().stream():
+            yield lease
+
+
+async def test_a_shard_that_cannot_look_for_others_keeps_its_lease_and_names_the_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    play = Play(Closed(*OLD))
+    await play.join("b")
+    async with play.at_work("a"):
+        await play.deny_watches()
+        await play.cluster.advance(10 * DURATION)
+
+        assert await play.holder() == "a"
+    rule = '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [list]}'
+    assert [rule in m for m in caplog.messages if m.startswith("keeping the Lease")] == [True]
