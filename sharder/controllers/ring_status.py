@@ -233,6 +233,7 @@ class StatusReports:
             watched(
                 before,
                 self._watching.refused(snapshot.name, snapshot.roles),
+                snapshot.members.unable,
                 polled_every=POLL_SECONDS,
             ),
             paused(before, movement),

@@ -179,7 +179,7 @@ class RingTransitions:
             self._ownerless.ended(ring, shard, silence_of(snapshot, shard, phase))
         for shard in after.shards - state.view.shards:
             self._ownerless.forget(ring, shard)
-        for transition in transitions(state.view, after, objects):
+        for transition in transitions(state.view, after, objects, snapshot.members.unable):
             self._reports.add(ring, transition)
         begun = after.evacuating - state.view.evacuating
         now = self._clock.monotonic()

@@ -82,7 +82,7 @@ class TransitionReports:
         reported = list(self._allowed())
         for ring, transition in reported:
             fields: dict[str, str | Number] = {"ring": ring, **transition.numbers}
-            level = logging.WARNING if transition.kind.is_warning else logging.INFO
+            level = logging.WARNING if transition.is_warning else logging.INFO
             if transition.shards:
                 fields["shard"] = transition.who
             _log.log(level, transition.kind.words, extra=fields)
@@ -107,8 +107,11 @@ class TransitionReports:
                     yield ring, each.transitions.pop(kind)
 
     async def _record(self, ring: RingName, transition: Transition) -> None:
-        snapshot, kind = self._cache.snapshot(ring), transition.kind
+        snapshot = self._cache.snapshot(ring)
         if snapshot is not None:
             await self._recorder.record(
-                about(snapshot.ring), str(kind), sentence(transition), warning=kind.is_warning
+                about(snapshot.ring),
+                str(transition.kind),
+                sentence(transition),
+                warning=transition.is_warning,
             )

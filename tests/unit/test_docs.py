@@ -289,7 +289,7 @@ def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons
         ],
         conditions.STALLED: [conditions.READY, conditions.SUCCEEDED],
         conditions.RECONCILING: [conditions.MOVING, conditions.FAILED, conditions.SETTLED],
-        conditions.WATCHED: [conditions.ALLOWED, conditions.MISSING],
+        conditions.WATCHED: [conditions.ALLOWED, conditions.MISSING, conditions.UNABLE],
         conditions.COVERED: [
             conditions.OWNED,
             conditions.UNOWNED,

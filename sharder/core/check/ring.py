@@ -9,7 +9,8 @@ from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.check.finding import Finding, Level, fail, ok, warn
 from sharder.core.check.installation import MAX_SKEW
 from sharder.core.leases.membership import Members, ring_of
-from sharder.core.leases.state import ShardState, is_held, state_of
+from sharder.core.leases.shard import shard_of
+from sharder.core.leases.state import ShardState, is_given_up, is_held, state_of
 from sharder.core.names import RingName
 from sharder.core.plurals import counted
 from sharder.core.status.conditions import (
@@ -18,6 +19,7 @@ from sharder.core.status.conditions import (
     NO_SHARDS,
     PAUSED,
     READY,
+    UNABLE,
     WATCHED,
     condition_of,
 )
@@ -78,6 +80,7 @@ def shards(ring: ControllerRing, members: Members, now: datetime) -> Iterator[Fi
             advice = "correct the shard that holds it, or delete the Lease"
             findings.append(warn(SHARDS, message, advice, ring=ring.name))
         else:
+            findings += _unable(ring.name, lease)
             findings += _late(ring.name, lease, now)
     yield from _first(findings, ring.name)
     if not members.available:
@@ -106,8 +109,8 @@ def strangers(leases: Iterable[Lease], rings: Mapping[RingName, ControllerRing])
 def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
     for fault in _FAULTS:
         found = condition_of(ring.status, fault.type)
-        if found is None or found.status != fault.status:
-            continue
+        if found is None or found.status != fault.status or found.reason == UNABLE:
+            continue  # The Leases say which shards cannot work.
         yield Finding(
             level=Level.FAIL if found.reason == NO_SHARDS else fault.level,
             check=RING,
@@ -115,6 +118,16 @@ def _by_conditions(ring: ControllerRing) -> Iterator[Finding]:
             message=f"{fault.type} is {found.status}: {found.message or found.reason}",
             advice=fault.advice.format(ring=ring.name),
         )
+
+
+def _unable(ring: RingName, lease: Lease) -> Iterator[Finding]:
+    """Yield that a shard cannot work; nobody handles its objects while it holds its Lease."""
+    if problem := shard_of(lease).problem:
+        name, advice = lease.metadata.name, "remove the cause: the shard then recovers by itself"
+        if is_held(lease):
+            yield fail(SHARDS, f"{name} keeps its objects but {problem}", advice, ring=ring)
+        elif is_given_up(lease):
+            yield warn(SHARDS, f"{name} left: {problem}", advice, ring=ring)
 
 
 def _late(ring: RingName, lease: Lease, now: datetime) -> Iterator[Finding]:

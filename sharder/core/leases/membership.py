@@ -53,6 +53,11 @@ class Members:
         """The shards that own objects and get new ones."""
         return frozenset(n for n, s in self.standings.items() if s is Standing.AVAILABLE)
 
+    @cached_property
+    def unable(self) -> Mapping[ShardName, str]:
+        """The shards that cannot work, and why, as they say on their Leases."""
+        return {name: each.problem for name, each in self.shards.items() if each.problem}
+
     def standing_of(self, shard: ShardName) -> Standing:
         """Return the standing of a shard, known or unknown."""
         return self.standings.get(shard, self.stranger)

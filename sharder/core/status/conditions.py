@@ -6,12 +6,12 @@ marks a single condition that follows from counts alone, so that an object in tr
 cause a write either.  Any other condition, even one of these types, is reported at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
-from sharder.core.names import GroupResource
+from sharder.core.names import GroupResource, ShardName
 from sharder.core.plurals import counted
 from sharder.core.status.stats import Apart, ObjectStats, Overdue
 
@@ -24,7 +24,7 @@ RECONCILING: Final = "Reconciling"
 MOVING, SETTLED = "ObjectsMoving", "ObjectsSettled"
 STALLED: Final = "Stalled"
 WATCHED: Final = "Watched"
-ALLOWED, MISSING = "WatchAllowed", "WatchMissing"
+ALLOWED, MISSING, UNABLE = "WatchAllowed", "WatchMissing", "ShardUnable"
 COVERED: Final = "Covered"
 OWNED, UNOWNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
 OVERDUE: Final = "DrainOverdue"
@@ -127,22 +127,32 @@ def reconciling(
 
 
 def watched(
-    before: RingStatus, unwatched: Sequence[GroupResource] | None, *, polled_every: float
+    before: RingStatus,
+    unwatched: Sequence[GroupResource] | None,
+    unable: Mapping[ShardName, str],
+    *,
+    polled_every: float,
 ) -> DesiredCondition | None:
-    """Return whether the sharder can watch all resources, None to keep the condition as it is.
+    """Return whether the sharder and the shards can watch, None to keep the condition as it is.
 
-    A ring for which the right was never missing has no such condition.
+    A ring whose resources could always be watched has no such condition.
 
     Args:
         before: The present status of the ring.
         unwatched: Resources that the sharder is not allowed to watch, in order; None if not known
             yet.
+        unable: Shards that cannot work, and why, as they say on their Leases.
         polled_every: Seconds between two polls of such a resource.
     """
+    if unable and not unwatched:
+        first = min(unable)
+        others = f" and {counted(len(unable) - 1, 'other shard')}" if len(unable) > 1 else ""
+        message = f"shard {first}{others} cannot work: {unable[first]}"
+        return DesiredCondition(type=WATCHED, holds=False, reason=UNABLE, message=message)
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
         return None
     if not unwatched:
-        message = "allowed to watch all resources of the ring"
+        message = "the sharder and all shards can watch the resources of the ring"
         return DesiredCondition(type=WATCHED, holds=True, reason=ALLOWED, message=message)
     return DesiredCondition(
         type=WATCHED,

@@ -69,7 +69,12 @@ class Transition:
     seconds: float | None = None
     """The longest time for which one of the objects had no owner."""
     detail: str = ""
-    """The result of a rebalancing run, or the identity of a leader."""
+    """The result of a rebalancing run, the identity of a leader, or why a shard has left."""
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether a person should look at the ring."""
+        return self.kind.is_warning or (self.kind is Kind.LEFT and bool(self.detail))
 
     @property
     def numbers(self) -> dict[str, Number]:
@@ -98,6 +103,7 @@ def of_shards(
     counted: bool,
     available: int | None = None,
     seconds: float | None = None,
+    detail: str = "",
 ) -> Transition:
     """Return the transition of at least one shard.
 
@@ -111,6 +117,7 @@ def of_shards(
         objects=sum(shards.values()) if counted else None,
         available=available,
         seconds=seconds,
+        detail=detail,
     )
 
 
@@ -127,7 +134,7 @@ def merge(first: Transition, second: Transition) -> Transition:
         objects=_sum(first.objects, second.objects) if is_of_shards else second.objects,
         available=second.available,
         seconds=max((s for s in (first.seconds, second.seconds) if s is not None), default=None),
-        detail=second.detail,
+        detail=second.detail or first.detail,
     )
 
 
@@ -136,7 +143,7 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
     Kind.EXHAUSTED: f"{{objects}} cannot be assigned: {AT_CAPACITY}",
     Kind.MISSING: "{who} {are} missing: no Lease, but might be working, so the objects stay",
     Kind.LEAVING: "{who} {are} leaving: the Lease is invalid, so the objects are drained",
-    Kind.LEFT: "{who} {has} left{having}{rest}",
+    Kind.LEFT: "{who} {has} left{having}{rest}{why}",
     Kind.REASSIGNED: "{objects} of {who} reassigned after up to {seconds:.1f}s without an owner",
     Kind.JOINED: "{who} {has} joined{rest}",
     Kind.LATE: "{who} {are} late: the Lease was not renewed in time",
@@ -167,6 +174,7 @@ def sentence(of: Transition) -> str:
         rest="" if of.available is None else f"; {_available(of.available)}",
         seconds=of.seconds or 0.0,
         detail=of.detail,
+        why=of.detail and f": {of.detail}",
     )
 
 

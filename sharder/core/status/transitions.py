@@ -7,6 +7,7 @@ be working.
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 from sharder.core.api.ring import RingStatus
@@ -96,11 +97,15 @@ def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> f
 
 
 def transitions(
-    before: RingView, after: RingView, objects: Mapping[ShardName, int] | None
+    before: RingView,
+    after: RingView,
+    objects: Mapping[ShardName, int] | None,
+    unable: Mapping[ShardName, str] = MappingProxyType({}),
 ) -> Iterator[Transition]:
     """Yield what happened between two views.
 
-    `objects` is the number of objects of each shard, None if they are not counted yet.
+    `objects` is the number of objects of each shard, None if they are not counted yet; `unable`
+    has the shards that cannot work, and why.
     """
     available = sum(phase.owns for phase in after.phases.values())
     for kind, shards in _changes(before, after).items():
@@ -111,6 +116,9 @@ def transitions(
                 number,
                 counted=objects is not None and kind in _COUNTED,
                 available=available if kind in _LEAVES else None,
+                detail=next((unable[s] for s in sorted(shards) if s in unable), "")
+                if kind is Kind.LEFT
+                else "",
             )
     if after.paused != before.paused:
         yield Transition(kind=Kind.PAUSED if after.paused else Kind.RESUMED)

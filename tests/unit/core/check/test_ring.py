@@ -11,7 +11,7 @@ from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreada
 from sharder.core.check.finding import Finding, Level
 from sharder.core.check.ring import ring as check_ring
 from sharder.core.check.ring import shards, strangers
-from sharder.core.names import RingName
+from sharder.core.names import PROBLEM_ANNOTATION, RingName
 from sharder.core.preview.observe import members_of
 from tests.support.values import DEMO, NOW, A, B, lease, ring
 
@@ -99,6 +99,23 @@ def test_valid_leases_that_are_renewed_are_one_line() -> None:
 
 def test_a_shard_that_has_left_is_no_fault() -> None:
     assert [each.level for each in of_shards(lease(A), lease(B, holder=""))] == [Level.OK]
+
+
+def test_a_shard_that_cannot_work_is_named_with_the_reason() -> None:
+    def unable(each: Lease) -> Lease:
+        metadata = msgspec.structs.replace(
+            each.metadata, annotations={PROBLEM_ANNOTATION: "cannot watch x"}
+        )
+        return msgspec.structs.replace(each, metadata=metadata)
+
+    found = of_shards(unable(lease(A)), unable(lease(B, holder="")))
+
+    assert [(each.level, each.message) for each in found] == [
+        (Level.FAIL, "shard-a keeps its objects but cannot watch x"),
+        (Level.WARN, "shard-b left: cannot watch x"),
+    ]
+    (known,) = check_ring(reported(READY, ("Watched", "False", "ShardUnable")))
+    assert known.level is Level.OK
 
 
 def test_a_shard_that_renews_too_late_is_named() -> None:

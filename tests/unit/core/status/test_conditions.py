@@ -1,11 +1,11 @@
 """Facts about what the conditions of a ring say."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
-from sharder.core.names import GroupResource
+from sharder.core.names import GroupResource, ShardName
 from sharder.core.status.conditions import (
     DesiredCondition,
     Fault,
@@ -18,7 +18,7 @@ from sharder.core.status.conditions import (
     watched,
 )
 from sharder.core.status.stats import Apart, ObjectStats, Overdue
-from tests.support.values import SECRETS, WIDGETS
+from tests.support.values import SECRETS, WIDGETS, A, B
 
 NOTHING = RingStatus()
 ONCE_PAUSED = RingStatus(conditions=(Condition(type="Paused", status="True"),))
@@ -136,11 +136,11 @@ def test_controlled_objects_that_are_not_with_their_owners_are_reported(stats: i
 def test_a_ring_whose_resources_can_be_watched_has_no_condition_of_watches(
     unwatched: Sequence[GroupResource] | None,
 ) -> None:
-    assert watched(NOTHING, unwatched, polled_every=30.0) is None
+    assert watched(NOTHING, unwatched, {}, polled_every=30.0) is None
 
 
 def test_a_missing_right_to_watch_is_reported() -> None:
-    assert said(watched(NOTHING, (SECRETS, WIDGETS), polled_every=30.0)) == (
+    assert said(watched(NOTHING, (SECRETS, WIDGETS), {}, polled_every=30.0)) == (
         "False",
         "WatchMissing",
         "not allowed to watch, polling every 30s; "
@@ -151,15 +151,34 @@ def test_a_missing_right_to_watch_is_reported() -> None:
 
 
 def test_a_right_to_watch_that_is_granted_is_reported() -> None:
-    assert said(watched(ONCE_MISSING, (), polled_every=30.0)) == (
+    assert said(watched(ONCE_MISSING, (), {}, polled_every=30.0)) == (
         "True",
         "WatchAllowed",
-        "allowed to watch all resources of the ring",
+        "the sharder and all shards can watch the resources of the ring",
     )
 
 
+@pytest.mark.parametrize("unwatched", [(), None])
+@pytest.mark.parametrize(
+    ("unable", "message"),
+    [
+        ({A: "cannot watch x"}, "shard shard-a cannot work: cannot watch x"),
+        (
+            {B: "no", A: "cannot watch x"},
+            "shard shard-a and 1 other shard cannot work: cannot watch x",
+        ),
+    ],
+)
+def test_a_shard_that_cannot_work_is_reported(
+    unwatched: Sequence[GroupResource] | None, unable: Mapping[ShardName, str], message: str
+) -> None:
+    found = said(watched(NOTHING, unwatched, unable, polled_every=30.0))
+
+    assert found == ("False", "ShardUnable", message)
+
+
 def test_the_condition_of_watches_stays_while_their_state_is_unknown() -> None:
-    assert watched(ONCE_MISSING, None, polled_every=30.0) is None
+    assert watched(ONCE_MISSING, None, {}, polled_every=30.0) is None
 
 
 def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:

@@ -27,6 +27,17 @@ def test_a_lost_shard_is_reported_with_its_objects() -> None:
     assert lost.numbers == {"shards": 1, "objects": 114, "available": 2}
 
 
+def test_a_shard_that_left_because_it_cannot_work_is_a_warning_that_says_why() -> None:
+    left = of_shards(Kind.LEFT, {A: 4}, counted=True, available=1, detail="cannot watch x")
+    other = of_shards(Kind.LEFT, {B: 0}, counted=True, available=1)
+
+    assert sentence(left) == (
+        "shard shard-a has left (4 objects); 1 shard is available: cannot watch x"
+    )
+    assert sentence(merge(left, other)).endswith("1 shard is available: cannot watch x")
+    assert (left.is_warning, other.is_warning) == (True, False)
+
+
 def test_objects_that_are_not_counted_yet_are_not_mentioned() -> None:
     lost = of_shards(Kind.LOST, {A: 0}, counted=False, available=0)
 

@@ -136,6 +136,12 @@ def test_objects_that_are_not_counted_yet_are_not_reported() -> None:
     assert (left.kind, left.objects) == (Kind.LEFT, None)
 
 
+def test_a_shard_that_leaves_because_it_cannot_work_says_why() -> None:
+    found = transitions(view(A, B), view(C, shard_a=LEFT, shard_b=LOST), None, {A: "x", B: "y"})
+
+    assert {each.kind: each.detail for each in found if each.detail} == {Kind.LEFT: "x"}
+
+
 def after_the_end(holder: str | None) -> RingSnapshot:
     found = lease(B, holder=holder, seconds=30)
     validity = classify([lease(A), found], ())
