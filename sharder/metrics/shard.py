@@ -83,6 +83,14 @@ class PrometheusShardMetrics(ClientGoMetrics):
         self._objects = register(
             Readings(PREFIX + "owned_objects", "Main objects that this shard owns", _RESOURCE)
         )
+        self._names_taken = register(
+            Counts(
+                PREFIX + "name_taken_total",
+                "Reconciles that failed because an object that the parent does not control has "
+                "the name of a child",
+                _RESOURCE,
+            )
+        )
         self._drains = register(
             Times(
                 PREFIX + "drain_seconds",
@@ -151,6 +159,10 @@ class PrometheusShardMetrics(ClientGoMetrics):
     def gave_up(self, resource: GroupResource) -> None:
         """Count a reconcile that is not retried."""
         self._permanent.add(str(resource))
+
+    def name_taken(self, ring: RingName, resource: GroupResource) -> None:
+        """Count a reconcile that failed because a child's name is taken."""
+        self._names_taken.add(ring, resource.group, resource.resource)
 
     def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
         """Record how long a drain was open."""

@@ -7,7 +7,6 @@ from typing import TypeVar, overload
 import msgspec
 from typing_extensions import deprecated
 
-from sharder.core.api.meta import PartialObject
 from sharder.core.errors import ApiError, ConfigError, Conflict
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.permit import Permit
@@ -15,7 +14,6 @@ from sharder.sdk.reads.collection import Documents, parse_resource
 from sharder.sdk.reads.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.child_writes import ChildWriter, delete_seen
-from sharder.sdk.writes.children import api_version
 from sharder.sdk.writes.conditions import with_condition
 
 T = TypeVar("T")
@@ -214,7 +212,9 @@ class Request:
         documents = self._workplace.main.documents
         return await self._write(lambda: delete_seen(documents, self._meta))
 
-    async def ensure(self, body: Body, *, replace: Collection[str] = ()) -> Document:
+    async def ensure(
+        self, body: Body, *, replace: Collection[str] = (), adopt: bool = False
+    ) -> Document:
         """Create or update a child of the object, and return the child.
 
         The child gets this shard's owner label and a controller reference to the object.  Fields
@@ -226,6 +226,7 @@ class Request:
             body: Has `kind` and `metadata.name`; its resource must be in the reconciler's `owns`.
                 None removes a field (not on creation).
             replace: Fields, such as `data`, whose keys are removed if `body` does not name them.
+            adopt: Whether to control an existing object that has no controller.
 
         Raises:
             NameTaken: an object of that name exists, and this object does not control it.
@@ -234,7 +235,7 @@ class Request:
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """
-        return await self._children.ensure(self._meta, body, replace=replace)
+        return await self._children.ensure(self._meta, body, replace=replace, adopt=adopt)
 
     @deprecated("use ensure")
     async def apply(self, body: Body, *, replace: Collection[str] = ()) -> Document:
@@ -257,12 +258,7 @@ class Request:
             LeaseLost, NotOwned: this shard must not act on the object.
         """
         self.check()
-        about = PartialObject(
-            api_version=api_version(self._workplace.main.resource),
-            kind=self._workplace.main.resource.kind,
-            metadata=self._meta,
-        )
-        await self._workplace.events.record(about, reason, note, warning=warning)
+        await self._workplace.record(self._meta, reason, note, warning=warning)
 
     def check(self) -> None:
         """Raise unless this shard can act on the object now; call it right before side effects.

@@ -19,9 +19,11 @@ from sharder.runtime.clock import Clock
 from sharder.sdk.handlers import Handlers, Handling
 from sharder.sdk.observability.blocked_loop import Activity
 from sharder.sdk.observability.measures import Ending, Measures, Stopped
+from sharder.sdk.reads.objects import OwnMeta
 from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue, seconds_of
 from sharder.sdk.workplace import Workplace
+from sharder.sdk.writes.children import NameTaken
 
 BLOCKED_SECONDS: Final = 2.0
 """A step of at least this time is logged: it equals the default retry period of the Lease, so a
@@ -96,7 +98,7 @@ class Runner:
             _log.info("reconcile cancelled: %s", stopped, extra=fields)
             return self._back_off(ref)  # the watch might be late, or a drain be withdrawn
         except SharderError as error:
-            self._warn(ref, str(error))
+            await self._report(meta, error)
             return self._back_off(ref)
         except Exception as error:  # noqa: BLE001 - an author's function can raise anything
             self._warn(ref, repr(error), traceback=True)
@@ -160,6 +162,12 @@ class Runner:
         )
         self._failures.pop(request.ref, None)
         self._given_up[request.ref] = request.metadata.resource_version
+
+    async def _report(self, meta: OwnMeta, error: SharderError) -> None:
+        self._warn(meta.ref, str(error))
+        if isinstance(error, NameTaken):
+            self._measures.name_taken()
+            await self._workplace.record(meta, "NameTaken", str(error), warning=True)
 
     def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
         # The message repeats the fields: an author's log format might not show them.

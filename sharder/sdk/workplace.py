@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sharder.core.api.meta import api_group
+from sharder.core.api.meta import ObjectMeta, PartialObject, api_group
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.runtime.clock import Clock
 from sharder.sdk.reads.collection import Collected, Documents
 from sharder.sdk.reads.objects import Body, OwnMeta
 from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.writes.children import api_version
 from sharder.sdk.writes.events import EventRecorder
 
 
@@ -41,6 +42,12 @@ class Workplace:
             "object": str(ref),
             **more,
         }
+
+    async def record(self, meta: ObjectMeta, reason: str, note: str, *, warning: bool) -> None:
+        """Record an Event on a main object; a failure is logged and never raised."""
+        main = self.main.resource
+        about = PartialObject(api_version=api_version(main), kind=main.kind, metadata=meta)
+        await self.events.record(about, reason, note, warning=warning)
 
     def children_like(self, body: Body) -> Collected:
         """Return the collection of a child; `ConfigError` if its resource is not in `owns`."""

@@ -39,6 +39,9 @@ class NoShardMetrics(Unmeasured):
     def gave_up(self, resource: GroupResource) -> None:
         """Do nothing."""
 
+    def name_taken(self, ring: RingName, resource: GroupResource) -> None:
+        """Do nothing."""
+
     def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
         """Do nothing."""
 

@@ -80,6 +80,10 @@ class ShardMetrics(QueueMetrics, Protocol):
         """A reconcile raised `PermanentError`, so it is not retried."""
         ...
 
+    def name_taken(self, ring: RingName, resource: GroupResource) -> None:
+        """A reconcile failed because a child's name is taken."""
+        ...
+
     def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
         """A drain was acknowledged `seconds` after the shard first saw it."""
         ...
@@ -159,6 +163,10 @@ class Measures:
             raise
         finally:
             self.metrics.ended(self._resource, ending.result, self._clock.monotonic() - began)
+
+    def name_taken(self) -> None:
+        """Note that a reconcile failed because a child's name is taken."""
+        self.metrics.name_taken(self._ring, self._resource)
 
     def see(self, ref: ObjectRef, ownership: Ownership) -> None:
         """Note the object's ownership that the watch has shown."""

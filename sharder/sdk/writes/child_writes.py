@@ -1,5 +1,6 @@
 """Guarded writes to the children of one object."""
 
+import logging
 from collections.abc import Callable, Collection
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -9,6 +10,8 @@ from sharder.sdk.reads.objects import Body, Document, decode, document, guarded
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.children import Parent, difference
 
+_log = logging.getLogger(__name__)
+
 
 class ChildWriter:
     """Writes children during one reconcile; `check` raises unless the shard can act now."""
@@ -17,7 +20,9 @@ class ChildWriter:
         self._workplace = workplace
         self._check = check
 
-    async def ensure(self, of: ObjectMeta, body: Body, *, replace: Collection[str]) -> Document:
+    async def ensure(
+        self, of: ObjectMeta, body: Body, *, replace: Collection[str], adopt: bool
+    ) -> Document:
         """Create or update a child of the object `of`; see `Request.ensure`."""
         collected, parent = self._workplace.children_like(body), self._parent(of)
         ref = parent.locate(body, collected.resource)
@@ -32,12 +37,21 @@ class ChildWriter:
             parent.admit(decode(raw, PartialObject).metadata, collected.resource)
             return document(raw)
         child, current = decode(raw, PartialObject).metadata, document(raw)
-        parent.admit(child, collected.resource)
+        adopts = adopt and parent.can_adopt(child) and await self._is_there_to_stay(of)
+        if not adopts:
+            parent.admit(child, collected.resource)
         changes = difference(current, body, replace=replace)
+        if adopts:
+            changes = parent.adoption(current, changes)
         if not changes:
             return current
         self._check()
-        return document(await collected.documents.patch(ref, guarded(changes, child)))
+        raw = await collected.documents.patch(ref, guarded(changes, child))
+        if adopts:
+            _log.info("adopted %s", ref, extra=self._workplace.fields(of.ref))
+            # A webhook can restore the owner label that the child had before.
+            parent.admit(decode(raw, PartialObject).metadata, collected.resource)
+        return document(raw)
 
     async def delete(self, of: ObjectMeta, body: Body) -> bool:
         """Delete a child of the object `of`; see `Request.delete`."""
@@ -53,6 +67,15 @@ class ChildWriter:
         parent.admit(child, collected.resource)
         self._check()
         return await delete_seen(collected.documents, child)
+
+    async def _is_there_to_stay(self, of: ObjectMeta) -> bool:
+        """Return whether the parent exists and is not being deleted, by a quorum read.
+
+        Otherwise a shard whose watch is late would adopt the children that
+        `kubectl delete --cascade=orphan` has just released, and they would be deleted.
+        """
+        parent = decode(await self._workplace.main.documents.get(of.ref), PartialObject).metadata
+        return parent.uid == of.uid and parent.deletion_timestamp is None
 
     def _parent(self, meta: ObjectMeta) -> Parent:
         main = self._workplace.main.resource

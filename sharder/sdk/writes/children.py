@@ -66,6 +66,30 @@ class Parent:
             },
         }
 
+    def can_adopt(self, child: ObjectMeta) -> bool:
+        """Return whether the parent can become the controller of the object."""
+        return child.controller is None and child.deletion_timestamp is None
+
+    def adoption(self, current: Body, changes: Body) -> Body:
+        """Return `changes` and those that make the parent the controller; others stay owners."""
+        metadata, had = _mapping(changes.get("metadata")), _mapping(current.get("metadata"))
+        owners = had.get("ownerReferences")
+        others = [
+            each
+            for each in (owners if isinstance(owners, list) else ())
+            if _mapping(each).get("uid") != self.meta.uid
+        ]
+        labels: Body = {
+            **_mapping(metadata.get("labels")),
+            self.identity.owner_label: self.identity.shard,
+            self.identity.drain_label: None,
+        }
+        references = [*others, self._reference()]
+        return {
+            **changes,
+            "metadata": {**metadata, "labels": labels, "ownerReferences": references},
+        }
+
     def controls(self, obj: ObjectMeta) -> bool:
         """Return whether the parent is the object's controller."""
         controller = obj.controller
@@ -79,10 +103,12 @@ class Parent:
             NotOwned: the child drains, or has another owner.
         """
         if not self.controls(child):
-            raise NameTaken(
-                f"{resource.kind} {child.ref} exists and is not controlled by "
-                f"{self.resource.kind} {self.meta.ref}: delete or rename it"
-            )
+            why = f"is not controlled by {self.resource.kind} {self.meta.ref}: delete or rename it"
+            if self.can_adopt(child):
+                why = (
+                    "has no controller: adopt it by ensure(…, adopt=True), or delete or rename it"
+                )
+            raise NameTaken(f"{resource.kind} {child.ref} exists and {why}")
         if self.identity.ownership_of(child) is not Ownership.OURS:
             raise NotOwned(
                 f"{child.ref} is not owned by shard {self.identity.shard}: its owner label is "

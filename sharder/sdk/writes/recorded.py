@@ -40,16 +40,14 @@ class RecordedDocuments:
         """Create an object; `Conflict` if the name is taken."""
         with self._doubted_without_answer():
             answer = await self._inner.create(namespace, body)
-        created = _OBJECTS.decode(answer).metadata
-        if not self._strays.notes(created):
-            self._progress.wrote(created)
+        self._note(answer)
         return answer
 
     async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
         """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
         with self._doubted_without_answer():
             answer = await self._inner.patch(ref, body)
-        self._progress.wrote(_OBJECTS.decode(answer).metadata)
+        self._note(answer)
         return answer
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
@@ -58,6 +56,11 @@ class RecordedDocuments:
             await self._inner.delete(ref, uid=uid, resource_version=resource_version)
         if self._cache is not None:
             self._cache.deleted(ref, resource_version)
+
+    def _note(self, answer: msgspec.Raw) -> None:
+        written = _OBJECTS.decode(answer).metadata
+        if not self._strays.notes(written):
+            self._progress.wrote(written)
 
     @contextmanager
     def _doubted_without_answer(self) -> Iterator[None]:

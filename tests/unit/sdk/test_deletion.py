@@ -323,6 +323,6 @@ async def test_a_foreign_object_with_the_name_of_the_child_keeps_no_parent(
         assert await test.cluster.list("secrets") == []
         assert await test.cluster.list("configmaps") == [before]
     assert {record.getMessage() for record in caplog.records if record.levelname == "WARNING"} == {
-        "reconcile failed: default/demo: ConfigMap default/demo-mirror exists and is not "
-        "controlled by Secret default/demo: delete or rename it"
+        "reconcile failed: default/demo: ConfigMap default/demo-mirror exists and has no "
+        "controller: adopt it by ensure(…, adopt=True), or delete or rename it"
     }

@@ -257,12 +257,13 @@ async def test_an_object_that_a_user_made_by_hand_is_left_alone() -> None:
     before = await bench.child()
 
     message = (
-        "ConfigMap default/child exists and is not controlled by Secret default/one: "
-        "delete or rename it"
+        "ConfigMap default/child exists and has no controller: adopt it by ensure(…, adopt=True), "
+        "or delete or rename it"
     )
-    with pytest.raises(NameTaken, match=message):
+    with pytest.raises(NameTaken) as refused:
         await bench.request().ensure(CHILD)
 
+    assert str(refused.value) == message
     assert await bench.child() == before
 
 
