@@ -1,7 +1,7 @@
 """A demo: the sharder assigns objects to shards on a real API server.
 
     make demo                        the whole story; removes everything at the end
-    make demo STRATEGY=BoundedLoad   the same with another placement strategy
+    make demo STRATEGY=Spread        the same with another placement strategy
     KEEP=1 make demo                 leaves the cluster running; `make demo-stop` ends it
 
 Every step is checked on the API server: each Secret must have exactly one live owner, which the
@@ -97,12 +97,12 @@ async def wait_until_ready(
 
 
 def strategy_of(text: str) -> StrategyName:
-    """Return the strategy with this name; ConsistentHash for an empty name.
+    """Return the strategy with this name; BoundedLoad, with even shares, for an empty name.
 
     Raises:
         ConfigError: The strategy is unknown, or is Custom.
     """
-    strategy = strategy_named(text or StrategyName.CONSISTENT_HASH)
+    strategy = strategy_named(text or StrategyName.BOUNDED_LOAD)
     if strategy is StrategyName.CUSTOM:
         raise ConfigError("STRATEGY=Custom needs a function that the demo has not got")
     return strategy
@@ -119,8 +119,7 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
         playground = Playground(plane, lease_seconds=LEASE_SECONDS)
         playground.install()
         _fence(plane)
-        if strategy is not StrategyName.CONSISTENT_HASH:
-            _place_by(strategy, plane)
+        place_by(strategy, plane)
         console.print(f"  [green]ok[/green] {plane.url} ({time.monotonic() - began:.1f} s)")
         (port,) = free_ports(1)
         asyncio.run(run_story(playground, strategy, port))
@@ -154,7 +153,8 @@ def _fence(plane: ControlPlane) -> None:
     plane.apply(yaml.safe_dump_all(fence_of(ring, [ObjectRef(SHARDS, SHARDS)])))
 
 
-def _place_by(strategy: StrategyName, plane: ControlPlane) -> None:
+def place_by(strategy: StrategyName, plane: ControlPlane) -> None:
+    """Give the ring a strategy."""
     patch = {"spec": {"placement": {"strategy": strategy}}}
     plane.kubectl("patch", "controllerrings", RING, "--type=merge", f"--patch={json.dumps(patch)}")
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
+from hack.demo import place_by, wait_until_ready
 from hack.ownership import Ownership, create_secrets, observing
 from hack.playground import Playground
+from sharder.core.api.ring import StrategyName
 from tests.support.documents import ROOT, commands, read
 from tests.support.eventually import eventually
 
@@ -52,11 +53,12 @@ async def play(plane: ControlPlane) -> tuple[str, Ownership]:
     """Return what the commands showed, and how the ring is afterwards."""
     playground = Playground(plane)
     playground.install()
+    place_by(StrategyName.BOUNDED_LOAD, plane)
     playground.start_sharder()
     await wait_until_ready(playground)
     for name in SHARDS:
         playground.start_shard(name)
-    async with observing(playground.author) as (observer, client):
+    async with observing(playground.author, StrategyName.BOUNDED_LOAD) as (observer, client):
         await create_secrets(client, [f"secret-{index:03}" for index in range(SECRETS)])
         await observer.settled(SHARDS, within=60)
         shown = await asyncio.to_thread(typed, plane.admin_kubeconfig)

@@ -18,7 +18,7 @@ from sharder.core.names import ShardName
 
 @pytest.mark.parametrize(
     ("text", "strategy"),
-    [("", StrategyName.CONSISTENT_HASH), ("boundedload", StrategyName.BOUNDED_LOAD)],
+    [("", StrategyName.BOUNDED_LOAD), ("spread", StrategyName.SPREAD)],
 )
 def test_the_demo_shows_the_strategy_that_is_asked_for(text: str, strategy: StrategyName) -> None:
     assert strategy_of(text) is strategy
