@@ -16,7 +16,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource
-from webhook.sieve import shape_of
+from webhook.shape import shape_of
 
 Body: TypeAlias = bytes | bytearray
 

@@ -26,7 +26,7 @@ from sharder.ports import Objects
 from webhook.body import MAX_RING_BYTES, Disconnected, Intake, Refused
 from webhook.endpoint import Answer, respond
 from webhook.review import Body, Envelope, Unjudged, printable, request_in
-from webhook.sieve import shape_of
+from webhook.shape import shape_of
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

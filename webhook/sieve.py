@@ -8,12 +8,11 @@ a large or deep review is handled like any other.
 import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final, TypeAlias
-
-from msgspec import inspect
+from typing import Final
 
 from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP
+from webhook.shape import Entries, Items, Members, Shape
 
 MAX_TEXT_BYTES: Final = 4 * 1024
 """Longer texts are replaced by a digest: equal texts stay equal, and relevant texts are
@@ -30,46 +29,6 @@ MAX_BYTES: Final = 2 * 1024 * 1024
 
 MAX_SCALAR_BYTES: Final = 1024
 """Limit of a number or literal; Kubernetes writes at most 25 bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """An object; only these members are kept."""
-
-    of: dict[bytes, "Shape"]
-    """By their quoted names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """An object with any keys, and texts or numbers as values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Items:
-    """A list."""
-
-    of: "Shape"
-
-
-Shape: TypeAlias = Members | Entries | Items | None
-"""None is a text, a number or a literal."""
-
-
-def shape_of(type_: inspect.Type) -> Shape:
-    """Return the shape that a decoder of this type reads."""
-    match type_:
-        case inspect.StructType(fields=fields):
-            return Members({f'"{f.encode_name}"'.encode(): shape_of(f.type) for f in fields})
-        case inspect.DictType():
-            return Entries()
-        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return Items(shape_of(item))
-        case inspect.UnionType(types=types):
-            shapes = map(shape_of, types)
-            return next((shape for shape in shapes if shape is not None), None)
-        case _:
-            return None
 
 
 @dataclass(slots=True)
