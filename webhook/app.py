@@ -14,7 +14,7 @@ from typing_extensions import override
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook.body import MAX_REQUEST_BYTES
-from webhook.endpoint import AdmissionEndpoint, Observer
+from webhook.endpoint import AdmissionEndpoint, Observer, OnRefused
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
@@ -59,6 +59,7 @@ def create_app(
     observer: Observer,
     validation: RingValidation,
     trusts: Callable[[str], bool] = lambda _: False,
+    refused: OnRefused = lambda *_: None,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> FastAPI:
     """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
@@ -72,6 +73,7 @@ def create_app(
         validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
         trusts: Returns whether the path before that prefix is a token that only the API server
             knows; requests without the token are answered, but change nothing.
+        refused: Called for each acknowledgement that the API server was told to undo.
         max_request_bytes: Limit of a body; larger ones get 413.
     """
     endpoint = AdmissionEndpoint(
@@ -80,6 +82,7 @@ def create_app(
         is_stale=is_stale,
         observer=observer,
         trusts=trusts,
+        refused=refused,
         max_request_bytes=max_request_bytes,
     )
     app = WebhookApp(endpoint, validation)

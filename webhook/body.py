@@ -7,7 +7,8 @@ from typing import TypeVar
 from starlette.types import Receive, Scope
 
 from webhook.review import Body
-from webhook.sieve import Shape, Sieve
+from webhook.shape import Shape
+from webhook.sieve import Sieve
 
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 """A 3 MiB object can be 18 MiB in an update: `<` takes six bytes, and it comes twice."""

@@ -8,13 +8,15 @@ takes longer than the decision.
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import msgspec
 from starlette.types import Receive, Scope, Send
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import decide, withhold
+from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -35,6 +37,11 @@ _FAILED = Decision(
     outcome="internal_error",
     warning="the sharder failed on this request; the object will be assigned later",
 )
+
+
+OnRefused: TypeAlias = Callable[[RingName, PartialObject, str], None]
+"""Called with an object whose labels were restored because an update that removes them is no
+acknowledgement, and with the reason."""
 
 
 class Observer(Protocol):
@@ -64,6 +71,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The resource of an object that got its owner by this request."""
     handed_over: bool = False
     """Whether another shard released the object by the same request."""
+    refused: tuple[PartialObject, str] | None = None
+    """An object whose release was refused, and the reason."""
     trusted: bool = False
     """Whether the request came from the API server, not from another client."""
 
@@ -79,6 +88,7 @@ class AdmissionEndpoint:
         is_stale: Callable[[], bool],
         observer: Observer,
         trusts: Callable[[str], bool],
+        refused: OnRefused = lambda *_: None,
         max_request_bytes: int,
     ) -> None:
         """Set up the endpoint; see `webhook.app.create_app`."""
@@ -87,6 +97,7 @@ class AdmissionEndpoint:
         self._is_stale = is_stale
         self._observer = observer
         self._trusts = trusts
+        self._refused = refused
         self._max = max_request_bytes
         self._intake = Intake(max_request_bytes, review.SHAPE)
 
@@ -126,6 +137,8 @@ class AdmissionEndpoint:
             self._observer.assigned(answer.ring, answer.assigned)
             if answer.handed_over:
                 self._observer.handed_over(answer.ring)
+        if answer.refused is not None and answer.trusted:
+            self._refused(answer.ring, *answer.refused)
 
     def _answer(self, path: str, request: Request) -> Answer:
         token, _, ring = path.partition(WEBHOOK_PATH_PREFIX)
@@ -148,6 +161,7 @@ class AdmissionEndpoint:
             NO_RING if snapshot is None else name,
             _assigned(request, decision),
             decision.assigned is not None and _is_acknowledgement(snapshot, request),
+            _refusal(request, decision),
             trusted,
         )
 
@@ -160,7 +174,8 @@ class AdmissionEndpoint:
         if snapshot is None:
             warning = f"the sharder does not know ControllerRing {name}"
             return Decision(outcome="unknown_ring", warning=warning)
-        decision = decide(request.review, snapshot, self._sharders())
+        changed = partial(review.changed_in, request.body)
+        decision = decide(request.review, snapshot, self._sharders(), changed)
         if decision.assigned is not None and self._is_stale():
             return withhold(request.review, snapshot)
         return decision
@@ -178,6 +193,14 @@ def _assigned(request: Request, decision: Decision) -> GroupResource | None:
     if decision.assigned is None or request.dry_run:
         return None
     return request.review.resource if request.review is not None else None
+
+
+def _refusal(request: Request, decision: Decision) -> tuple[PartialObject, str] | None:
+    """Return the object whose release was refused and why, None if there is none."""
+    old = None if request.review is None else request.review.old
+    if not decision.refused or request.dry_run or old is None:
+        return None
+    return old, decision.refused  # a manifest has no uid
 
 
 def _is_acknowledgement(snapshot: RingSnapshot | None, request: Request) -> bool:

@@ -35,6 +35,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     problem: str = ""
     """Why the request could not be decoded; also empty if there is nothing to decide."""
+    body: Body = b""
+    """What was decoded, for `changed_in`."""
 
 
 class Unjudged(NamedTuple):
@@ -104,7 +106,23 @@ def decode(body: Body) -> Request:
         uid=request.uid,
         review=_review_of(request, request.object),
         dry_run=bool(request.dry_run),
+        body=body,
     )
+
+
+def changed_in(body: Body) -> str:
+    """Return a field outside of metadata and status that an update changes, empty if none.
+
+    The API server writes both objects in one way, so equal fields have equal bytes, or digests.
+    """
+    request = _UPDATE.decode(body).request
+    before, after = request.old_object, request.object
+    changed = (
+        field
+        for field in sorted({*before, *after} - {"metadata", "status"})
+        if before.get(field) != after.get(field)
+    )
+    return next(changed, "")
 
 
 def encode(uid: str, decision: Decision) -> bytes:
@@ -146,6 +164,15 @@ class _Request(msgspec.Struct, frozen=True, rename="camel"):
     old_object: PartialObject | None = None
 
 
+class _Contents(msgspec.Struct, frozen=True, rename="camel"):
+    object: dict[str, msgspec.Raw]
+    old_object: dict[str, msgspec.Raw]
+
+
+class _Update(msgspec.Struct, frozen=True):
+    request: _Contents
+
+
 class _Identified(msgspec.Struct, frozen=True):
     uid: str
 
@@ -168,6 +195,7 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
 
 
 _ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request])
+_UPDATE = msgspec.json.Decoder(_Update)
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
 

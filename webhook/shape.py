@@ -5,6 +5,8 @@ from typing import TypeAlias
 
 from msgspec import inspect
 
+from sharder.core.api.meta import PartialObject
+
 
 @dataclass(frozen=True, slots=True)
 class Members:
@@ -12,6 +14,9 @@ class Members:
 
     of: dict[bytes, "Shape"]
     """By their quoted names."""
+    compared: bool = False
+    """Whether other members than the status are kept too, as digests, so that they can be compared
+    with those of another object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,9 @@ Shape: TypeAlias = Members | Entries | Items | None
 def shape_of(type_: inspect.Type) -> Shape:
     """Return the shape that a decoder of this type reads."""
     match type_:
-        case inspect.StructType(fields=fields):
-            return Members({f'"{f.encode_name}"'.encode(): shape_of(f.type) for f in fields})
+        case inspect.StructType(cls=cls, fields=fields):
+            of = {f'"{f.encode_name}"'.encode(): shape_of(f.type) for f in fields}
+            return Members(of, compared=cls is PartialObject)
         case inspect.DictType():
             return Entries()
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):

@@ -24,6 +24,10 @@ MAX_COLLECTION_BYTES: Final = 128 * 1024
 A decoder uses about 150 bytes for a label of 8 bytes.
 """
 
+MAX_OBJECT_BYTES: Final = 512 * 1024
+"""Limit of an object, beyond which the digests of its other members are dropped: more than its
+three collections can have."""
+
 MAX_BYTES: Final = 2 * 1024 * 1024
 """Limit of all that is kept: more than the three collections of two objects can have."""
 
@@ -70,6 +74,7 @@ class _Text:
 _QUOTE, _BACKSLASH = b'"\\'
 _OBJECT, _OBJECT_END, _LIST, _LIST_END = b"{}[]"
 _BLANK: Final = b" \t\r\n,:"
+_STATUS: Final = b'"status"'
 _OURS: Final = API_GROUP.encode()
 
 _PLAIN = re.compile(rb'[^"\[\]{}]*+')
@@ -94,6 +99,8 @@ class Sieve:
         """The next byte of the text follows a backslash."""
         self._skipped = 0
         """The number of open brackets that are not kept."""
+        self._digest: blake2b | None = None
+        """The digest of what is skipped, if that is kept in its place."""
         self._scalar = b""
         """The beginning of a number or literal that the end of the last piece has cut."""
 
@@ -151,6 +158,8 @@ class Sieve:
         self._is_escaped = not is_over and end < len(piece)
         if self._text is not None:
             self._text.add(piece[position : end + self._is_escaped])
+        elif self._digest is not None:
+            self._digest.update(piece[position : end + 1])
         if is_over:
             self._end_text()
         return end + 1
@@ -166,7 +175,7 @@ class Sieve:
 
     def _skip(self, piece: bytes, position: int) -> int:
         """Skip to the end of what is not kept, to a text that the piece cuts, or to its end."""
-        depth = self._skipped
+        depth, start = self._skipped, position
         while depth > 0 and (found := _SKIPPED.match(piece, position)):
             position = found.end()
             opened, closed = found.groups()
@@ -181,7 +190,13 @@ class Sieve:
                 break
         self._skipped = max(0, depth)
         # Surplus closing brackets belong to what is kept.
-        return position + min(0, depth)
+        position += min(0, depth)
+        if self._digest is not None:
+            self._digest.update(piece[start:position])
+            if not self._skipped:
+                value, self._digest = b'"%s"' % self._digest.hexdigest().encode(), None
+                self._value(value)
+        return position
 
     @property
     def _is_key_next(self) -> bool:
@@ -197,8 +212,17 @@ class Sieve:
             return True
         frame = self._frames[-1]
         if isinstance(frame.shape, Members):
-            return frame.key in frame.shape.of
+            return frame.key in frame.shape.of or self._is_compared
         return frame.kept < MAX_COLLECTION_BYTES or _OURS in frame.key
+
+    @property
+    def _is_compared(self) -> bool:
+        """Whether a digest of the value that comes next is kept."""
+        frame = self._frames[-1] if self._frames else None
+        if frame is None or not isinstance(frame.shape, Members) or not frame.shape.compared:
+            return False
+        is_other = frame.key not in frame.shape.of and frame.key not in {b"", _STATUS}
+        return is_other and frame.kept < MAX_OBJECT_BYTES
 
     def _value(self, value: bytes) -> None:
         """Keep a value, or its opening bracket, if it is wanted."""
@@ -229,6 +253,9 @@ class Sieve:
         if shape is not None and isinstance(shape, Items) == (bracket == _LIST):
             self._value(bytes([bracket]))
             self._frames.append(_Frame(shape))
+        elif self._is_compared:
+            self._digest = blake2b(bytes([bracket]), digest_size=16)
+            self._skipped = 1
         elif self._is_wanted or self._is_key_next:
             self._value(b"[]" if bracket == _LIST else b"{}")  # as wrong as what it replaces
             self._skipped = 1

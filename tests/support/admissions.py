@@ -1,5 +1,7 @@
 """Requests to the webhook, and what is stored after its answer."""
 
+from msgspec import structs
+
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review, decide, withhold
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -13,7 +15,8 @@ SHARDER = "system:serviceaccount:sharding-system:sharder"
 PERSON = Writer(username="alice")
 OWNERS_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=A)
 OWNERS_ACCOUNT = Writer(username="system:serviceaccount:default:operator")
-OTHER_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=B)
+OTHER_POD = Writer(username="system:serviceaccount:default:operator", pod_name=B)
+"""A pod of the same Deployment, which is another shard."""
 STRANGE_ACCOUNT = Writer(username="system:serviceaccount:kube-system:gitops")
 RING = snapshot()
 EMPTY = snapshot(available())
@@ -49,9 +52,16 @@ def update(
     of: GroupResource = WIDGETS,
     writer: Writer = PERSON,
     by: RingSnapshot = RING,
+    changed: str = "",
 ) -> Decision:
+    """Return the answer to an update; `changed` is a field that it changes beside the metadata."""
     review = Review(operation="UPDATE", resource=of, obj=new, old=old, writer=writer)
-    return decide(review, by, frozenset({SHARDER}))
+    return decide(review, by, frozenset({SHARDER}), lambda: changed)
+
+
+def from_manifest(obj: PartialObject) -> PartialObject:
+    """Return the object as a client writes it that has not read it."""
+    return structs.replace(obj, metadata=structs.replace(obj.metadata, uid=""))
 
 
 def stored(new: PartialObject, decision: Decision) -> ObjectMeta:

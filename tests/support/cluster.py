@@ -312,6 +312,7 @@ class Cluster:
         body: Json = {
             "metadata": {
                 "name": name,
+                "generation": 1 if resource.group else 0,  # core ConfigMaps and Secrets have none
                 "labels": labels | ({DRAIN: "true"} if draining else {}),
                 "annotations": {NEXT: to} if to else {},
                 "ownerReferences": references,

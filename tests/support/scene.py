@@ -83,13 +83,16 @@ class Scene:
             come: Letter of a shard that is not there yet.
             frm: Letter of the shard that it belongs to before; any by default.
         """
+        return next(self.names_moving(of, come, frm=frm))
+
+    def names_moving(self, of: Resource, come: str, *, frm: str = "") -> Iterator[str]:
+        """Yield such names."""
         before = HashRing(self.shards)
         after = HashRing({*self.shards, self.shard(come)})
         for name, key in self._names(of, "moving"):
             old, new = before.owner(key), after.owner(key)
             if new == self.shard(come) and (not frm or old == self.shard(frm)):
-                return name
-        raise AssertionError("no such name")
+                yield name
 
     def names_on_each(self, of: Resource, count: int) -> list[str]:
         """Return names so that the ring gives `count` of them to each shard that is there now."""

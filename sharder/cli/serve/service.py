@@ -33,6 +33,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
+from sharder.controllers.refused_acknowledgements import RefusedAcknowledgements
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.addresses import Address
 from sharder.core.leases.state import ShardState
@@ -117,6 +118,7 @@ class Service:
         )
         self._recorder = KubeRecorder(client, clock=self._clock)
         self._warnings = AnnotationWarnings(self._recorder, self._clock)
+        self._refusals = RefusedAcknowledgements(self._recorder, self._clock)
         self._sharders = frozenset(settings.sharder_user_names)
         self._deadline = StartupDeadline(self._clock, self._wait)
         self._trust = Trust()
@@ -185,7 +187,8 @@ class Service:
                 self._publish(shown)
 
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
-                "certificates": lambda: source.keep(use)
+                "certificates": lambda: source.keep(use),
+                "refusals": self._refusals.report,
             }
             leader = None if self._only is Part.WEBHOOK else self._leader()
             if leader is not None:
@@ -269,6 +272,7 @@ class Service:
             readiness=lambda: self._not_ready,
             observer=self._metrics,
             trusts=self._trust.accepts,
+            refused=self._refusals.note,
             validation=RingValidation(
                 rings=self._cache.snapshot,
                 selected=self._cache.selected_by,

@@ -21,7 +21,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     reservation: Reservation | None = None
     """How the tally counts the object at once, unless the request is a dry run."""
     warning: str = ""
-    """For the user: a problem that the webhook cannot repair."""
+    """For the user: a problem that the webhook cannot repair, or what to do instead of a change
+    that it undid."""
+    refused: str = ""
+    """Why the request is no acknowledgement, although it removes both labels."""
 
 
 PASS = Decision(outcome="unchanged")
@@ -80,11 +83,11 @@ def waiting(
 
     The controlled objects of such an object move first.
     """
-    known = "" if old is None else old.metadata.annotation(snapshot.next_annotation)
+    known = {} if old is None else old.metadata.annotations or {}
     return admission(
         meta,
         labels={snapshot.owner_label: None, snapshot.drain_label: None},
-        annotations={snapshot.next_annotation: known or None},
+        annotations={snapshot.next_annotation: known.get(snapshot.next_annotation)},
     )
 
 
@@ -99,11 +102,11 @@ def restore(
     drain = old.label(snapshot.drain_label) if old.has_label(snapshot.drain_label) else None
     if not (is_label_value(owner) and (not drain or is_label_value(drain))):
         return PASS  # the API server rejects such labels
-    known = old.annotation(snapshot.next_annotation)
+    known = (old.annotations or {}).get(snapshot.next_annotation)
     operations = admission(
         meta,
         labels={snapshot.owner_label: owner, snapshot.drain_label: drain},
-        annotations={} if drain is None else {snapshot.next_annotation: known or None},
+        annotations={} if drain is None else {snapshot.next_annotation: known},
     )
     return Decision(outcome="restored", operations=operations) if operations else PASS
 

@@ -6,6 +6,7 @@ the live counts.  Every request is allowed.  The letters (a) to (f) are the rule
 docs/protocol.md, "Admission".
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -25,7 +26,12 @@ from sharder.core.admission.answers import (
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import generated_name
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.acknowledgement import Writer, can_be_shard, objection
+from sharder.core.movement.acknowledgement import (
+    Writer,
+    can_be_shard,
+    is_replaced,
+    objection,
+)
 from sharder.core.movement.desired import (
     admit,
     choose_anew,
@@ -50,13 +56,20 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer
 
 
-def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> Decision:
+def decide(
+    review: Review,
+    snapshot: RingSnapshot,
+    sharders: frozenset[str],
+    changed: Callable[[], str] = str,
+) -> Decision:
     """Return the answer to the request.
 
     Args:
         review: The request.
         snapshot: The ring in the webhook's path.
         sharders: The sharder's own user names.
+        changed: Returns a field outside of metadata and status that the update changes, empty if
+            none; called only if the update can be an acknowledgement.
     """
     role = snapshot.roles.get(review.resource)
     if role is None:
@@ -72,12 +85,11 @@ def decide(review: Review, snapshot: RingSnapshot, sharders: frozenset[str]) -> 
         return PASS
     if owner is None or _is_stale(review, owner, snapshot, role):
         return _adopt(review, snapshot, role)
-    if asked == owner:  # (b)
-        return restore(review.old.metadata, review.obj.metadata, snapshot, owner)
-    goal = _destination(review, review.old, snapshot, role)
-    if role is not Role.CONTROLLED and _releases(review, review.old, goal.shard, snapshot):
-        return _release(review, review.old, snapshot, role, goal)  # (d)
-    return restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)
+    if asked != owner and role is not Role.CONTROLLED:
+        goal = _destination(review, review.old, snapshot, role)
+        if _releases(review, review.old, goal.shard, snapshot):
+            return _release(review, review.old, snapshot, goal, changed)  # (d)
+    return _restored(review, review.old, snapshot)  # (b, c)
 
 
 def withhold(review: Review, snapshot: RingSnapshot) -> Decision:
@@ -187,20 +199,46 @@ def _release(
     review: Review,
     old: PartialObject,
     snapshot: RingSnapshot,
-    role: Role,
     destination: Choice,
+    changed: Callable[[], str],
 ) -> Decision:
-    """Assign a released object (d), unless its controlled objects move first."""
-    obj = review.obj
-    if why := objection(review.writer, old.metadata, obj.metadata, snapshot):
-        owner = ShardName(old.metadata.label(snapshot.owner_label))
-        restored = restore(old.metadata, obj.metadata, snapshot, owner)
-        return replace(restored, warning=f"drain not acknowledged, labels restored: {why}")
-    if role is Role.LEADING:
-        return Decision(outcome="left_to_leader", operations=waiting(old, obj.metadata, snapshot))
+    """Assign a released object, unless its controlled objects move first."""
+    meta = review.obj.metadata
+    why = objection(review.writer, old.metadata, meta, snapshot, changed)
+    if why:
+        return _restored(review, old, snapshot, why)
+    if snapshot.roles[review.resource] is Role.LEADING:
+        return Decision(outcome="left_to_leader", operations=waiting(old, meta, snapshot))
     shard = destination.shard
-    reservation = None if shard is None else reservation_on(snapshot, obj, shard)
-    return place(obj, snapshot, destination, reservation)
+    reservation = None if shard is None else reservation_on(snapshot, review.obj, shard)
+    return place(review.obj, snapshot, destination, reservation)
+
+
+def _restored(
+    review: Review, old: PartialObject, snapshot: RingSnapshot, refused: str = ""
+) -> Decision:
+    """Restore the labels, and tell a client that meant to change them what to do instead.
+
+    A client that replaces an object does not mean the labels that it does not send; it is told
+    only if the object is draining.  `refused` is why the update is no acknowledgement.
+    """
+    owner = ShardName(old.metadata.label(snapshot.owner_label))
+    decision = restore(old.metadata, review.obj.metadata, snapshot, owner)
+    is_from_manifest = is_replaced(old.metadata, review.obj.metadata)
+    is_meant = snapshot.owner_of(review.obj) is not None or not is_from_manifest
+    is_person = not review.writer.account
+    if not decision.operations or not (snapshot.is_draining(old) or (is_meant and is_person)):
+        return decision
+    reason = f": {refused}, so it is no acknowledgement" if refused else ""
+    way = (
+        "a shard acknowledges by a patch of these two"
+        if refused
+        else 'to move it, use "sharder pin"'
+    )
+    warning = (
+        f"ring {snapshot.name} restored its labels{reason}; the object stays on {owner}; {way}"
+    )
+    return replace(decision, warning=warning, refused=refused)
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:

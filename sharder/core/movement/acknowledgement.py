@@ -3,7 +3,7 @@
 The conditions are those of docs/protocol.md, "Admission".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -29,26 +29,50 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def objection(
-    writer: Writer, before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot
+    writer: Writer,
+    before: ObjectMeta,
+    after: ObjectMeta,
+    snapshot: RingSnapshot,
+    changed: Callable[[], str],
 ) -> str:
     """Return why a write that removes both labels is not an acknowledgement, empty if it is.
 
-    Other labels must not change.  If a person writes, annotations must not change either, because
-    people can replace an object without knowing about these labels.  A shard removes the labels on
-    purpose, and another webhook can have added annotations to its write.
+    The pod of the owner's name is the shard, whatever else it writes.  Any other writer must mean
+    the labels: it changes the object that it has read, and nothing else in it.  A person must not
+    change annotations either; the write of a ServiceAccount can have been annotated by another
+    webhook.
+
+    Args:
+        writer: The user who writes.
+        before: The metadata of the draining object.
+        after: The same after the write.
+        snapshot: The ring.
+        changed: Returns a field outside of metadata and status that the write changes, empty if
+            there is none.
     """
     owner = before.label(snapshot.owner_label)
+    if writer.pod_name == owner:
+        return ""
     if not can_be_shard(writer, owner, snapshot):
-        return (
-            f"the writer is not shard {owner}: it is neither a pod of that name nor "
-            "a ServiceAccount in the namespace of the shard's Lease"
-        )
+        return f"the writer cannot be the shard {owner}"
+    if is_replaced(before, after):
+        return "the update replaces the object"
     labels, annotations = _others(before, after, snapshot)
     if labels:
-        return f"the update changes other labels too, for example {min(labels)}"
+        return f"the update changes other labels, such as {min(labels)}"
     if annotations and not writer.account:
-        return f"the update changes annotations too, for example {min(annotations)}"
-    return ""
+        return f"the update changes annotations, such as {min(annotations)}"
+    field = changed()
+    return f"the update changes {field}" if field else ""
+
+
+def is_replaced(before: ObjectMeta, after: ObjectMeta) -> bool:
+    """Return whether the client wrote the object without having read it, from a manifest.
+
+    Such a write has no uid when admission sees it, and lacks the labels that its author does not
+    know.  A patch, and a write of an object that was read, have the uid.
+    """
+    return before.uid != after.uid
 
 
 def changes_nothing_else(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) -> bool:
@@ -61,13 +85,16 @@ def changes_nothing_else(before: ObjectMeta, after: ObjectMeta, snapshot: RingSn
 
 
 def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:
-    """Return whether the writer can be the shard: its pod, its ServiceAccount, or a person."""
-    if not writer.account:
+    """Return whether the writer can be the shard: its pod, its ServiceAccount, or a person.
+
+    The pod of another shard is that shard.
+    """
+    if not writer.account or writer.pod_name == shard:
         return True
-    namespace = writer.account.partition(":")[0]
-    return writer.pod_name == shard or namespace == snapshot.members.namespaces.get(
-        ShardName(shard)
-    )
+    namespaces = snapshot.members.namespaces
+    if ShardName(writer.pod_name) in namespaces:
+        return False
+    return writer.account.partition(":")[0] == namespaces.get(ShardName(shard))
 
 
 def _others(

@@ -16,6 +16,7 @@ from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
 from webhook import RingValidation, create_app
 from webhook.body import MAX_REQUEST_BYTES
+from webhook.endpoint import OnRefused
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105
@@ -109,6 +110,7 @@ def app_with(
     validation: RingValidation | None = None,
     not_ready: str | None = None,
     is_stale: bool = False,
+    refused: OnRefused = lambda *_: None,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> ASGIApp:
     """The webhook; the sharder's own user is `sharder`."""
@@ -120,6 +122,7 @@ def app_with(
         observer=Counts() if counts is None else counts,
         validation=validation or validation_with(),
         trusts=lambda token: token == TOKEN,
+        refused=refused,
         max_request_bytes=max_request_bytes,
     )
 

@@ -159,6 +159,18 @@ async def test_a_request_without_the_token_is_answered_and_reserves_no_room(befo
     assert counted.tally.draining == 1
 
 
+async def test_only_the_api_server_reports_a_refused_acknowledgement_and_no_dry_run() -> None:
+    noted = list[tuple[str, str, str]]()
+    app = app_with(refused=lambda ring, obj, why: noted.append((ring, obj.metadata.name, why)))
+    request = request_of(obj(name="real"), old=obj(name="real", owner=A, drain="true"))
+    request["oldObject"] = {**msgspec.to_builtins(request["oldObject"]), "spec": {}}
+
+    for path, dry_run in ((PATH, False), (TRUSTED_PATH, True), (TRUSTED_PATH, False)):
+        assert patch_in(await exchange(app, review_of({**request, "dryRun": dry_run}), path=path))
+
+    assert noted == [("demo", "real", "the update changes spec")]
+
+
 async def test_the_sharder_itself_may_move_an_object() -> None:
     request = request_of(obj(owner=B), old=obj(owner=A), userInfo={"username": "sharder"})
 

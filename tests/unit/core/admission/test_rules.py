@@ -31,6 +31,7 @@ from tests.support.admissions import (
     STRANGE_ACCOUNT,
     TO_B,
     create,
+    from_manifest,
     stored,
     update,
 )
@@ -223,75 +224,103 @@ def test_an_object_that_its_shard_releases_is_assigned(writer: Writer, value: st
     assert stored(new, decision).labels == {OWNER: B}
 
 
-@pytest.mark.parametrize(
-    "writer",
-    [STRANGE_ACCOUNT, OTHER_POD],
-    ids=["a ServiceAccount of another namespace", "another shard's pod"],
-)
-def test_no_client_releases_it_for_the_shard_of_another(writer: Writer) -> None:
-    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
+def test_the_pod_of_the_shard_releases_it_whatever_else_it_changes() -> None:
+    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
+    new = obj(name=TO_B, labels={"x": "2", "z": "1"}, annotations={"touched": "1"})
 
-    decision = update(old, new, writer=writer)
+    decision = update(old, from_manifest(new), writer=OWNERS_POD, changed="spec")
 
-    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
+    assert stored(new, decision).labels == {OWNER: B, "x": "2", "z": "1"}
+    assert decision.warning == ""
 
 
-def test_a_write_that_releases_it_for_another_shard_is_warned_that_it_does_not_count() -> None:
-    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
-
-    decision = update(old, new, writer=OTHER_POD)
-
-    assert decision.warning == (
-        f"drain not acknowledged, labels restored: the writer is not shard {A}: it is neither a "
-        "pod of that name nor a ServiceAccount in the namespace of the shard's Lease"
-    )
-
-
-def test_an_acknowledgement_that_changes_other_labels_is_warned_that_it_does_not_count() -> None:
-    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1", "y": "1"})
-    new = obj(name=TO_B, labels={"x": "2", "z": "1"})
-
-    assert update(old, new, writer=OWNERS_POD).warning == (
-        "drain not acknowledged, labels restored: "
-        "the update changes other labels too, for example x"
-    )
-
-
-def test_a_person_who_changes_annotations_as_well_is_warned_that_it_does_not_count() -> None:
-    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, annotations={"x": "1"})
-
-    decision = update(old, new, writer=PERSON)
-
-    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
-    assert decision.warning == (
-        "drain not acknowledged, labels restored: "
-        "the update changes annotations too, for example x"
-    )
-
-
-@pytest.mark.parametrize("writer", [OWNERS_POD, OWNERS_ACCOUNT])
-def test_a_shard_releases_it_although_another_webhook_touches_an_annotation(
-    writer: Writer,
-) -> None:
+def test_a_service_account_releases_it_although_a_webhook_touches_an_annotation() -> None:
     old = obj(name=TO_B, owner=A, drain="true", annotations={"touched": "1"})
     new = obj(name=TO_B, annotations={"touched": "2"})
 
-    assert update(old, new, writer=writer).assigned == B
+    assert update(old, new, writer=OWNERS_ACCOUNT).assigned == B
+
+
+SAME = obj(name=TO_B, labels={"x": "1"})
+
+
+@pytest.mark.parametrize(
+    ("writer", "new", "changed", "why"),
+    [
+        (OTHER_POD, SAME, "", f"the writer cannot be the shard {A}"),
+        (STRANGE_ACCOUNT, SAME, "", f"the writer cannot be the shard {A}"),
+        (OWNERS_ACCOUNT, from_manifest(SAME), "", "the update replaces the object"),
+        (PERSON, from_manifest(SAME), "", "the update replaces the object"),
+        (OWNERS_ACCOUNT, SAME, "data", "the update changes data"),
+        (PERSON, SAME, "spec", "the update changes spec"),
+        (
+            OWNERS_ACCOUNT,
+            obj(name=TO_B, labels={"x": "2"}),
+            "",
+            "the update changes other labels, such as x",
+        ),
+        (
+            PERSON,
+            obj(name=TO_B, labels={"x": "1"}, annotations={"y": "1"}),
+            "",
+            "the update changes annotations, such as y",
+        ),
+    ],
+)
+def test_no_other_write_that_drops_the_labels_is_taken_for_a_release(
+    writer: Writer, new: PartialObject, changed: str, why: str
+) -> None:
+    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
+
+    decision = update(old, new, writer=writer, changed=changed)
+
+    labels = stored(new, decision).labels or {}
+    assert (labels[OWNER], labels[DRAIN]) == (A, "true")
+    assert decision.refused == why
+    assert decision.warning == (
+        f"ring demo restored its labels: {why}, so it is no acknowledgement; the object stays on "
+        f"{A}; a shard acknowledges by a patch of these two"
+    )
+
+
+USE_PIN = f'ring demo restored its labels; the object stays on {A}; to move it, use "sharder pin"'
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (obj(name=TO_B, owner=A), obj(name=TO_B)),
-        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, drain="true")),
-        (obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B, owner=A)),
+        (obj(owner=A), obj(owner=B)),
+        (obj(owner=A), obj()),
+        (obj(owner=A), obj(owner=A, drain="true")),
+        (obj(owner=A, drain="true"), obj(owner=A)),
+        (obj(owner=A, drain="true"), obj(drain="true")),
     ],
-    ids=["not draining", "drain label left", "owner left"],
+    ids=["owner changed", "owner removed", "drain added", "drain removed", "half a release"],
 )
-def test_an_update_that_does_not_look_like_an_acknowledgement_gets_no_warning(
+def test_a_person_whose_change_of_labels_is_undone_is_told_how_to_move_the_object(
     old: PartialObject, new: PartialObject
 ) -> None:
-    assert update(old, new, writer=OTHER_POD).warning == ""
+    assert update(old, new).warning == USE_PIN
+
+
+@pytest.mark.parametrize(
+    ("writer", "new"),
+    [
+        (PERSON, from_manifest(obj())),
+        (OWNERS_ACCOUNT, from_manifest(obj())),
+        (OWNERS_ACCOUNT, obj()),
+    ],
+)
+def test_a_client_that_means_no_label_is_not_warned(writer: Writer, new: PartialObject) -> None:
+    decision = update(obj(owner=A), new, writer=writer)
+
+    assert (decision.outcome, decision.warning) == ("restored", "")
+
+
+def test_every_client_that_drops_a_label_of_a_draining_object_is_warned() -> None:
+    decision = update(obj(owner=A, drain="true"), obj(owner=A), writer=OWNERS_ACCOUNT)
+
+    assert decision.warning == USE_PIN
 
 
 @pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
@@ -313,21 +342,15 @@ def test_no_service_account_but_its_own_pod_speaks_for_a_shard_without_lease() -
 @pytest.mark.parametrize(
     "new",
     [
-        obj(name=TO_B, labels={"x": "2"}),
-        obj(name=TO_B, labels={"x": "1", "y": "1"}),
-        obj(name=TO_B),
         obj(name=TO_B, labels={"x": "1"}, drain="true"),
         obj(name=TO_B, labels={"x": "1"}, owner=C),
     ],
     ids=[
-        "changes a label",
-        "adds a label",
-        "removes a label",
         "leaves the drain label",
         "names another owner",
     ],
 )
-def test_a_write_that_does_more_or_less_than_release_is_no_acknowledgement(
+def test_a_write_that_does_less_than_release_is_no_acknowledgement(
     new: PartialObject,
 ) -> None:
     old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
