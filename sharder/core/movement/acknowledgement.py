@@ -75,13 +75,18 @@ def is_replaced(before: ObjectMeta, after: ObjectMeta) -> bool:
     return before.uid != after.uid
 
 
-def changes_nothing_else(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) -> bool:
-    """Return whether a write that removed both labels can be an acknowledgement.
+def is_certain(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) -> bool:
+    """Return whether the write that removed both labels was an acknowledgement and nothing else.
 
     This is for a reader who sees the result but not the writer, and to whom it is not known
-    whether the webhook judged the write.
+    whether the webhook judged the write.  A replace drops the `next` annotation, and a changed
+    spec has another generation; an object that has neither proves nothing.
     """
-    return not any(_others(before, after, snapshot))
+    if any(_others(before, after, snapshot)) or before.generation != after.generation:
+        return False
+    annotations = before.annotations or {}, after.annotations or {}
+    known, left = (each.get(snapshot.next_annotation) for each in annotations)
+    return known == left and (known is not None or after.generation > 0)
 
 
 def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:

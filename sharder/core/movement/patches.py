@@ -75,7 +75,8 @@ def drain(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = Non
     An existing `next` is replaced or removed: it is old or from another client, and would send the
     object elsewhere.  With a strategy that follows, an object needs a `next` in two cases only.
     After its release, a pinned object without it would count as new and wait for a cordoned shard.
-    And if an object has controlled objects, all replicas have to agree where it goes.
+    And if an object has controlled objects, all replicas have to agree where it goes; there it is
+    empty if that is not known yet, because it also shows that the object was released on purpose.
     """
     return _drained(snapshot, obj, to, value="true")
 
@@ -173,12 +174,12 @@ def _pointer(path: str, key: str) -> str:
 def _drained(
     snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None, *, value: str
 ) -> Json:
-    is_pinned = obj.metadata.has_label(snapshot.pin_label)
-    is_directed = snapshot.placer.sticks or is_pinned or snapshot.leads(obj)
+    leads, is_pinned = snapshot.leads(obj), obj.metadata.has_label(snapshot.pin_label)
+    direction = to if snapshot.placer.sticks or is_pinned or leads else None
     return _guarded(
         obj.metadata,
         labels={snapshot.drain_label: value},
-        annotations={snapshot.next_annotation: to if is_directed else None},
+        annotations={snapshot.next_annotation: direction or ("" if leads else None)},
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from sharder.controllers.leader import AlwaysLeader
 from sharder.controllers.leader_controllers import APPLY_SECONDS, REGISTRATION_SECONDS
+from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.core.names import (
@@ -17,6 +18,7 @@ from sharder.core.names import (
     SHARDER_IDENTITY,
     STATE_LABEL,
     VALIDATION_NAME,
+    GroupResource,
     ObjectRef,
     RingName,
     ShardName,
@@ -27,7 +29,20 @@ from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster
 from tests.support.hooked_objects import on, raising
 from tests.support.replica import AT_ONCE, LEADER, SYNC_PERIOD, Replica
-from tests.support.values import CONFIGMAPS, DEMO, DRAIN, SECRETS, WIDGETS, A, B, C, ring
+from tests.support.values import (
+    CONFIGMAPS,
+    DEMO,
+    DRAIN,
+    NEXT,
+    OWNER,
+    SECRETS,
+    WIDGETS,
+    A,
+    B,
+    C,
+    named,
+    ring,
+)
 
 
 def is_drained(obj: PartialObject) -> bool:
@@ -189,6 +204,38 @@ async def test_objects_move_to_a_shard_that_joins_once_they_are_released() -> No
     assert children == {A}
     assert {name for name, owner in secrets.items() if owner == B} == draining
     assert {name: maps[f"c{name[1:]}"] for name in secrets} == secrets
+
+
+@pytest.mark.parametrize(
+    ("resource", "left"),
+    [
+        (SECRETS, {"annotations": {NEXT: None}}),
+        (WIDGETS, {"generation": 2}),
+        (WIDGETS, {"annotations": {"example.com/touched": "yes"}}),
+    ],
+    ids=["replaced", "another spec", "another annotation"],
+)
+async def test_without_a_webhook_a_draining_object_that_loses_more_than_its_labels_waits(
+    resource: GroupResource, left: dict[str, Json]
+) -> None:
+    # A user has replaced it, and its shard works on.
+    cluster = Cluster()
+
+    async with cluster.watched(A, B):
+        name = named(resource, B, cluster.snapshot)
+        obj = await cluster.add(resource, name, owner=A)
+        await cluster.clock.advance(UNSEEN_SECONDS)
+        async with Replica(cluster).running():
+            asked = await cluster.owners(resource)
+            body: Json = {"metadata": {"labels": {OWNER: None, DRAIN: None}, **left}}
+            await cluster.store(resource).patch(obj.metadata.ref, body)
+            await cluster.clock.advance(UNSEEN_SECONDS - AT_ONCE)
+            before = await cluster.owners(resource)
+            await cluster.clock.advance(1)
+
+    assert asked == {name: f"{A}*"}
+    assert before == {name: ""}
+    assert await cluster.owners(resource) == {name: B}
 
 
 async def test_a_leader_that_sees_another_holder_writes_nothing_more_and_campaigns_again() -> None:

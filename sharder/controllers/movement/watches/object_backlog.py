@@ -11,7 +11,7 @@ from sharder.controllers.movement.writes.drain_budget import OpenDrains
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.movement.acknowledgement import changes_nothing_else
+from sharder.core.movement.acknowledgement import is_certain
 from sharder.core.movement.desired import choose, is_misdirected
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -193,22 +193,23 @@ class ObjectBacklog:
         If drains are watched, the object must still have the version of the write that ended the
         drain, and this write must have changed nothing else.  An object whose drain was withdrawn,
         or that had another owner since, was written once more, and a user who replaces an object
-        does not know its labels.
+        does not know its labels.  Where the end was not seen, the `next` annotation must be left.
         """
-        ref, snapshot = obj.metadata.ref, self._snapshot()
+        ref, meta, snapshot = obj.metadata.ref, obj.metadata, self._snapshot()
+        if snapshot is None:
+            return False
         ended = self._ended.get(ref)
-        if ended is not None and ended.until > now:
-            return ended.before is None or self._is_acknowledged(ended.before, obj.metadata)
-        if self._drains.asked(ref) is not None:
+        is_known = ended is not None and ended.until > now
+        if ended is not None and is_known and ended.before is not None:
+            is_last = ended.before.resource_version == meta.resource_version
+            return is_last and is_certain(ended.before, meta, snapshot)
+        if snapshot.next_annotation not in (meta.annotations or {}):
+            return False
+        if is_known or self._drains.asked(ref) is not None:
             return True
         # If drains are polled, the object itself can be newer than the last list.
-        is_over = snapshot is not None and not snapshot.is_draining(obj)
-        return is_over and ref in self.draining and now < self._listed + UNSEEN_SECONDS
-
-    def _is_acknowledged(self, before: ObjectMeta, now: ObjectMeta) -> bool:
-        snapshot = self._snapshot()
-        is_last = before.resource_version == now.resource_version
-        return is_last and snapshot is not None and changes_nothing_else(before, now, snapshot)
+        is_recent = now < self._listed + UNSEEN_SECONDS
+        return is_recent and ref in self.draining and not snapshot.is_draining(obj)
 
     def expect_drains(self) -> None:
         """Expect drains: objects might belong on other shards now."""

@@ -111,8 +111,10 @@ def test_asking_for_an_object_that_leads_others_says_where_it_goes_wherever_it_i
     follows = steered(shard(A), spec=RENDEZVOUS)
 
     left = written(leading, patches.drain(follows, leading, B))
+    unknown = written(leading, patches.drain(follows, leading))
 
     assert left.metadata.annotation(NEXT) == B
+    assert unknown.metadata.annotations == {NEXT: ""}  # a replace would drop it
 
 
 @pytest.mark.parametrize("annotations", [{}, {NEXT: B}])
