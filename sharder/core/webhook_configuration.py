@@ -118,7 +118,8 @@ def _webhook(ring: ControllerRing, registration: Registration, part: Part) -> Js
         "matchPolicy": "Equivalent",
         "namespaceSelector": msgspec.to_builtins(namespaces),
         "objectSelector": msgspec.to_builtins(part.selector),
-        "reinvocationPolicy": "Never",
+        # A later webhook can add labels that exclude the shard, such as a pool.
+        "reinvocationPolicy": "IfNeeded",
         "rules": [_rule(resource) for resource in sorted((*part.main, *part.controlled))],
         "sideEffects": "None",
         "timeoutSeconds": TIMEOUT_SECONDS,

@@ -30,8 +30,8 @@ from sharder.kube.typed_stores import leases
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.reflector import POLL_SECONDS, follow
-from tests.e2e.stripping import LABEL, stripping
 from tests.support.eventually import eventually
+from tests.support.later_webhook import later_webhook, pointer
 from tests.support.samples import total
 
 SHARD = "shard-a"
@@ -197,14 +197,20 @@ async def test_a_webhook_that_accepts_and_says_nothing_delays_a_create_by_its_ti
     assert 4 < took < 10  # the API server waits for 5 s, once
 
 
+def strip(obj: PartialObject) -> list[Json]:
+    """Take the owner off again, as a careless policy would."""
+    return [{"op": "remove", "path": pointer(OWNER)}] if obj.metadata.has_label(OWNER) else []
+
+
 async def test_a_label_that_is_stripped_is_written_less_and_less_often(
     playground: Playground, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = playground.plane.directory
 
     async with sharding(playground, "stripped") as client, shard(client):
-        async with stripping(client, directory) as called, watching(client) as seen:
-            body: Json = {"metadata": {"name": "poor", "labels": {LABEL: "yes"}}}
+        stripping = later_webhook(client, directory, of=SECRETS, label="strip", patch=strip)
+        async with stripping as called, watching(client) as seen:
+            body: Json = {"metadata": {"name": "poor", "labels": {"strip": "yes"}}}
             await client.request("POST", SECRET_PATH, body=body)
             for number in range(40):  # a client keeps writing it
                 note: Json = {"metadata": {"annotations": {"number": str(number)}}}

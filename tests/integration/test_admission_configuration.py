@@ -13,13 +13,21 @@ import pytest
 from hack.kubectl import KubectlError
 from sharder import tls
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.names import FIELD_MANAGER, RingName, webhook_configuration, webhook_path
+from sharder.core.names import (
+    FIELD_MANAGER,
+    POOL_LABEL,
+    RingName,
+    webhook_configuration,
+    webhook_path,
+)
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.kube.client import Client, connect
 from sharder.kube.typed_stores import RINGS
 from tests.support.eventually import eventually
+from tests.support.later_webhook import later_webhook, pointer
 from tests.support.scene import Scene
 from tests.support.service import Service
-from tests.support.users import CONFIGMAPS, WEBHOOKS, WITHIN
+from tests.support.users import CONFIGMAPS, CONTENT, PODS, WEBHOOKS, WITHIN
 from tests.unit.webhook.reviews import Counts, validation_with
 from webhook import Server, ServerTls, create_app
 
@@ -115,6 +123,57 @@ async def test_ours_takes_over_without_a_trace_of_the_references(service: Servic
             return content_of(await configuration(service, name)) == content_of(ours)
 
         await eventually(taken_over, within=WITHIN)
+
+
+@pytest.mark.parametrize("strategy", ["ConsistentHash", "Spread", "LeastLoaded"])
+async def test_objects_that_a_later_webhook_gives_a_pool_are_created_there(
+    service: Service, strategy: str
+) -> None:
+    pools = {"a": {}, "b": {}, "c": {"pool": "blue"}}
+    async with (
+        service.scene(CONFIGMAPS, shards=pools, placement={"strategy": strategy}) as scene,
+        connected(service) as client,
+        later_webhook(
+            client, service.plane.directory, of=CONFIGMAPS.id, label=scene.ring, patch=into_blue
+        ),
+    ):
+        made = [
+            await scene.create(CONFIGMAPS, f"config-{n}", **{scene.ring: "yes"}) for n in range(10)
+        ]
+
+        assert {scene.owner_of(obj) for obj in made} == {scene.shard("c")}
+        assert {obj.metadata.label(POOL_LABEL) for obj in made} == {"blue"}
+
+
+async def test_without_later_webhooks_an_object_costs_one_call(service: Service) -> None:
+    async with service.scene(PODS) as scene:
+        calls = await service.metric("admission_answers_total", controllerring=scene.ring)
+
+        for number in range(10):
+            await scene.author.create(
+                PODS, f"pod-{number}", namespace=scene.namespace, content=CONTENT["Pod"]
+            )
+
+        async def called() -> bool:
+            now = await service.metric("admission_answers_total", controllerring=scene.ring)
+            return now == calls + 10
+
+        await eventually(called, within=WITHIN)
+
+
+def into_blue(obj: PartialObject) -> list[Json]:
+    """Put an object into a pool, as a policy would."""
+    return [{"op": "add", "path": pointer(POOL_LABEL), "value": "blue"}]
+
+
+@asynccontextmanager
+async def connected(service: Service) -> AsyncIterator[Client]:
+    """Connect as the admin."""
+    client = await connect(str(service.admin))
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 async def create_until(

@@ -219,7 +219,10 @@ class _Case:
         shard = self.tally.reserved(self.demand.identity)
         if shard is None or shard == self.demand.current or not self.is_allowed(shard):
             return None
-        return Choice(shard) if shard in self.placer.layout.names else None
+        is_there = shard in self.placer.layout.names
+        # Its labels can have changed since: another webhook gave it a pool.
+        fits = is_there and self.placer.keeps(replace(self.demand, current=shard))
+        return Choice(shard) if fits else None
 
     def where_it_is_placed(self) -> Choice | None:
         """Return the shard that the strategy chooses, if any."""

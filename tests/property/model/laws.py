@@ -70,7 +70,7 @@ def _is_given_back(review: Review, obj: PartialObject) -> bool:
     """Return whether a shard released the object and gets it back.
 
     Asked again, admission sees a drain label that a client removed, and puts it back: the leader
-    withdraws it.  That is why the webhook configuration says `reinvocationPolicy: Never`.
+    withdraws it.
     """
     return review.old is not None and not _owner(review.obj) and _owner(review.old) == _owner(obj)
 

@@ -68,7 +68,7 @@ def test_it_never_keeps_a_request_from_passing() -> None:
 
     assert found["name"] == "sharder.sharding.timebertt.dev"
     assert (found["failurePolicy"], found["timeoutSeconds"]) == ("Ignore", 5)
-    assert (found["sideEffects"], found["reinvocationPolicy"]) == ("None", "Never")
+    assert (found["sideEffects"], found["reinvocationPolicy"]) == ("None", "IfNeeded")
     assert found["admissionReviewVersions"] == ["v1"]
 
 

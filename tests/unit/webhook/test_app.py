@@ -7,14 +7,19 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sharder.core.api.meta import Json
+from sharder.core.api.ring import PlacementSpec
 from sharder.core.movement.patches import Operation
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import POOL_LABEL, GroupResource, RingName
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.counting import bounded
+from tests.support.json_patch import admitted
 from tests.support.values import DRAIN, OWNER, WIDGETS, A, B, available, named, obj, snapshot
+from tests.support.values_placement import shard
+from tests.support.values_steering import FOLLOWING, STICKING, steered
 from tests.unit.webhook.reviews import (
     JSON,
     PATH,
@@ -94,6 +99,29 @@ async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dr
     assert tried == 0
     assert found == [True, True, False]
     assert counted.tally.by_shard() == {A: 1, B: 1}
+
+
+@pytest.mark.parametrize("spec", [*STICKING, *FOLLOWING], ids=lambda spec: spec.strategy)
+async def test_an_object_to_which_a_later_webhook_gives_a_pool_counts_once_and_there(
+    spec: PlacementSpec,
+) -> None:
+    # The API server asks again, with a new uid, about the object as both webhooks left it.
+    rings = steered(shard(A), shard(B, pool="blue"), spec=spec, held={A: 30})
+    app, blue = app_with(rings=lambda _: rings), {POOL_LABEL: "blue"}
+
+    for number in range(20):
+        created = obj(WIDGETS, f"w-{number}")
+        review = review_of(request_of(created))
+        first = patch_in(await exchange(app, review, path=TRUSTED_PATH))
+        seen = admitted(created, first)
+        labels = {**(seen.metadata.labels or {}), **blue}
+        seen = structs.replace(seen, metadata=structs.replace(seen.metadata, labels=labels))
+        review = review_of(request_of(seen, uid="uid-2"))
+        second = patch_in(await exchange(app, review, path=TRUSTED_PATH))
+        assert (admitted(seen, second).metadata.labels or {}) == {OWNER: B, **blue}
+
+    if rings.tally is not None:
+        assert rings.tally.by_shard() == {A: 30, B: 20}
 
 
 async def test_an_acknowledgement_that_gives_the_new_owner_is_a_handover() -> None:

@@ -1,30 +1,30 @@
-"""A mutating webhook that takes the owner label off again, as a careless policy would."""
+"""A mutating webhook of somebody else, which the API server calls after that of a ring."""
 
 import base64
 import ssl
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from aiohttp import web
 
 from hack.certificates import Authority
-from hack.ownership import OWNER
 from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 
 ADDRESS = "127.0.0.1"
-LABEL = "strip"
-"""Objects with this label lose their owner."""
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-NAME = "stripping"
-"""Sorts behind `controllerring-…`: the API server calls webhooks in that order."""
+
+Patch: TypeAlias = Callable[[PartialObject], list[Json]]
+"""Returns the operations of a JSON patch for an object, none to leave it as it is."""
 
 
 class _User(msgspec.Struct, frozen=True):
@@ -43,9 +43,10 @@ class _Review(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Stripping:
-    """What the webhook was called for: when each user wrote each object."""
+class LaterWebhook:
+    """What the webhook does, and what it was called for: when each user wrote each object."""
 
+    patch: Patch
     calls: defaultdict[tuple[str, str], list[float]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -63,62 +64,71 @@ class Stripping:
         review = msgspec.json.decode(await request.read(), type=_Review).request
         self.calls[review.user_info.username, review.name].append(time.monotonic())
         answer: dict[str, Json] = {"uid": review.uid, "allowed": True}
-        if review.object.metadata.has_label(OWNER):
-            path = "/metadata/labels/" + OWNER.replace("/", "~1")
-            patch = msgspec.json.encode([{"op": "remove", "path": path}])
-            answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch).decode()}
+        if operations := self.patch(review.object):
+            patch = base64.b64encode(msgspec.json.encode(operations)).decode()
+            answer |= {"patchType": "JSONPatch", "patch": patch}
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
 
+def pointer(key: str) -> str:
+    """Return the JSON pointer to a label."""
+    return "/metadata/labels/" + key.replace("/", "~1")
+
+
 @asynccontextmanager
-async def stripping(client: Client, directory: Path) -> AsyncIterator[Stripping]:
-    """Run the webhook and have it called for Secrets with the label; `client` may register it."""
-    authority, called = Authority("stripping"), Stripping()
+async def later_webhook(
+    client: Client, directory: Path, *, of: GroupResource, label: str, patch: Patch
+) -> AsyncIterator[LaterWebhook]:
+    """Run the webhook and have it called for objects with the label; `client` may register it."""
+    name = f"later-{label}"  # behind `controllerring-…`: the API server calls them in that order
+    authority, called = Authority(name), LaterWebhook(patch)
     app = web.Application()
     app.router.add_post("/", called.answer)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, ADDRESS, 0, ssl_context=_tls(authority, directory))
+    site = web.TCPSite(runner, ADDRESS, 0, ssl_context=_tls(authority, directory / f"{name}.pem"))
     await site.start()
     _, port = runner.addresses[0]
     try:
-        await client.request("POST", CONFIGURATIONS, body=_configuration(authority, int(port)))
+        body = _configuration(authority, int(port), name, of, label)
+        await client.request("POST", CONFIGURATIONS, body=body)
         yield called
-        await client.request("DELETE", f"{CONFIGURATIONS}/{NAME}")
     finally:
+        await client.request("DELETE", f"{CONFIGURATIONS}/{name}")
         await runner.cleanup()
 
 
-def _tls(authority: Authority, directory: Path) -> ssl.SSLContext:
+def _tls(authority: Authority, file: Path) -> ssl.SSLContext:
     identity = authority.issue_server(["localhost"], IPv4Address(ADDRESS))
-    file = directory / f"{NAME}.pem"
     file.write_bytes(identity.certificate + identity.key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(file)
     return context
 
 
-def _configuration(authority: Authority, port: int) -> Json:
+def _configuration(
+    authority: Authority, port: int, name: str, of: GroupResource, label: str
+) -> Json:
     rule: Json = {
-        "apiGroups": [""],
-        "apiVersions": ["v1"],
-        "resources": ["secrets"],
+        "apiGroups": [of.group],
+        "apiVersions": ["*"],
+        "resources": [of.resource],
         "operations": ["CREATE", "UPDATE"],
     }
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": NAME},
+        "metadata": {"name": name},
         "webhooks": [
             {
-                "name": "stripping.example.com",
+                "name": f"{name}.example.com",
                 "clientConfig": {
                     "url": f"https://{ADDRESS}:{port}/",
                     "caBundle": base64.b64encode(authority.certificate).decode(),
                 },
                 "rules": [rule],
-                "objectSelector": {"matchLabels": {LABEL: "yes"}},
+                "objectSelector": {"matchLabels": {label: "yes"}},
                 "failurePolicy": "Fail",
                 "sideEffects": "None",
                 "admissionReviewVersions": ["v1"],
