@@ -34,6 +34,9 @@ from sharder.runtime.clock import Clock
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
 
+CONTESTED: Final = 3
+"""In how many checks in a row a configuration has to differ until an Event reports that."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -120,6 +123,8 @@ class RingController:
         self._clock = clock
         self._sync_period = sync_period
         self._applied: dict[RingName, _Applied] = {}
+        self._contested: dict[RingName, int] = {}
+        """In how many checks in a row a ring's configuration differed from the last apply."""
         self._compared: dict[RingName, float] = {}
         """When each ring's status was last compared with the stored one."""
         self._reports = StatusReports(
@@ -209,7 +214,21 @@ class RingController:
                 versions[name] = meta.resource_version
         changed = [name for name, known in applied.items() if versions.get(name) != known.version]
         self.reapply(changed)
+        self._contested = {name: self._contested.get(name, 0) + 1 for name in changed}
+        for name in changed:
+            if self._contested[name] == CONTESTED:
+                await self._report_contested(applied[name].ring)
         return gone + changed
+
+    async def _report_contested(self, ring: ControllerRing) -> None:
+        """Report a client that changes the configuration after each apply, such as an enforcer."""
+        name = webhook_configuration(ring.name)
+        await self._recorder.warn(
+            about(ring),
+            "WebhookContested",
+            f"another client keeps changing MutatingWebhookConfiguration {name}, and the sharder "
+            "restores it each time; its managedFields name the client",
+        )
 
     def reapply(self, names: Iterable[RingName]) -> None:
         """Apply the configurations of these rings at their next reconcile."""

@@ -519,6 +519,26 @@ async def test_a_ring_in_which_nothing_happens_is_not_applied_again_and_again() 
         assert (service.configurations.applies, service.validations.applies) == before
 
 
+async def test_a_client_that_keeps_changing_a_configuration_is_reported_once() -> None:
+    cluster = Cluster()
+    service = Replica(cluster)
+
+    async def change(times: int) -> list[str]:
+        (name,) = service.configurations.bodies
+        for number in range(times):
+            body: Json = {"metadata": {"annotations": {"changed": str(number)}}}
+            await service.configurations.store.patch(ObjectRef("", name), body)
+            await cluster.clock.advance(APPLY_SECONDS)
+        await cluster.clock.advance(APPLY_SECONDS)
+        return [reason for _, reason, _ in service.recorder.warnings]
+
+    async with cluster.watched(A), service.running():
+        twice = await change(2)
+        often = await change(6)
+
+    assert (twice, often) == ([], ["WebhookContested"])
+
+
 async def test_without_the_right_to_list_them_configurations_are_applied_each_time() -> None:
     cluster = Cluster()
     service = Replica(cluster)
