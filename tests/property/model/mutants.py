@@ -163,14 +163,14 @@ MUTANTS = (
     Mutant(
         name="lets any client change an owner",
         module="core/admission/rules.py",
-        old=("return restore(review.old.metadata, review.obj.metadata, snapshot, owner)  # (c)"),
+        old="return _restored(review, review.old, snapshot)  # (b, c)",
         new="return PASS",
     ),
     Mutant(
         name="accepts an acknowledgement from any client",
         module="core/movement/acknowledgement.py",
-        old="return writer.pod_name == shard or namespace ==",
-        new="return True or namespace ==",
+        old="if not can_be_shard(writer, owner, snapshot):",
+        new="if False:",
     ),
     Mutant(
         name="takes for an acknowledgement what was not asked for",
@@ -203,12 +203,9 @@ MUTANTS = (
     Mutant(
         name="gives an owner away before what it controls",
         module="core/admission/rules.py",
-        old=(
-            'return Decision(outcome="left_to_leader", '
-            "operations=waiting(old, obj.metadata, snapshot))"
-        ),
+        old='return Decision(outcome="left_to_leader", operations=waiting(old, meta, snapshot))',
         new=(
-            "return assign(obj, snapshot, "
+            "return assign(review.obj, snapshot, "
             "destination.shard or snapshot.placer.layout.available[0].name)"
         ),
     ),
@@ -406,7 +403,7 @@ MUTANTS = (
             Mutant(
                 name="does not reserve for what is released",
                 module="core/admission/rules.py",
-                old="None if shard is None else reservation_on(snapshot, obj, shard)",
+                old="None if shard is None else reservation_on(snapshot, review.obj, shard)",
                 new="None",
             ),
             Mutant(
