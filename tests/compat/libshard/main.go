@@ -2,7 +2,8 @@
 // project's guide does it for controllers on controller-runtime; nothing in it is the sharder's.
 //
 // It does the work of examples/checksum-controller, under the same names and settings, so that it can
-// share a ring with shards in Python and with those of tests/compat/goshard.
+// share a ring with shards in Python and with those of tests/compat/goshard.  For the row `load` of
+// the benchmark it does other -work: websites, with or without a ring, or deployments.
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -30,7 +32,8 @@ import (
 
 // settings say who this replica is; flags win over the environment.
 type settings struct {
-	ring, name, namespace     string
+	work, ring                string
+	name, namespace           string
 	duration, deadline, retry time.Duration
 	workers                   int
 }
@@ -54,6 +57,39 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	restConfig.QPS, restConfig.Burst = 100, 150
+	options := manager.Options{
+		Metrics: metricsserver.Options{BindAddress: cmp.Or(os.Getenv("SHARD_METRICS"), "0")},
+		Cache:   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+	}
+	if s.ring != "" {
+		if err := joinRing(&options, restConfig, s); err != nil {
+			return err
+		}
+	}
+	mgr, err := manager.New(restConfig, options)
+	if err != nil {
+		return err
+	}
+	addWebsites(mgr.GetScheme())
+	switch s.work {
+	case "checksums":
+		err = addController(mgr, s.ring, s.name, s.workers)
+	case "websites":
+		err = addWebsiteController(mgr, s.ring, s.name, s.workers)
+	case "deployments":
+		err = addDeploymentController(mgr, s.workers)
+	default:
+		err = fmt.Errorf("there is no work %q", s.work)
+	}
+	if err != nil {
+		return err
+	}
+	return mgr.Start(signals.SetupSignalHandler())
+}
+
+// joinRing makes the manager a shard: it works while it holds its Lease, on its own objects alone.
+func joinRing(options *manager.Options, restConfig *rest.Config, s settings) error {
 	lease, err := shardlease.NewResourceLock(restConfig, shardlease.Options{
 		ControllerRingName: s.ring,
 		LeaseNamespace:     s.namespace,
@@ -62,34 +98,20 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	mgr, err := manager.New(restConfig, manager.Options{
-		Metrics: metricsserver.Options{BindAddress: "0"},
-
-		LeaderElection:                      true,
-		LeaderElectionResourceLockInterface: lease,
-		LeaderElectionReleaseOnCancel:       true,
-		LeaseDuration:                       &s.duration,
-		RenewDeadline:                       &s.deadline,
-		RetryPeriod:                         &s.retry,
-
-		Cache: cache.Options{
-			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{
-				shardingv1alpha1.LabelShard(s.ring): lease.Identity(),
-			}),
-		},
+	options.LeaderElection = true
+	options.LeaderElectionResourceLockInterface = lease
+	options.LeaderElectionReleaseOnCancel = true
+	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &s.duration, &s.deadline, &s.retry
+	options.Cache.DefaultLabelSelector = labels.SelectorFromSet(labels.Set{
+		shardingv1alpha1.LabelShard(s.ring): lease.Identity(),
 	})
-	if err != nil {
-		return err
-	}
-	if err := addController(mgr, s.ring, lease.Identity(), s.workers); err != nil {
-		return err
-	}
-	return mgr.Start(signals.SetupSignalHandler())
+	return nil
 }
 
 func readSettings() (settings, error) {
 	var s settings
-	flag.StringVar(&s.ring, "ring", "checksum", "the ControllerRing")
+	flag.StringVar(&s.work, "work", "checksums", "checksums, websites or deployments")
+	flag.StringVar(&s.ring, "ring", "checksum", "the ControllerRing; empty: work alone on all objects")
 	flag.StringVar(&s.name, "name", variable("SHARD_NAME", "POD_NAME"), "of the shard and its Lease")
 	flag.StringVar(&s.namespace, "namespace", variable("SHARD_NAMESPACE", "POD_NAMESPACE"), "of the Lease")
 	flag.Parse()
