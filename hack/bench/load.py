@@ -13,6 +13,16 @@ NUMBER = "{n}"
 """The placeholder for the number of a request, in its path and body."""
 
 
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, `at` seconds after the start of its job."""
+
+    at: float
+    method: str
+    path: str
+    type: str = "application/json"
+    body: str = ""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Requests to send; see generator/main.go."""
 
@@ -21,14 +31,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The file with the client's certificate and key; empty: no client certificate."""
     connections: int
     method: str = "POST"
-    path: str
+    path: str = ""
     type: str = "application/json"
-    bodies: Sequence[str]
+    bodies: Sequence[str] = ()
     """The requests use them in turn."""
     first: int = 0
-    requests: int
+    requests: int = 0
     rate: float = 0.0
     expect: str = ""
+    timetable: Sequence[Entry] = ()
+    """The requests, instead of all fields above but the first three."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -63,14 +75,18 @@ class Load:
         Raises:
             LoadError: an answer is not as expected.
         """
+        report = await self.play(job)
+        if report.failures:
+            raise LoadError(f"{report.failures} of {job.requests} requests failed: {report.why}")
+        return report
+
+    async def play(self, job: Job) -> Report:
+        """Send all requests, whatever the answers are."""
         jobs, reports = self._process.stdin, self._process.stdout
         assert jobs is not None and reports is not None  # noqa: PT018, S101 - they are pipes
         async with self._turn:
             jobs.write(msgspec.json.encode(job))
-            report = msgspec.json.decode(await reports.readline(), type=Report)
-        if report.failures:
-            raise LoadError(f"{report.failures} of {job.requests} requests failed: {report.why}")
-        return report
+            return msgspec.json.decode(await reports.readline(), type=Report)
 
 
 @asynccontextmanager

@@ -1,5 +1,5 @@
-// Command generator sends HTTP requests as fast as they are answered, or at a rate, and reports how
-// long the answers took.
+// Command generator sends HTTP requests as fast as they are answered, at a rate or by a timetable, and
+// reports how long the answers took.
 //
 // It reads jobs from its standard input, one JSON object each, and writes a report for each.
 // Connections stay open from one job to the next.  HTTP/1.1 is written by hand, because the load
@@ -33,6 +33,13 @@ type job struct {
 	Requests    int     // how many
 	Rate        float64 // how many a second; 0: as fast as they are answered
 	Expect      string  // a part of every good answer
+	Timetable   []entry // the requests, if it is not empty: only Expect is of use beside it
+}
+
+// An entry of a timetable is a request at a time in seconds since the start of the job.
+type entry struct {
+	At                       float64
+	Method, Path, Type, Body string
 }
 
 // A report is what a job came to; times are in seconds.
@@ -103,22 +110,41 @@ type part struct {
 func work(j job, c *connection, began time.Time, sent *atomic.Int64) (done part) {
 	for {
 		i := int(sent.Add(1)) - 1
-		if i >= j.Requests {
+		if i >= j.requests() {
 			return done
 		}
+		e := j.entry(i)
 		due := time.Now()
-		if j.Rate > 0 {
+		if e.At > 0 {
 			// From when it was due: a client that waits would hide how late an answer is.
-			due = began.Add(time.Duration(float64(i) / j.Rate * float64(time.Second)))
+			due = began.Add(time.Duration(e.At * float64(time.Second)))
 			time.Sleep(time.Until(due))
 		}
-		number := strconv.Itoa(j.First + i)
-		fill := func(text string) string { return strings.ReplaceAll(text, "{n}", number) }
-		err := c.exchange(j.Method, fill(j.Path), j.Type, fill(j.Bodies[i%len(j.Bodies)]), j.Expect)
-		if err != nil {
+		if err := c.exchange(e.Method, e.Path, e.Type, e.Body, j.Expect); err != nil {
 			done.failures, done.why = done.failures+1, err
 			continue
 		}
 		done.taken = append(done.taken, time.Since(due))
 	}
+}
+
+func (j job) requests() int {
+	if len(j.Timetable) > 0 {
+		return len(j.Timetable)
+	}
+	return j.Requests
+}
+
+// entry returns a request and when it is due; at 0 that is at once.
+func (j job) entry(i int) entry {
+	if len(j.Timetable) > 0 {
+		return j.Timetable[i]
+	}
+	number := strconv.Itoa(j.First + i)
+	fill := func(text string) string { return strings.ReplaceAll(text, "{n}", number) }
+	e := entry{Method: j.Method, Path: fill(j.Path), Type: j.Type, Body: fill(j.Bodies[i%len(j.Bodies)])}
+	if j.Rate > 0 {
+		e.At = float64(i) / j.Rate
+	}
+	return e
 }
