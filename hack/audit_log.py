@@ -25,12 +25,16 @@ FENCE: Final = f"'{policy_name(RingName(RING))}'"
 T = TypeVar("T")
 
 
-class _User(msgspec.Struct, frozen=True):
+class User(msgspec.Struct, frozen=True):
+    """Who has sent a request."""
+
     username: str
     extra: dict[str, list[str]] = {}
 
 
-class _Status(msgspec.Struct, frozen=True):
+class Status(msgspec.Struct, frozen=True):
+    """The status of an answer."""
+
     code: int = 0
     message: str = ""
 
@@ -44,8 +48,8 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    user: _User
-    response_status: _Status = _Status()
+    user: User
+    response_status: Status = Status()
     request_object: _Body = _Body()
     response_object: PartialObject = PartialObject()
 
@@ -88,13 +92,13 @@ def audit_flags(policy: Path, log: Path) -> tuple[str, ...]:
     )
 
 
-def audit_policy(rule: Json) -> str:
-    """Return an audit policy that only logs answers to the requests that `rule` covers."""
+def audit_policy(*rules: Json) -> str:
+    """Return an audit policy that only logs answers to the requests that a rule covers."""
     policy: Json = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [rule, {"level": "None"}],
+        "rules": [*rules, {"level": "None"}],
     }
     return json.dumps(policy)
 

@@ -5,7 +5,8 @@
     control-plane         the directory of etcd, kube-apiserver and kubectl
     oldest-control-plane  the same directory for the oldest supported Kubernetes
     helm, helm3, promtool the program
-    goshard, libshard     one of the two shards in Go, for the compatibility tests
+    goshard, libshard     one of the two shards in Go, for the compatibility tests; the second is
+                          the operator of the benchmarks too
     generator             the load generator of the benchmarks
 
 A path comes from the environment variable of the programs, else from the cache, else from a

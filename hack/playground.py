@@ -24,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
 MANIFESTS = ROOT / "hack/manifests"
 EXAMPLE = ROOT / "examples/checksum-controller"
+SHARDER = (str(Path(sys.executable).parent / "sharder"), "run")
 CONTROLLER = (sys.executable, str(EXAMPLE / "controller.py"))
 RING = "checksum"
 NAMESPACE = "demo"
@@ -54,6 +55,7 @@ class Playground:
         """
         self.plane = plane
         self.lease_seconds = lease_seconds
+        self.sharder: Sequence[str] = SHARDER
         self._service_port = service_port
         self._strategies = strategies
         self._probes: dict[str, str] = {}
@@ -130,10 +132,9 @@ class Playground:
         }
         file = self.plane.directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump(settings))
+        command = [*self.sharder, "--config", str(file)]
         kubeconfig = str(self._kubeconfigs.get(name, self._kubeconfigs["sharder"]))
-        program = str(Path(sys.executable).parent / "sharder")
-        command = [program, "run", "--config", str(file), "--kubeconfig", kubeconfig]
-        variables = {"POD_NAME": name, "POD_NAMESPACE": SYSTEM}
+        variables = {"KUBECONFIG": kubeconfig, "POD_NAME": name, "POD_NAMESPACE": SYSTEM}
         if self._strategies is not None:
             before = os.environ.get("PYTHONPATH", "")
             variables["PYTHONPATH"] = os.pathsep.join(

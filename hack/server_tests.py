@@ -35,7 +35,7 @@ SECONDS = {
     "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
     "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
     "kopf": 120, "goshard": 100, "orphans": 100, "outages": 95, "attacks": 90, "restore": 85,
-    "bench": 85, "move_limit": 85, "namespace_quota": 80, "rollout": 80, "refused_starts": 78,
+    "bench": 140, "move_limit": 85, "namespace_quota": 80, "rollout": 80, "refused_starts": 78,
     "replicas": 75, "rolling_upgrade": 70, "model": 65, "compaction": 60, "two_writers": 50,
     "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,
     "mutants": 1200, "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,

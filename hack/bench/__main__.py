@@ -22,10 +22,12 @@ from hack.bench.profile import profiling
 from hack.bench.report import Result, markdown
 from hack.bench.row import Row, Sample, Scale
 from hack.bench.rows import admission, counting, creates, loop, moves, objects, placing, service
+from hack.bench.rows import load as websites
 
 ROWS: Final = {
     row.name: row
     for row in chain(
+        websites.ROWS,
         placing.ROWS,
         admission.ROWS,
         [creates.ROW, moves.ROW, objects.ROW],
@@ -33,6 +35,8 @@ ROWS: Final = {
         [counting.ROW, loop.ROW],
     )
 }
+USUAL: Final = [name for name in ROWS if "--" not in name]
+FLAGS: Final = [name.removeprefix("load ") for name in ROWS if "--" in name]
 QUICK: Final = "quick"
 
 ROOT: Final = Path(__file__).parents[2]
@@ -63,52 +67,80 @@ class Arguments:
 
     rows: Sequence[Row]
     scale: Scale
-    directory: Path
     profile: bool
     write: bool
 
 
-def parse(arguments: Sequence[str] | None = None) -> Arguments:
-    """Read the command line."""
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m hack.bench", description=__doc__)
-    parser.add_argument("row", nargs="*", metavar="ROW", help=", ".join([QUICK, *ROWS]))
-    parser.add_argument(
-        "--against", default="", metavar="URL", help="of another sharder's ring, for reviews"
-    )
+    parser.add_argument("row", nargs="*", metavar="ROW", help=", ".join([QUICK, *USUAL]))
     parser.add_argument("--to", type=Path, metavar="DIRECTORY", help="default: build/bench")
     parser.add_argument(
         "--profile", action="store_true", help="draw where the sharder spends its CPU time"
     )
     parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name} too")
-    parsed = parser.parse_args(arguments)
-    named = [name for name in parsed.row if name != QUICK]
+    parser.add_argument(
+        "--against",
+        default="",
+        metavar="WHAT",
+        help="another sharder: the URL of its ring, for reviews; for load another checkout's "
+        "folder, or a command that gets --config FILE",
+    )
+    load = parser.add_argument_group("load")
+    for flag in FLAGS:
+        load.add_argument(flag, dest="flags", action="append_const", const=flag, default=[])
+    load.add_argument("--rights", choices=["original"], default="", help="list and patch alone")
+    load.add_argument("--namespaces", type=int, default=0, metavar="N")
+    load.add_argument("--minutes", type=float, default=4.0, metavar="N")
+    load.add_argument("--rounds", type=int, default=3, metavar="N")
+    load.add_argument("--only", action="append", default=[], metavar="CASE")
+    return parser
+
+
+def parse(arguments: Sequence[str] | None = None) -> Arguments:
+    """Read the command line."""
+    parsed = parser().parse_intermixed_args(arguments)
+    named = [name for name in parsed.row if name not in (QUICK, "load" * bool(parsed.flags))]
+    named += [f"load {flag}" for flag in parsed.flags]
     unknown = [name for name in named if name not in ROWS]
     if unknown:
-        parser.error(f"there is no row {unknown[0]}: name some of {', '.join(ROWS)}")
-    scale = Scale(quick=QUICK in parsed.row, against=parsed.against)
-    if scale.quick and parsed.write:
-        parser.error("what is quick is no figure to write")
-    directory = parsed.to or ROOT / ("build/bench/quick" if scale.quick else "build/bench")
-    rows = [ROWS[name] for name in named or ROWS]
-    return Arguments(rows, scale, directory, parsed.profile, parsed.write)
+        parser().error(f"there is no row {unknown[0]}: name some of {', '.join(USUAL)}")
+    quick = QUICK in parsed.row
+    if quick and parsed.write:
+        parser().error("what is quick is no figure to write")
+    scale = Scale(
+        quick=quick,
+        against=parsed.against,
+        rights=parsed.rights,
+        namespaces=parsed.namespaces,
+        minutes=parsed.minutes,
+        rounds=parsed.rounds,
+        only=parsed.only,
+        directory=parsed.to or ROOT / ("build/bench/quick" if quick else "build/bench"),
+    )
+    return Arguments([ROWS[n] for n in named or USUAL], scale, parsed.profile, parsed.write)
 
 
 def main() -> int:
     """Run the rows, then print and write the report."""
     arguments = parse()
-    arguments.directory.mkdir(parents=True, exist_ok=True)
-    file = arguments.directory / "samples.json"
+    directory = arguments.scale.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "samples.json"
     known = dict[str, Sequence[Sample]]()
     for row in arguments.rows:  # one after the other, since each needs the machine for itself
-        profile = arguments.directory / "profiles" / row.name
+        profile = directory / "profiles" / row.name
         with profiling(profile) if arguments.profile else nullcontext():
             samples = asyncio.run(measured(row, arguments.scale))
         if file.exists():
             known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
-        known[row.name] = samples
+        now = {(sample.case, sample.size) for sample in samples}
+        before = known.get(row.name, ())
+        known[row.name] = [*(s for s in before if (s.case, s.size) not in now), *samples]
         file.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
     text = markdown([Result(row, known[name]) for name, row in ROWS.items() if name in known])
-    (arguments.directory / "report.md").write_text(text)
+    (directory / "report.md").write_text(text)
     print(text)
     if arguments.write:
         kept, _, _ = DOCUMENT.read_text().partition(MARK)

@@ -48,6 +48,10 @@ class Meter:
             for name, pid in self._pids.items()
         }
 
+    def seconds(self) -> dict[str, float]:
+        """Return the seconds of CPU time that each process has used."""
+        return {name: cpu_seconds(pid) - self._before[name] for name, pid in self._pids.items()}
+
     def cores(self) -> dict[str, float]:
         """Return the share of a core that each process has used."""
         seconds = time.monotonic() - self._began

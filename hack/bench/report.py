@@ -5,8 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import fmean, median
+from typing import Final
 
 from hack.bench.row import Goal, Limit, Row, Sample
+
+FEW: Final = 10
+"""The columns beside the main one that a page has room for; more become rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ def section(result: Result) -> str:
     sized = any(size for _, size in result.cases)
     head = ["Case", *(["Size"] if sized else []), judged]
     head += [f"over {row.base}"] if row.base else []
-    lines = []
+    lines = list[tuple[str, ...]]()
     for case, size in result.cases:
         cells = [case, *([f"{size:,}"] if sized else []), spread(result, case, size, judged)]
         if row.base:
@@ -132,7 +136,10 @@ def section(result: Result) -> str:
             ratio = result.judged(over)
             cells.append("-" if ratio is None else f"{ratio:.2f}")
         lines.append((*cells, *(spread(result, case, size, column) for column in others)))
-    text = f"## {row.name}\n\n{row.what}\n\n{table([*head, *others], lines)}"
+    rows = [(*head, *others), *lines]
+    if len(others) > FEW:
+        rows = list(zip(*rows, strict=True))
+    text = f"## {row.name}\n\n{row.what}\n\n{table(rows[0], rows[1:])}"
     growth = result.growth(judged)
     if not growth:
         return text

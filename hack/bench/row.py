@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -36,7 +37,16 @@ class Scale:
     quick: bool = False
     """Only show that everything runs: the smallest sizes, and too few samples for a figure."""
     against: str = ""
-    """The URL of another sharder's ring, which gets the same reviews."""
+    """The URL of another sharder's ring, or for `load` a folder or a command; it gets the same."""
+    rounds: int = 3
+    minutes: float = 4.0
+    namespaces: int = 0
+    """Of `load`; 0: as many as usual."""
+    rights: str = ""
+    """Of `load`; "original": sharders can only list and patch what they share out."""
+    only: Sequence[str] = ()
+    """The cases of `load`; none: the usual ones."""
+    directory: Path = Path("build/bench")
 
     def of(self, full: T, quick: T) -> T:
         """Return `quick` for a quick run, otherwise `full`."""

@@ -165,6 +165,12 @@ class Scene:
             )
         )
 
+    async def play(self, timetable: Sequence[load.Entry]) -> load.Report:
+        """Send these requests when they are due, whatever the answers are."""
+        url, client = self.plane.url, str(self.plane.admin_pem)
+        job = Job(url=url, client=client, connections=20, timetable=timetable)
+        return await self._load.play(job)
+
     def has_any(self, namespace: str, labels: str) -> bool:
         """Return whether a namespace has a Secret that matches a label selector."""
         path = f"/api/v1/namespaces/{namespace}/secrets?limit=1&labelSelector={quote(labels)}"
@@ -197,9 +203,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def started(*, sharder: bool = True) -> AsyncIterator[Scene]:
-    """Start a control plane without rings, and by default a sharder."""
-    plane = ControlPlane()
+async def started(*, sharder: bool = True, flags: Sequence[str] = ()) -> AsyncIterator[Scene]:
+    """Start a control plane without rings, with these flags, and by default a sharder."""
+    plane = ControlPlane(apiserver_flags=flags)
     await asyncio.to_thread(plane.start)
     try:
         playground = Playground(plane)

@@ -122,9 +122,23 @@ def test_a_flame_is_as_wide_as_the_share_of_its_samples_and_stands_below_its_cal
 def test_the_command_line_names_rows_and_how_much_of_them() -> None:
     trial, some = parse(["quick"]), parse(["creates", "loop"])
 
-    assert (len(trial.rows) > 2, trial.scale) == (True, Scale(quick=True))
-    assert ([row.name for row in some.rows], some.scale) == (["creates", "loop"], Scale())
-    assert trial.directory != some.directory
+    assert (len(trial.rows) > 2, trial.scale.quick) == (True, True)
+    assert ([row.name for row in some.rows], some.scale.quick) == (["creates", "loop"], False)
+    assert trial.scale.directory != some.scale.directory
+
+
+def test_the_flags_of_a_row_choose_its_scenarios() -> None:
+    both = parse(["load", "--chaos", "--rolling", "creates"])
+
+    assert [row.name for row in both.rows] == ["creates", "load --chaos", "load --rolling"]
+
+
+def test_a_table_with_many_columns_has_a_row_for_each() -> None:
+    values = {f"column {number}": float(number) for number in range(1, 20)}
+    text = markdown([Result(row(), [Sample("ours", 0, values), Sample("null", 0, values)])])
+
+    assert "| Case | ours | null |" in text
+    assert "| column 19 | 19 | 19 |" in text
 
 
 @pytest.mark.parametrize("arguments", [["speed"], ["quick", "--write"]])
