@@ -31,8 +31,9 @@ class Log:
         code: int = 200,
         generation: int = 1,
         seen: int = 0,
+        guard: int = 0,
     ) -> None:
-        """Add a write of `by`, after which `owner` owns the object."""
+        """Add a write of `by` with a precondition, after which `owner` owns the object."""
         resource, _, subresource = what.partition("/")
         self.add(
             at,
@@ -41,6 +42,7 @@ class Log:
             objectRef={"resource": resource, "subresource": subresource,
                        "namespace": "one", "name": "site"},
             responseStatus={"code": code},
+            requestObject={"metadata": {"resourceVersion": str(guard), "labels": {OWNER: owner}}},
             responseObject={
                 "metadata": {"labels": {OWNER: owner} if owner else {}, "generation": generation,
                              "resourceVersion": str(len(self.lines) + 1)},
@@ -164,7 +166,7 @@ def test_writes_count_in_the_order_of_their_versions() -> None:
     log.write(24, "b", by=SHARDER)
     log.write(23, "b", by="b")
 
-    assert log.read(a=20).foreign == 0
+    assert log.read(a=20).foreign == []
 
 
 def test_a_write_to_the_website_of_another_shard_is_foreign() -> None:
@@ -174,14 +176,36 @@ def test_a_write_to_the_website_of_another_shard_is_foreign() -> None:
     log.write(14, "b", by="b", what="configmaps", verb="create")
     log.write(15, "a", by="b", code=409)
 
-    assert log.read().foreign == 3
+    assert log.read().foreign == [
+        "00:00:12.000000 b patch websites one/site of a",
+        "00:00:13.000000 b patch services one/site of a",
+        "00:00:14.000000 b create configmaps one/site of a",
+    ]
+
+
+def test_a_patch_without_answer_counts_if_the_next_write_shows_its_effect() -> None:
+    log = site("services")
+    log.write(12, "b", by=SHARDER, what="services", code=504, guard=2)
+    log.write(14, "b", by=SHARDER, guard=1)
+    log.write(16, "b", by="b", what="services")
+
+    history = log.read()
+    assert (history.foreign, history.apart) == ([], [Gap(12, 2, by_loss=False)])
+
+
+def test_a_patch_without_answer_that_is_repeated_had_no_effect() -> None:
+    log = site("services")
+    log.write(12, "b", by=SHARDER, what="services", code=504, guard=2)
+    log.write(15, "c", by=SHARDER, what="services", guard=2)
+
+    assert log.read(c=inf).apart == [Gap(15, 85, by_loss=False)]
 
 
 def test_an_acknowledgement_is_not_foreign() -> None:
     log = site()
     log.write(12, "", by="a")
 
-    assert log.read().foreign == 0
+    assert log.read().foreign == []
 
 
 def test_a_write_of_a_shard_that_was_asked_to_stop_is_late() -> None:
@@ -190,7 +214,7 @@ def test_a_write_of_a_shard_that_was_asked_to_stop_is_late() -> None:
     log.write(21, "a", by="a")
 
     history = log.read(a=20)
-    assert (history.late, history.foreign) == (1, 0)
+    assert (history.late, history.foreign) == (1, [])
 
 
 def test_a_move_counts_once_even_if_the_website_had_no_owner_between() -> None:

@@ -56,7 +56,7 @@ async def samples(flag: str, scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def played(play: Scenario, cast: Cast, namespaces: int, scale: Scale) -> Values:
-    """Play a scenario, print what the sharders have asked for, and return the values."""
+    """Play a scenario, print requests of sharders and foreign writes, and return the values."""
     settle, (early, during) = scale.of(SETTLE_SECONDS, 3.0), timetable(play, namespaces)
     shards = REPLICAS * (1 + len(play.rollouts)) + len(play.losses)
     async with stage.started(cast, namespaces, shards, scale.directory) as actors:
@@ -80,6 +80,7 @@ async def played(play: Scenario, cast: Cast, namespaces: int, scale: Scale) -> V
             history.read(log, until=time())
     for request, number in sorted(history.requests.items()):
         print(f"{number:7} {' '.join(request)}", file=sys.stderr)
+    print(*history.foreign, sep="\n", file=sys.stderr)
     values = figures.costs(history, cpu, memory, ended - began)
     values["load of the machine"] = load
     if cast.program:

@@ -69,7 +69,7 @@ def handed_over(history: History) -> dict[str, float]:
     """Return how websites went from shard to shard."""
     moving = sum(number for (_, _, what, _), number in history.requests.items() if what in APIS)
     values = {
-        FOREIGN: history.foreign,
+        FOREIGN: len(history.foreign),
         "after SIGTERM": history.late,
         "moved": history.moved,
         PER_MOVE: moving / max(history.moved, 1),

@@ -1,7 +1,7 @@
 """What has happened to websites and their children, read off the audit log of the API server."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
@@ -52,6 +52,15 @@ class _Object(msgspec.Struct, frozen=True):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Asked(msgspec.Struct, frozen=True, rename="camel"):
+    labels: dict[str, str | None] | None = None
+    resource_version: str = ""
+
+
+class _Patch(msgspec.Struct, frozen=True):
+    metadata: _Asked = _Asked()
+
+
 class _Event(msgspec.Struct, frozen=True, rename="camel"):
     verb: str
     user: User
@@ -61,6 +70,7 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
     audit_id: str = msgspec.field(name="auditID")
     object_ref: _Ref = _Ref()
     response_status: Status = Status()
+    request_object: msgspec.Raw = msgspec.Raw(b"{}")
     response_object: _Object = _Object()
 
     @property
@@ -90,6 +100,11 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
         """The website, whose name its children have too."""
         name = self.object_ref.name or self.response_object.metadata.name
         return self.object_ref.namespace, name
+
+    @property
+    def asked(self) -> _Asked:
+        """The metadata in a patch of a sharder."""
+        return msgspec.json.decode(self.request_object, type=_Patch).metadata
 
     @property
     def order(self) -> tuple[int, float]:
@@ -151,7 +166,9 @@ class History:
         """Seconds until the API server had answered."""
         self.reconciles: list[float] = []
         """Seconds from each change of a website until it was ready again."""
-        self.moved = self.foreign = self.late = self.already_exists = 0
+        self.foreign: list[str] = []
+        """Writes of shards to what another, or none, owned."""
+        self.moved = self.late = self.already_exists = 0
 
     def read(self, lines: Iterable[bytes], until: float) -> None:
         """Read the whole log, which ends at `until`."""
@@ -169,6 +186,8 @@ class History:
             for event in writes
         )
         done = [event for event in writes if not event.code]
+        lost = [e for e in writes if e.user.username == SHARDER and e.code >= "500"]
+        done += list(self._effects(lost, done))
         ends = [(at, shard, ("", "")) for shard, at in self._stops.items() if at < inf]
         ends += [(e.ended, "", e.site) for e in done if (e.verb, e.what) == ("delete", "websites")]
         self._replay([e for e in done if e.verb != "delete"], sorted(ends, reverse=True))
@@ -179,6 +198,32 @@ class History:
                 fact.see(until, holds=True)
         self.unowned = [gap for gap in self.unowned if gap.since >= self._began]
         self.apart = [gap for gap in self.apart if gap.since >= self._began]
+
+    def _effects(self, lost: Iterable[_Event], done: Iterable[_Event]) -> Iterator[_Event]:
+        """Yield the patches of owners that nobody waited for, and that took effect nevertheless.
+
+        The next write shows it: another patch with the same precondition, or the owner then.
+        """
+        known = defaultdict[object, list[_Event]](list)
+        for write in sorted(done, key=lambda write: write.order):
+            known[write.site, write.object_ref.resource].append(write)
+        for write in lost:
+            version, owner = (
+                write.asked.resource_version,
+                (write.asked.labels or {}).get(self._label),
+            )
+            if not version or not owner:
+                continue
+            later = (
+                after.asked.resource_version != version
+                if after.user.username == SHARDER
+                else after.response_object.metadata.label(self._label) == owner
+                for after in known[write.site, write.object_ref.resource]
+                if after.order[0] > int(version)
+            )
+            if next(later, True):
+                meta = ObjectMeta(labels={self._label: owner}, resource_version=version)
+                yield msgspec.structs.replace(write, response_object=_Object(meta))
 
     def _is_in(self, event: _Event) -> bool:
         return self._began <= event.began < self._ended
@@ -215,8 +260,10 @@ class History:
         else:
             return  # a child that was written after its website had gone
         if write.pod in self._stops:
-            before = site.owner if resource == "websites" else site.children.get(resource)
-            self.foreign += self._label != "" and (before or site.owner) != write.pod
+            before = site.children.get(resource) or site.owner
+            if self._label and before != write.pod:
+                what = f"{write.pod} {write.verb} {write.what} {'/'.join(write.site)} of {before}"
+                self.foreign.append(f"{write.stage_timestamp:%T.%f} {what}")
             self.late += write.began > self._stops[write.pod]
         if resource == "websites":
             self._follow(site, write, owner)
