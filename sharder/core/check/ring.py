@@ -10,7 +10,7 @@ from sharder.core.check.finding import Finding, Level, fail, ok, warn
 from sharder.core.check.installation import MAX_SKEW
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.shard import shard_of
-from sharder.core.leases.state import ShardState, is_given_up, is_held, state_of
+from sharder.core.leases.state import ShardState, is_held, state_of
 from sharder.core.names import RingName
 from sharder.core.plurals import counted
 from sharder.core.status.conditions import (
@@ -126,7 +126,7 @@ def _unable(ring: RingName, lease: Lease) -> Iterator[Finding]:
         name, advice = lease.metadata.name, "remove the cause: the shard then recovers by itself"
         if is_held(lease):
             yield fail(SHARDS, f"{name} keeps its objects but {problem}", advice, ring=ring)
-        elif is_given_up(lease):
+        else:
             yield warn(SHARDS, f"{name} left: {problem}", advice, ring=ring)
 
 
