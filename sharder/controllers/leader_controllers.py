@@ -1,6 +1,7 @@
 """Create and run the controllers of the leader."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 
 from sharder.controllers.cache_events import Subscriber
@@ -161,15 +162,24 @@ class LeaderControllers:
         snapshot = self._ports.cache.snapshot(ring)
         if snapshot is None:
             return None
-        return self._movement.stats(snapshot) if snapshot.tally is None else stats_of(snapshot)
+        movement, tally = self._movement, snapshot.tally
+        stats = movement.stats(snapshot) if tally is None else stats_of(snapshot)
+        if stats is None:
+            return None
+        return replace(stats, uncontrolled=movement.uncontrolled(ring))
 
     def _apart(self, ring: RingName) -> Apart | None:
         snapshot = self._ports.cache.snapshot(ring)
         return None if snapshot is None else self._movement.apart(snapshot)
 
+    def _uncounted(self, ring: RingName) -> tuple[str, ...]:
+        snapshot = self._ports.cache.snapshot(ring)
+        tally = None if snapshot is None else snapshot.tally
+        counted = () if tally is None else tally.unread
+        return tuple(sorted({*self._movement.unread.names(ring), *counted}))
+
     def _last_resync(self, ring: RingName) -> ResyncReport | None:
-        result = self._movement.resync.results.get(ring)
-        return None if result is None else result.report
+        return self._movement.resync.reports.get(ring)
 
     async def _check_configurations(self) -> None:
         """Find changed or deleted configurations, and configurations of deleted rings."""
@@ -237,6 +247,7 @@ class LeaderControllers:
             last_resync=self._last_resync,
             overdue=self._movement.watches.overdue,
             apart=self._apart,
+            uncounted=self._uncounted,
             last_rebalance=self._movement.rebalancer.last,
             recorder=ports.recorder,
             clock=ports.clock,
@@ -253,6 +264,7 @@ class LeaderControllers:
             stats=self._stats,
             last_resync=self._last_resync,
             last_rebalance=self._movement.rebalancer.last,
+            uncounted=self._uncounted,
             ownerless=self._movement.ownerless,
             recorder=ports.recorder,
             metrics=ports.transition_metrics,

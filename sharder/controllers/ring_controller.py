@@ -25,7 +25,7 @@ from sharder.core.status.conditions import (
     UNWRITABLE,
     Fault,
 )
-from sharder.core.status.stats import ApartOf, OverdueOf, ReportOf, StatsOf
+from sharder.core.status.stats import ApartOf, OverdueOf, ReportOf, StatsOf, UncountedOf
 from sharder.core.validation import refusals
 from sharder.core.webhook_configuration import Registration, configuration_of
 from sharder.ports import Recorder, WebhookConfigurations, Writable
@@ -106,6 +106,7 @@ class RingController:
         last_resync: ReportOf,
         overdue: OverdueOf,
         apart: ApartOf,
+        uncounted: UncountedOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
         recorder: Recorder,
         clock: Clock,
@@ -136,6 +137,7 @@ class RingController:
             last_resync=last_resync,
             overdue=overdue,
             apart=apart,
+            uncounted=uncounted,
             last_rebalance=last_rebalance,
             is_moving=is_moving,
             fence=fence,

@@ -30,7 +30,14 @@ from sharder.core.status.conditions import (
     watched,
 )
 from sharder.core.status.fence_condition import fenced
-from sharder.core.status.stats import ApartOf, ObjectStats, OverdueOf, ReportOf, StatsOf
+from sharder.core.status.stats import (
+    ApartOf,
+    ObjectStats,
+    OverdueOf,
+    ReportOf,
+    StatsOf,
+    UncountedOf,
+)
 from sharder.core.status.status import (
     MAX_SHARDS,
     StatusThrottle,
@@ -84,6 +91,7 @@ class StatusReports:
         last_resync: ReportOf,
         overdue: OverdueOf,
         apart: ApartOf,
+        uncounted: UncountedOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
         is_moving: Callable[[RingName], bool],
         fence: Callable[[RingName], Proof | None],
@@ -102,6 +110,7 @@ class StatusReports:
             last_resync: Returns the report of a ring's last pass.
             overdue: Returns a ring's overdue drains.
             apart: Returns a ring's controlled objects that are not with their owners.
+            uncounted: Returns the parts of a ring that cannot be read.
             last_rebalance: Returns the result of a ring's last rebalance.
             is_moving: Returns whether objects of a ring have moved recently.
             fence: Returns the last proof of a ring's fence.
@@ -117,6 +126,7 @@ class StatusReports:
         self._last_resync = last_resync
         self._overdue = overdue
         self._apart = apart
+        self._uncounted = uncounted
         self._last_rebalance = last_rebalance
         self._is_moving = is_moving
         self._fence = fence
@@ -237,7 +247,13 @@ class StatusReports:
                 polled_every=POLL_SECONDS,
             ),
             paused(before, movement),
-            covered(stats, self._overdue(snapshot.name), available=available, apart=apart),
+            covered(
+                stats,
+                self._overdue(snapshot.name),
+                available=available,
+                apart=apart,
+                uncounted=self._uncounted(snapshot.name),
+            ),
             exhausted(stats, available=available),
             fenced(before, proof, snapshot.ring, snapshot.members, now),
         )

@@ -19,7 +19,7 @@ from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import EXHAUSTED, condition_of
-from sharder.core.status.stats import ReportOf, StatsOf
+from sharder.core.status.stats import ReportOf, StatsOf, UncountedOf
 from sharder.core.status.transition_messages import Kind, Transition, of_shards
 from sharder.core.status.transitions import (
     RingView,
@@ -83,6 +83,7 @@ class RingTransitions:
         stats: StatsOf,
         last_resync: ReportOf,
         last_rebalance: Callable[[RingName], LastRebalance | None],
+        uncounted: UncountedOf,
         ownerless: Ownerless,
         recorder: Recorder,
         metrics: RescueMetrics,
@@ -96,6 +97,7 @@ class RingTransitions:
             stats: Returns the counts of a ring's objects.
             last_resync: Returns the report of a ring's last pass.
             last_rebalance: Returns the result of a ring's last rebalance.
+            uncounted: Returns the parts of a ring that cannot be read.
             ownerless: Knows the objects of shards that ended.
             recorder: Sends the Events.
             metrics: Gets each transition that is reported.
@@ -106,6 +108,7 @@ class RingTransitions:
         self._stats = stats
         self._last_resync = last_resync
         self._last_rebalance = last_rebalance
+        self._uncounted = uncounted
         self._ownerless = ownerless
         self._reports = TransitionReports(
             cache=cache, recorder=recorder, listeners=(metrics, journal), clock=clock
@@ -216,9 +219,9 @@ class RingTransitions:
             state.evacuations = {s: e for s, e in state.evacuations.items() if s not in empty}
 
     def _passed_at(self, ring: RingName) -> float:
-        """Return when the last whole pass over the ring ended (monotonic)."""
+        """Return when the last pass over all parts of the ring ended (monotonic)."""
         resync = self._last_resync(ring)
-        if resync is None:
+        if resync is None or self._uncounted(ring):
             return -inf
         return self._clock.monotonic() - (self._clock.now() - resync.time).total_seconds()
 

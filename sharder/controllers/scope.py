@@ -5,10 +5,12 @@ scope, the API server would send all these objects (docs/protocol.md, "Unassigne
 objects").  This only saves work; the ring's snapshot decides whether an object is in scope.
 """
 
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from sharder.core.api.meta import PartialObject, Resource
+from typing_extensions import override
+
+from sharder.core.api.meta import Resource
 from sharder.core.api.selector import OPERATORS, LabelSelector, Requirement
 from sharder.core.names import (
     EXCLUDED_NAMESPACE,
@@ -18,8 +20,6 @@ from sharder.core.names import (
     RingName,
 )
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.ports import Objects
-from sharder.runtime.reflector import closing
 
 MAX_NAMESPACES = 20
 """Up to this number of namespaces, each gets its own request, which costs a watch."""
@@ -57,6 +57,43 @@ class ObjectKey(NamedTuple):
         return self.resource_key.resource
 
 
+class Part(NamedTuple):
+    """A resource of a ring in one namespace, or in all namespaces of the ring.
+
+    Parts are listed, counted and retried each for itself: one that fails stops no other one.
+    """
+
+    resource_key: ResourceKey
+    namespace: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return part_in_words(self.resource, self.namespace)
+
+    @property
+    def ring(self) -> RingName:
+        """The ring."""
+        return self.resource_key.ring
+
+    @property
+    def resource(self) -> GroupResource:
+        """The resource."""
+        return self.resource_key.resource
+
+    def includes(self, other: "Part") -> bool:
+        """Return whether all objects of another part are in this one."""
+        return self.resource_key == other.resource_key and self.namespace in {"", other.namespace}
+
+    def holds(self, key: ObjectKey) -> bool:
+        """Return whether the object is in this part."""
+        return self.includes(Part(key.resource_key, key.ref.namespace))
+
+
+def part_in_words(resource: GroupResource, namespace: str) -> str:
+    """Return the objects of a resource in a namespace, or in all if it is empty, for people."""
+    return f"{resource} in {namespace}" if namespace else str(resource)
+
+
 class ListRequest(NamedTuple):
     """One request: for one namespace, or for all namespaces except `excluded`."""
 
@@ -79,6 +116,7 @@ ListScope = tuple[ListRequest, ...]
 WHOLE: ListScope = (ListRequest(),)
 """The requests for cluster-scoped resources."""
 
+
 NAME_LABEL = "kubernetes.io/metadata.name"
 """The label by which selectors name namespaces; the API server sets it."""
 
@@ -91,7 +129,7 @@ def scope_of(
     A `previous` scope is kept while it excludes no selected namespace, so that new and deleted
     namespaces do not restart watches.
     """
-    if len(selected) <= MAX_NAMESPACES:
+    if len(selected) <= MAX_NAMESPACES:  # as in `is_split`
         return tuple(ListRequest(namespace) for namespace in sorted(selected))
     if previous and previous[0].excluded and selected.isdisjoint(previous[0].excluded):
         return previous
@@ -168,12 +206,20 @@ def _text(requirement: Requirement) -> str:
     return f"{requirement.key} {word} ({','.join(requirement.values)})"
 
 
-async def stream(
-    objects: Objects, resource: Resource, list_scope: ListScope, labels: str = ""
-) -> AsyncGenerator[PartialObject, None]:
-    """Yield the matching objects, page by page; some can be outside the ring's scope."""
-    for part in list_scope if resource.namespaced else WHOLE:
-        store = objects.of(resource, labels, namespace=part.namespace, fields=part.fields)
-        async with closing(store.stream()) as found:
-            async for obj in found:
-                yield obj
+def requests_of(resource: Resource, list_scope: ListScope) -> ListScope:
+    """Return the requests for a resource of a ring."""
+    return list_scope if resource.namespaced else WHOLE
+
+
+def is_split(snapshot: RingSnapshot) -> bool:
+    """Return whether each of the ring's namespaces gets its own requests."""
+    return len(snapshot.namespaces) <= MAX_NAMESPACES
+
+
+def is_part_of(snapshot: RingSnapshot, part: Part) -> bool:
+    """Return whether a ring has this part now, as its main resources are listed."""
+    if snapshot.roles.get(part.resource, Role.CONTROLLED) is Role.CONTROLLED:
+        return False
+    if part.resource in snapshot.cluster_scoped or not is_split(snapshot):
+        return not part.namespace
+    return part.namespace in snapshot.namespaces

@@ -212,6 +212,12 @@ def test_a_ring_that_cannot_be_decoded_raises_an_alert(scrapes: Scrapes, tmp_pat
     judge(tmp_path, given, ["SharderRingNotReady"])
 
 
+def test_objects_that_cannot_be_counted_raise_an_alert(scrapes: Scrapes, tmp_path: Path) -> None:
+    uncounted = condition("Covered", "Unknown", "1")
+
+    judge(tmp_path, changed(scrapes.samples, [*CALM, uncounted]), ["SharderRingNotReady"])
+
+
 def test_alerts_and_dashboard_ask_only_for_what_a_scrape_has(scrapes: Scrapes) -> None:
     there = kinds_in(scrapes.sharder) | kinds_in(scrapes.apiserver)
     asked = {

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sharder.controllers.movement.handover.handover import Handover
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
-from sharder.controllers.scope import ResourceKey
+from sharder.controllers.scope import Part, ResourceKey
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.movement.desired import is_misdirected
 from sharder.core.names import ShardName
@@ -170,4 +170,4 @@ async def _hand_over(cluster: Cluster, *, takes: bool) -> None:
     for _ in range(ATTEMPTS):
         cluster.pending.add_released(KEY, {secret.metadata.ref: A})
         await cluster.clock.advance(SOON)
-        await handover.carry_over(KEY)
+        await handover.carry_over(Part(KEY, "default"))

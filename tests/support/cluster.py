@@ -5,7 +5,7 @@ Tests add hooks to its objects (`tests.support.hooked_objects`).
 
 import random
 from asyncio import Lock, TaskGroup
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
-from sharder.controllers.movement.resync.resync import Locks
+from sharder.controllers.movement.resync.resync_pass import Locks
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.writes.drain_budget import DrainBudget
 from sharder.controllers.movement.writes.failures import Failures
@@ -40,7 +40,6 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import Waiting
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import (
@@ -103,7 +102,7 @@ class Cluster:
         )
         self.orphans = Orphans(self.objects.server_time)
         self.drains = DrainBudget(counter=self.metrics, clock=self.clock)
-        self.live = LiveCounts(lambda _: Waiting(0, 0))
+        self.live = LiveCounts(lambda _: Counter())
         self.arrivals = list[tuple[str, ShardName | None, ShardName]]()
         """Each main object that was assigned, where it came from, and its new shard."""
         self.ownerless = Ownerless(

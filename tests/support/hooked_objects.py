@@ -23,6 +23,8 @@ class Call(NamedTuple):
     ref: ObjectRef | None = None
     labels: str = ""
     """What a list asks for."""
+    namespace: str = ""
+    """Where; empty for all."""
 
 
 Hook = Callable[[Call], Awaitable[None]]
@@ -48,7 +50,7 @@ class HookedObjects:
         self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
     ) -> "HookedStore":
         inner = self.inner.of(resource, labels, namespace=namespace, fields=fields)
-        return HookedStore(self, inner, resource.id, labels)
+        return HookedStore(self, inner, resource.id, labels, namespace)
 
     async def run(self, call: Call, hooks: list[Hook]) -> None:
         if hooks is self.before:
@@ -66,16 +68,19 @@ class HookedStore:
         inner: FakeStore[PartialObject],
         resource: GroupResource,
         labels: str,
+        namespace: str,
     ) -> None:
         self._all = all_objects
         self._inner = inner
         self._resource = resource
         self._labels = labels
+        self._namespace = namespace
 
     async def list(
         self, keep: Callable[[PartialObject], bool] | None = None
     ) -> Listed[PartialObject]:
-        call = Call("list", self._resource, labels=self._labels)
+        namespace = self._namespace
+        call = Call("list", self._resource, labels=self._labels, namespace=namespace)
         await self._all.run(call, self._all.before)
         return await self._inner.list(keep)
 
@@ -109,7 +114,9 @@ class HookedStore:
         await self._inner.delete(ref, uid=uid, resource_version=resource_version)
 
     async def _run(self, verb: str, ref: ObjectRef | None = None) -> None:
-        await self._all.run(Call(verb, self._resource, ref), self._all.before)
+        namespace = self._namespace if ref is None else ref.namespace
+        call = Call(verb, self._resource, ref, namespace=namespace)
+        await self._all.run(call, self._all.before)
 
 
 def on(verb: str, resource: GroupResource, act: Hook, name: str = "") -> Hook:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover.handover import Handover
 from sharder.controllers.movement.resync.resync import Resync
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
@@ -111,16 +112,23 @@ def resync(
     limit: int = 10,
 ) -> Resync:
     """Return what passes over the rings of a cluster; `limit` bounds the writes."""
+    unread = UnreadParts(
+        on_change=lambda ring: report(ring, unread.problem(ring)),
+        clock=cluster.clock,
+        rng=cluster.rng,
+    )
     return Resync(
         cache=cluster.cache,
         objects=cluster.objects,
         mover=cluster.mover(limit),
         locks=cluster.locks,
         annotation_warnings=cluster.annotation_warnings,
-        report=report,
+        unread=unread,
         on_fault=on_fault,
         live=cluster.live,
         passed=lambda _: None,
+        found=lambda _: None,
+        resync_ring=lambda _: None,
         metrics=cluster.metrics,
         clock=cluster.clock,
         sync_period=SYNC_PERIOD,

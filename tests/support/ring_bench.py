@@ -69,6 +69,7 @@ class Bench:
             last_resync=lambda _: self.resync,
             overdue=lambda _: self.overdue,
             apart=lambda _: self.apart,
+            uncounted=lambda _: (),
             last_rebalance=lambda _: self.rebalance,
             is_moving=lambda _: self.is_moving,
             fence=lambda _: self.fence,

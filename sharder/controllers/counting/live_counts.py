@@ -1,101 +1,117 @@
-"""Update the counts of rings whose strategy follows between two whole counts.
+"""Update the counts of rings whose strategy follows between two counts of a part.
 
-Nothing is stored per object.  The counts start from the last pass or recount; each assignment that
+Nothing is stored per object.  The counts of a part start from its last list; each assignment that
 the leader writes, and each acknowledged drain, then moves one object.  A released object counts
 for its last shard until it is assigned, and from then on for the next one, so it is taken off
-there while the watch shows it as unassigned.  Only the next recount sees objects that users create
+there while the watch shows it as unassigned.  Only the next list shows objects that users create
 or delete, and the few objects that another replica hands over.
 """
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.counting.resync_stats import PartCounts
+from sharder.controllers.scope import ObjectKey, Part, is_part_of
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
 
 MAX_SKIPPED: Final = 10
-"""Whole counts in a row that are not used because objects moved meanwhile: a list shows some of
+"""Lists of a part in a row that are not used because objects moved meanwhile: a list shows some of
 these objects before their move, and others after it."""
+
+
+class Began(NamedTuple):
+    """A part when a list of it began."""
+
+    moves: Counter[ShardName]
+    released: Counter[ShardName]
 
 
 @dataclass(slots=True)
 class _Counted:
-    """The counts of one ring."""
+    """The counts of one part."""
 
-    stats: ObjectStats | None = None
-    """The last whole count."""
+    counts: PartCounts | None = None
+    """The last counts, None before the first list has ended."""
     moves: Counter[ShardName] = field(default_factory=Counter)
-    """How many objects each shard has gained or lost since the last whole count."""
-    began: tuple[Counter[ShardName], Counter[ShardName]] | None = None
-    """The moves, and the released objects, when the lists of a whole count began."""
+    """How many objects each shard has gained or lost since these counts."""
     skipped: int = 0
+    uncontrolled: int = 0
+    """The objects without a controller among those that these objects can control."""
 
 
 class LiveCounts:
-    """The counts of all rings."""
+    """The counts of all rings; a part that cannot be counted keeps its last counts."""
 
-    def __init__(self, waiting: Callable[[RingName], Waiting]) -> None:
-        """`waiting` returns what the watches show of a ring."""
-        self._waiting = waiting
-        self._rings: dict[RingName, _Counted] = {}
+    def __init__(self, released: Callable[[Part], Counter[ShardName]]) -> None:
+        """`released` returns the unassigned objects by the shard for which they still count."""
+        self._released = released
+        self._rings: dict[RingName, dict[Part, _Counted]] = {}
 
-    def list_begins(self, resource_key: ResourceKey) -> None:
-        """Record that a list of a resource begins."""
-        counted = self._of(resource_key.ring)
-        if counted.began is None:
-            counted.began = Counter(counted.moves), self._released(resource_key.ring)
+    def list_begins(self, part: Part) -> Began:
+        """Return the state of a part, for `counted` after its list."""
+        return Began(Counter(self._of(part).moves), self._released(part))
 
     def assigned(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
         """Count the move of one object; `source` is None if it had no shard, or an unknown one."""
-        moves = self._of(key.ring).moves
-        moves[target] += 1
-        if source is not None:
-            moves[source] -= 1
+        for part, counted in self._rings.get(key.ring, {}).items():
+            if part.holds(key):
+                counted.moves[target] += 1
+                if source is not None:
+                    counted.moves[source] -= 1
 
-    def counted(self, ring: RingName, stats: ObjectStats) -> None:
-        """Replace the counts after lists of all resources of the ring."""
-        counted, released = self._of(ring), self._released(ring)
-        before, counted.began = counted.began or (Counter[ShardName](), released), None
-        is_moving = before != (counted.moves, released)
-        if is_moving and counted.stats is not None and counted.skipped < MAX_SKIPPED:
-            counted.skipped += 1
+    def counted(
+        self, part: Part, began: Began, counts: PartCounts, *, uncontrolled: int | None = None
+    ) -> None:
+        """Replace the counts of a part after its list; `uncontrolled` is None if not counted."""
+        known, released = self._of(part), self._released(part)
+        known.uncontrolled = known.uncontrolled if uncontrolled is None else uncontrolled
+        is_moving = began != (known.moves, released)
+        if is_moving and known.counts is not None and known.skipped < MAX_SKIPPED:
+            known.skipped += 1
             return
-        counted.stats = replace(stats, by_shard=released + Counter(stats.by_shard))
-        counted.moves.subtract(before[0])
-        counted.skipped = 0
+        counts.by_shard.update(released)
+        known.counts, known.skipped = counts, 0
+        known.moves.subtract(began.moves)
 
-    def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
-        """Return the current counts, None before the first whole count."""
-        counted, waiting = self._of(snapshot.name), self._waiting(snapshot.name)
-        if counted.stats is None:
-            return None
-        by_shard = Counter(counted.stats.by_shard)
-        by_shard.update(counted.moves)
+    def keep(self, snapshot: RingSnapshot) -> None:
+        """Forget the parts that are no longer parts of the ring."""
+        known = self._rings.get(snapshot.name, {})
+        self._rings[snapshot.name] = {p: known[p] for p in known if is_part_of(snapshot, p)}
+
+    def stats(self, snapshot: RingSnapshot, waiting: Waiting) -> ObjectStats:
+        """Return the current counts; `waiting` is what the watches show."""
+        every, by_shard = list[PartCounts](), Counter[ShardName]()
+        for part in self._rings.get(snapshot.name, {}).values():
+            if part.counts is not None:
+                every.append(part.counts)
+                by_shard.update(part.counts.by_shard)
+                by_shard.update(part.moves)
         by_shard.subtract(waiting.released)
         found = dict(+by_shard)
-        unassigned = _known(waiting.unassigned, counted.stats.unassigned)
+        unassigned = _known(waiting.unassigned, sum(counts.unassigned for counts in every))
         return ObjectStats(
             objects=sum(found.values()) + unassigned,
             unassigned=unassigned,
-            draining=_known(waiting.draining, counted.stats.draining),
+            draining=_known(waiting.draining, sum(counts.draining for counts in every)),
             by_shard=found,
             has_room=None,
             unowned=unowned_of(snapshot.members, found, unassigned),
         )
 
+    def uncontrolled(self, ring: RingName) -> int:
+        """Return how many objects of controlled resources had no controller when listed."""
+        return sum(counted.uncontrolled for counted in self._rings.get(ring, {}).values())
+
     def forget(self, ring: RingName) -> None:
         """Forget a deleted ring."""
         self._rings.pop(ring, None)
 
-    def _released(self, ring: RingName) -> Counter[ShardName]:
-        return Counter(self._waiting(ring).released)
-
-    def _of(self, ring: RingName) -> _Counted:
-        return self._rings.setdefault(ring, _Counted())
+    def _of(self, part: Part) -> _Counted:
+        return self._rings.setdefault(part.ring, {}).setdefault(part, _Counted())
 
 
 def _known(number: int | None, counted: int) -> int:

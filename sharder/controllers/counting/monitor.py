@@ -48,6 +48,8 @@ class _Seen:
     """Seconds after `requested_at` without another request for the same excess."""
     reported: tuple[bool, bool] | None = None
     """Whether objects waited for an owner, and for capacity, at the last report."""
+    unread: tuple[str, ...] = ()
+    """The parts that could not be read, at the last report."""
 
 
 class TallyMonitor:
@@ -93,6 +95,9 @@ class TallyMonitor:
         seen = self._seen.get(snapshot.name)
         if seen is None or seen.tally is not tally:
             seen = self._seen[snapshot.name] = _Seen(tally)
+        if tally.unread != seen.unread:
+            seen.unread = tally.unread
+            self._report(snapshot.name)
         if not tally.synced:
             seen.excess = None
             return

@@ -7,21 +7,30 @@ without changes costs nothing (docs/protocol.md, "ControllerRing").
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Final
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.scope import WHOLE, ResourceKey, scope_of, selector_text
-from sharder.core.api.meta import PartialObject
+from sharder.controllers.counting.live_counts import LiveCounts
+from sharder.controllers.counting.resync_stats import PartCounts
+from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
+from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.scope import (
+    ListRequest,
+    Part,
+    ResourceKey,
+    requests_of,
+    scope_of,
+    selector_text,
+)
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Expired, Forbidden, NotFound
-from sharder.core.movement.step import Keep
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import ObjectStats
 from sharder.core.status.status import COUNTS_SECONDS
 from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng
@@ -36,7 +45,7 @@ SETTLE_SECONDS: Final = 2.0
 """Seconds from the first change to the count: many objects move at a time."""
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
-"""Delays between attempts at a failed count; the resync reports what cannot be read."""
+"""Delays between attempts at a failed count."""
 
 WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 """Delays between attempts at a watch that ended early or failed."""
@@ -85,16 +94,28 @@ class ObjectCount:
         *,
         cache: ClusterCache,
         objects: Objects,
-        on_list: Callable[[ResourceKey], None],
-        publish: Callable[[RingName, ObjectStats], None],
+        live: LiveCounts,
+        unread: UnreadParts,
+        counted: Callable[[RingName], None],
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """`on_list` is called when a list begins, and `publish` gets each count."""
+        """Set up the counts.
+
+        Args:
+            cache: Has the rings.
+            objects: Lists and watches the objects.
+            live: Gets the counts of each part.
+            unread: Gets the parts that could not be counted; they are left out until read again.
+            counted: Called after each count of a ring.
+            clock: For the times.
+            rng: For the jitter of back-offs.
+        """
         self._cache = cache
         self._objects = objects
-        self._on_list = on_list
-        self._publish = publish
+        self._live = live
+        self._unread = unread
+        self._on_counted = counted
         self._clock = clock
         self._rng = rng
         self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
@@ -125,39 +146,56 @@ class ObjectCount:
             self._counted.pop(name, None)
             return
         self._counted[name] = self._clock.monotonic()
-        stats = ResyncStats(snapshot)
-        listed = await self._count(snapshot, stats)
-        seconds = self._clock.monotonic() - self._counted[name]
-        result = stats.result(time=self._clock.now(), seconds=seconds)
-        self._publish(name, result.stats)
+        self._live.keep(snapshot)
+        listed = await self._count(snapshot)
+        self._on_counted(name)
         self._watches[name] = [
             group.create_task(self._await_change(name, each), name=f"watch {name}")
             for each in listed
         ]
 
-    async def _count(self, snapshot: RingSnapshot, stats: ResyncStats) -> list[_Listed]:
-        """Count all main objects in scope; return the lists that were counted."""
+    async def _count(self, snapshot: RingSnapshot) -> list[_Listed]:
+        """Count the parts that can be read; return the lists that were counted."""
         found = []
-        selector = selector_text(snapshot.ring.spec.object_selector)
         list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
         for main in snapshot.resources:
-            resource = await self._objects.find(main.id)
-            self._on_list(ResourceKey(snapshot.name, main.id))
-            for part in list_scope if resource.namespaced else WHOLE:
-                store = self._objects.of(
-                    resource, selector, namespace=part.namespace, fields=part.fields
-                )
-                newest = _Newest()
-
-                def note(obj: PartialObject, newest: _Newest = newest) -> bool:
-                    newest.note(obj)
-                    if snapshot.selects(obj):
-                        stats.note(obj, Keep("counted"))
-                    return False
-
-                listed = await store.list(note)
-                found.append(_Listed(snapshot, store, listed.resource_version, newest))
+            key = ResourceKey(snapshot.name, main.id)
+            with self._noting(Part(key)):
+                resource = await self._objects.find(main.id)
+                for request in requests_of(resource, list_scope):
+                    part = Part(key, request.namespace)
+                    if part not in self._unread:
+                        with self._noting(part):
+                            found.append(await self._list(snapshot, part, resource, request))
         return found
+
+    async def _list(
+        self, snapshot: RingSnapshot, part: Part, resource: Resource, request: ListRequest
+    ) -> _Listed:
+        selector = selector_text(snapshot.ring.spec.object_selector)
+        store = self._objects.of(
+            resource, selector, namespace=request.namespace, fields=request.fields
+        )
+        newest, counts = _Newest(), PartCounts()
+
+        def note(obj: PartialObject) -> bool:
+            newest.note(obj)
+            if snapshot.selects(obj):
+                counts.add(snapshot, obj)
+            return False
+
+        began = self._live.list_begins(part)
+        listed = await store.list(note)
+        self._live.counted(part, began, counts)
+        return _Listed(snapshot, store, listed.resource_version, newest)
+
+    @contextmanager
+    def _noting(self, part: Part) -> Iterator[None]:
+        try:
+            with naming_the_rule(part.resource):
+                yield
+        except ApiError as error:
+            self._unread.failed(part, Unreadable(part, error))
 
     async def _await_change(self, name: RingName, listed: _Listed) -> None:
         """Wait until an object is created or deleted; end at once without the right to watch."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.counting.tally_watch import Observe, Part, Ports, TallyWatch
+from sharder.controllers.counting.tally_watch import Observe, Ports, TallyWatch, WatchedPart
 from sharder.controllers.scope import WHOLE, ListScope, scope_of
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
@@ -39,12 +39,12 @@ class _State:
     scope: tuple[object, ...] = ()
     namespaces: frozenset[str] = frozenset()
     list_scope: ListScope = ()
-    wanted: set[Part] = field(default_factory=set)
-    unlisted: set[Part] = field(default_factory=set)
+    wanted: set[WatchedPart] = field(default_factory=set)
+    unlisted: set[WatchedPart] = field(default_factory=set)
     """The wanted parts that have not been counted yet."""
-    given_up: set[Part] = field(default_factory=set)
-    """The unlisted parts that cannot be listed: the tally does not wait for them."""
-    running: dict[Part, _Running] = field(default_factory=dict)
+    given_up: set[WatchedPart] = field(default_factory=set)
+    """The wanted parts that cannot be read: the tally does not wait for them."""
+    running: dict[WatchedPart, _Running] = field(default_factory=dict)
     """The wanted parts, and previous parts until the wanted parts cover their objects."""
 
 
@@ -159,27 +159,21 @@ class Tallies:
                 is_known=partial(self._cache.is_scope_known, snapshot.name),
                 listed=partial(self._listed, state, group),
                 unreadable=partial(self._give_up, state, group),
-                listing=partial(self._take_up, state),
             )
             task = group.create_task(counting.run(), name=f"count {part}")
             state.running[part] = _Running(counting, task)
         self._settle(state, group)
 
-    def _listed(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
+    def _listed(self, state: _State, group: asyncio.TaskGroup, part: WatchedPart) -> None:
         state.unlisted.discard(part)
+        state.given_up.discard(part)
         self._settle(state, group)
 
-    def _give_up(self, state: _State, group: asyncio.TaskGroup, part: Part) -> None:
-        """Continue without a part that cannot be listed; the resync reports it."""
-        if part in state.unlisted:
+    def _give_up(self, state: _State, group: asyncio.TaskGroup, part: WatchedPart) -> None:
+        """Continue without a part that cannot be read; the resync reports it."""
+        if part in state.wanted:
             state.given_up.add(part)
             self._settle(state, group)
-
-    def _take_up(self, state: _State, part: Part) -> None:
-        """Wait for a part again: with half of its list, other shards would seem too full."""
-        if part in state.given_up:
-            state.given_up.discard(part)
-            state.tally.synced = False
 
     def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
         """Stop the watches whose objects the wanted parts cover."""
@@ -188,6 +182,7 @@ class Tallies:
                 state.running.pop(part).task.cancel()
                 steps = state.tally.dropping(part)
                 group.create_task(self._take(steps), name=f"drop {part}")
+        state.tally.unread = tuple(sorted(map(str, state.given_up)))
         if state.unlisted <= state.given_up and not state.wanted <= state.given_up:
             state.tally.synced = True
 
@@ -196,13 +191,13 @@ class Tallies:
             await self._clock.sleep(0)
 
 
-def _parts_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Part]:
+def _parts_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[WatchedPart]:
     for resource in snapshot.resources:
         requests = WHOLE if resource.id in snapshot.cluster_scoped else list_scope
-        yield from (Part(resource.id, within) for within in requests)
+        yield from (WatchedPart(resource.id, within) for within in requests)
 
 
-def _spans(part: Part, snapshot: RingSnapshot) -> bool:
+def _spans(part: WatchedPart, snapshot: RingSnapshot) -> bool:
     """Return whether one watch can show objects of namespaces in and out of scope."""
     if part.resource in snapshot.cluster_scoped:
         return part.resource == _NAMESPACES

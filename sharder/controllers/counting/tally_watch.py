@@ -9,8 +9,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
+from typing_extensions import override
+
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.scope import WHOLE, ListRequest, selector_text
+from sharder.controllers.counting.unread_parts import BACKOFF
+from sharder.controllers.scope import WHOLE, ListRequest, part_in_words, selector_text
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
@@ -20,7 +23,7 @@ from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed
-from sharder.runtime.backoff import UNSERVED, Rng, failures_after
+from sharder.runtime.backoff import Rng, failures_after
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import Polled, follow
 
@@ -31,13 +34,17 @@ listed."""
 Observe = Callable[[RingSnapshot, PartialObject], None]
 
 
-class Part(NamedTuple):
+class WatchedPart(NamedTuple):
     """The objects that one watch shows."""
 
     resource: GroupResource
     within: ListRequest
 
-    def overlaps(self, other: "Part") -> bool:
+    @override
+    def __str__(self) -> str:
+        return part_in_words(self.resource, self.within.namespace)
+
+    def overlaps(self, other: "WatchedPart") -> bool:
         """Return whether both can show the same object."""
         one, another = self.within, other.within
         return self.resource == other.resource and (
@@ -64,12 +71,11 @@ class TallyWatch:
         ports: Ports,
         *,
         ring: RingName,
-        part: Part,
+        part: WatchedPart,
         tally: Tally,
         is_known: Callable[[str], bool],
-        listed: Callable[[Part], None],
-        unreadable: Callable[[Part], None],
-        listing: Callable[[Part], None],
+        listed: Callable[[WatchedPart], None],
+        unreadable: Callable[[WatchedPart], None],
     ) -> None:
         """Set up the watch.
 
@@ -82,10 +88,8 @@ class TallyWatch:
                 with it.
             listed: Called whenever the whole part was counted.
             unreadable: Called, possibly often, while the part cannot be listed.
-            listing: Called when a list of the part starts.
         """
         self._unreadable = unreadable
-        self._listing = listing
         self._failing_since: float | None = None
         self._ports = ports
         self._ring = ring
@@ -115,7 +119,7 @@ class TallyWatch:
             except ApiError as error:
                 self._note(error)
             failures = failures_after(failures, clock.monotonic() - began)
-            await clock.sleep(UNSERVED.delay(failures, self._ports.rng))
+            await clock.sleep(BACKOFF.delay(failures, self._ports.rng))
 
     def recheck(self) -> None:
         """Count buffered objects whose namespaces are known now."""
@@ -165,7 +169,7 @@ class TallyWatch:
             raise error
 
     def _note(self, error: ApiError) -> None:
-        """Report the part as unreadable if it is forbidden, or has failed for a while."""
+        """Report the part as unreadable if it is forbidden, or was not listed for a while."""
         now = self._ports.clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -183,8 +187,7 @@ class TallyWatch:
         return False
 
     def _begin(self) -> None:
-        self._is_listing, self._failing_since = True, None
-        self._listing(self._part)
+        self._is_listing = True
         self._unseen = self._tally.shown_by(self._part)
         self._early = {}
 
@@ -194,7 +197,7 @@ class TallyWatch:
             self._begin()
         for _ in self._tally.removing(self._part, self._unseen):
             await self._ports.clock.sleep(0)
-        self._is_listing, self._unseen = False, set()
+        self._is_listing, self._failing_since, self._unseen = False, None, set()
         self.recheck()
         self._listed(self._part)
 

@@ -1,6 +1,7 @@
 """Connect everything that moves objects; only the leader runs this."""
 
 import asyncio
+import collections
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -10,6 +11,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.object_count import ObjectCount
+from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover_loop import (
     HandoverLoop,
     LoopMetrics,
@@ -24,10 +26,10 @@ from sharder.controllers.movement.writes.lease_guard import LeaseGuard
 from sharder.controllers.movement.writes.written_steps import Counter
 from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.permissions import Watching
-from sharder.controllers.scope import ObjectKey
+from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import Apart, ObjectStats, Waiting
+from sharder.core.status.stats import Apart, ObjectStats
 from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
@@ -86,7 +88,7 @@ class Movement:
 
         Args:
             ports: All that comes from outside.
-            on_unreadable: Called after every pass over a ring with what could not be read.
+            on_unreadable: Called with what could not be read, when that changes.
             on_fault: Called with the error of a ring's strategy, and with None after a pass
                 without one.
             on_unwritable: Called with what we have no right to write, when that changes.
@@ -100,15 +102,18 @@ class Movement:
         self._on_change = on_change
         self._on_motion = on_motion
         self._clock = clock
-        self._live = LiveCounts(self._waiting)
+        self._live = LiveCounts(self._released)
+        self.unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
+        self._on_unreadable = on_unreadable
         self._journal = ports.journal
         self._moved_at: dict[RingName, float] = {}
         self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
         self._object_count = ObjectCount(
             cache=cache,
             objects=objects,
-            on_list=self._live.list_begins,
-            publish=self._recounted,
+            live=self._live,
+            unread=self.unread,
+            counted=on_change,
             clock=clock,
             rng=rng,
         )
@@ -136,6 +141,7 @@ class Movement:
                 overdue=overdue,
                 on_fault=on_fault,
                 on_unwritable=on_unwritable,
+                on_written=self._written_again,
                 on_change=on_change,
                 moved=self._moved,
                 on_assigned=self._assigned,
@@ -152,20 +158,19 @@ class Movement:
             mover=self._loop.mover,
             locks=self._loop.locks,
             annotation_warnings=ports.annotation_warnings,
-            report=on_unreadable,
+            unread=self.unread,
             on_fault=on_fault,
             live=self._live,
             passed=self._passed,
+            found=self._object_count.moved,
+            resync_ring=resync_ring,
             metrics=ports.metrics,
             clock=clock,
             sync_period=ports.sync_period,
         )
         self._arrivals = Arrivals(
             cache=cache,
-            objects=objects,
-            mover=self._loop.mover,
-            locks=self._loop.locks,
-            annotation_warnings=ports.annotation_warnings,
+            resync=self.resync,
             resync_ring=resync_ring,
             found=self._object_count.moved,
             clock=clock,
@@ -180,14 +185,18 @@ class Movement:
             clock=clock,
         )
 
-    def _waiting(self, ring: RingName) -> Waiting:
-        return self.watches.backlog(ring)
+    def _released(self, part: Part) -> collections.Counter[ShardName]:
+        return self.watches.released(part)
 
     def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
         """Return the counts of a ring whose strategy follows, None before the first pass."""
-        if snapshot.name not in self.resync.results:
+        if snapshot.name not in self.resync.reports:
             return None
-        return self._live.stats(snapshot)
+        return self._live.stats(snapshot, self.watches.backlog(snapshot.name))
+
+    def uncontrolled(self, ring: RingName) -> int:
+        """Return how many objects of the ring's controlled resources have no controller."""
+        return self._live.uncontrolled(ring)
 
     def apart(self, snapshot: RingSnapshot) -> Apart | None:
         """Return the controlled objects that are not with their owners, None if there are none."""
@@ -214,8 +223,11 @@ class Movement:
         self._object_count.passed(ring)
         self._on_change(ring)
 
-    def _recounted(self, ring: RingName, stats: ObjectStats) -> None:
-        self._live.counted(ring, stats)
+    def _written_again(self, part: Part) -> None:
+        self.resync.writes_again(part)
+
+    def _read(self, ring: RingName) -> None:
+        self._on_unreadable(ring, self.unread.problem(ring))
         self._on_change(ring)
 
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
@@ -229,4 +241,5 @@ class Movement:
             group.create_task(self._lease_guard.run(), name="lease guard")
             group.create_task(self._loop.run(), name="hand-over loop")
             group.create_task(self._arrivals.run(), name="arrivals")
+            group.create_task(self.unread.run(self.resync.read_again), name="unread parts")
             group.create_task(self._object_count.run(), name="object count")

@@ -13,17 +13,18 @@ from typing import Protocol
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.handover import Handover
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
-from sharder.controllers.movement.resync.resync import Locks
+from sharder.controllers.movement.resync.resync_pass import Locks
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
 from sharder.controllers.movement.watches.overdue import OverdueDrains
 from sharder.controllers.movement.writes.drain_budget import DeferredCounter, DrainBudget
-from sharder.controllers.movement.writes.failures import FailureCounter, Failures, Report
+from sharder.controllers.movement.writes.failures import FailureCounter, Failures, OnPart, Report
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
 from sharder.controllers.movement.writes.mover import Mover
 from sharder.controllers.movement.writes.written_steps import Counter, WrittenSteps
 from sharder.controllers.ownerless import HandoverMetrics, OnAssigned, Ownerless
 from sharder.controllers.permissions import Watching
+from sharder.controllers.scope import is_split
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import Role
 from sharder.ports import BacklogDisplay, Journal, Objects, Recorder
@@ -52,6 +53,8 @@ class Observers:
     """Called with the error of a ring's strategy."""
     on_unwritable: Report
     """Called with what we have no right to write, when that changes."""
+    on_written: OnPart
+    """Called with a part that rejected every write, and no longer does."""
     on_change: Callable[[RingName], None]
     """Called when the forbidden watches of a ring change."""
     moved: Callable[[RingName], None]
@@ -95,7 +98,14 @@ class HandoverLoop:
             grace: Seconds to wait for another replica to do the work.
         """
         self.locks: Locks = defaultdict(asyncio.Lock)
-        pending = HandoverQueue(clock=clock, rng=rng, grace=grace, metrics=observers.queue_metrics)
+
+        def splits(ring: RingName) -> bool:
+            snapshot = cache.snapshot(ring)
+            return snapshot is not None and is_split(snapshot)
+
+        pending = HandoverQueue(
+            clock=clock, rng=rng, splits=splits, grace=grace, metrics=observers.queue_metrics
+        )
         failures = Failures(
             clock=clock,
             rng=rng,
@@ -103,6 +113,7 @@ class HandoverLoop:
             counter=observers.metrics,
             report=observers.on_unwritable,
             retry=pending.retry,
+            on_written=observers.on_written,
         )
         drains = DrainBudget(counter=observers.metrics, clock=clock)
         orphans = Orphans(objects.server_time)

@@ -7,7 +7,6 @@ of each namespace, and for two intervals the objects that were moved (docs/rebal
 import asyncio
 import logging
 from collections.abc import Callable, Set
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -16,8 +15,8 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.controllers.movement.writes.failures import BackingOff
 from sharder.controllers.movement.writes.mover import Mover, Superseded
-from sharder.controllers.permissions import naming_the_rule, read
-from sharder.controllers.scope import ListScope, scope_of, stream
+from sharder.controllers.permissions import read
+from sharder.controllers.scope import ListRequest, part_in_words, requests_of, scope_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
@@ -25,7 +24,8 @@ from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.plurals import named
 from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.changes import Settled, namespace_of
 from sharder.core.rebalance.equal_objects import Steps, T
@@ -34,6 +34,7 @@ from sharder.core.rebalance.search import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
 MAX_PLANNED: Final = 20
@@ -85,6 +86,9 @@ class _State:
     """The state after the last run."""
     together_at: float = 0.0
     """When all namespaces were last balanced together."""
+    unread: frozenset[str] = frozenset()
+    """The parts that the last run could not read.  A run that cannot read another part ends, in
+    case that is over at the next run."""
     asked: int = 0
     """Drains that were requested since the last complete run."""
     last: LastRebalance | None = None
@@ -118,11 +122,7 @@ class Rebalancer:
         return None if state is None else state.last
 
     async def reconcile(self, name: RingName) -> float | None:
-        """Rebalance the ring if it is due; return the seconds until the next reconcile.
-
-        Raises:
-            ApiError: some objects could not be read.
-        """
+        """Rebalance the ring if it is due; return the seconds until the next reconcile."""
         snapshot = self._cache.snapshot(name)
         if snapshot is None or snapshot.ring.spec.rebalance.strategy is RebalanceStrategy.NONE:
             if self._rings.pop(name, None) is not None:
@@ -158,7 +158,13 @@ class Rebalancer:
         if still is not None:
             self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
             return
-        resources = await self._weigh(snapshot, balance)
+        resources, unread = await self._weigh(snapshot, balance)
+        if unread - state.unread:
+            state.unread = unread
+            why = f"cannot read {named(sorted(unread))}; the next run continues without"
+            self._report(snapshot, state, Outcome(before={}, after={}, why=why), moves=0)
+            return
+        state.unread = unread
         outcome = await self._run_in_turns(snapshot, balance.looking())
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
@@ -184,34 +190,44 @@ class Rebalancer:
 
     async def _weigh(
         self, snapshot: RingSnapshot, balance: Balance
-    ) -> dict[tuple[str, str], Resource]:
-        """Weigh all objects; return the main resources by group and kind."""
+    ) -> tuple[dict[tuple[str, str], Resource], frozenset[str]]:
+        """Weigh all objects that can be read.
+
+        Returns the main resources by group and kind, and the parts that could not be read.
+        """
         list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
-        by_kind: dict[tuple[str, str], Resource] = {}
-        for main in snapshot.resources:
-            resource = await self._list(snapshot, main.id, list_scope, balance.add)
-            by_kind[resource.id.group, resource.kind] = resource
-        for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):
+        by_kind, unread = dict[tuple[str, str], Resource](), set[str]()
+        main = [resource.id for resource in snapshot.resources]
+        for of in (*main, *sorted(snapshot.roles.keys() - main)):
+            is_main = snapshot.roles[of] is not Role.CONTROLLED
             try:
-                await self._list(snapshot, controlled, list_scope, balance.add_controlled)
-            except NotFound:
-                continue  # there are no such objects
-        return by_kind
+                resource = await self._objects.find(of)
+            except ApiError as error:
+                if is_main or not isinstance(error, NotFound):  # otherwise there are no objects
+                    unread.add(str(of))
+                continue
+            if is_main:
+                by_kind[resource.id.group, resource.kind] = resource
+            add = balance.add if is_main else balance.add_controlled
+            for request in requests_of(resource, list_scope):
+                try:
+                    await self._list(snapshot, resource, request, add)
+                except ApiError:
+                    unread.add(part_in_words(of, request.namespace))
+        return by_kind, frozenset(unread)
 
     async def _list(
         self,
         snapshot: RingSnapshot,
-        of: GroupResource,
-        list_scope: ListScope,
+        resource: Resource,
+        request: ListRequest,
         add: Callable[[PartialObject], None],
-    ) -> Resource:
-        with naming_the_rule(of):
-            resource = await self._objects.find(of)
-            async with aclosing(stream(self._objects, resource, list_scope)) as objects:
-                async for obj in objects:
-                    if snapshot.selects(obj, snapshot.roles[of]):
-                        add(obj)
-        return resource
+    ) -> None:
+        store = self._objects.of(resource, namespace=request.namespace, fields=request.fields)
+        async with closing(store.stream()) as objects:
+            async for obj in objects:
+                if snapshot.selects(obj, snapshot.roles[resource.id]):
+                    add(obj)
 
     async def _carry_out(
         self,

@@ -78,6 +78,7 @@ class StandBy:
                 overdue=None,
                 on_fault=_ignore,
                 on_unwritable=_ignore,
+                on_written=_ignore,
                 on_change=_ignore,
                 moved=_ignore,
                 on_assigned=lambda key, *move: journal.moved(key.ring, *move),

@@ -217,8 +217,9 @@ class Ceilings:
         Objects pinned to the shard raise its automatic ceiling, so they displace no other objects.
         """
         limit, share = self.of(shard, pinned=True), self._share(shard)
-        if share is None or self._layout.newest is not None:
-            return limit  # No object moves for balance during a rollout.
+        # No object moves for balance during a rollout, or because others cannot be counted.
+        if share is None or self._layout.newest is not None or self._counts.unread:
+            return limit
         share += self._counts.pinned_on(shard.name)
         return share if limit is None else min(limit, share)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.names import GroupResource, ShardName
-from sharder.core.plurals import counted
+from sharder.core.plurals import counted, named
 from sharder.core.status.stats import Apart, ObjectStats, Overdue
 
 READY: Final = "Ready"
@@ -27,6 +27,7 @@ WATCHED: Final = "Watched"
 ALLOWED, MISSING, UNABLE = "WatchAllowed", "WatchMissing", "ShardUnable"
 COVERED: Final = "Covered"
 OWNED, UNOWNED, NO_SHARDS = "AllOwned", "ObjectsUnassigned", "NoShards"
+UNCOUNTED: Final = "ObjectsUncounted"
 OVERDUE: Final = "DrainOverdue"
 APART: Final = "ControlledObjectsApart"
 EXHAUSTED: Final = "CapacityExhausted"
@@ -190,11 +191,12 @@ def covered(
     *,
     available: int,
     apart: Apart | None = None,
+    uncounted: Sequence[str] = (),
 ) -> DesiredCondition | None:
-    """Return whether all objects have an available owner, None if unknown.
+    """Return whether all objects have an available owner, None if they were not counted yet.
 
     This also requires that no drain is overdue, and that controlled objects are on the shards of
-    their parents.
+    their parents.  It is Unknown while some parts of the ring, `uncounted`, cannot be read.
 
     A leader that has not counted yet already knows whether shards are available and which drains
     are overdue.
@@ -202,8 +204,18 @@ def covered(
     if not available:
         message = "no shard is available"
         return DesiredCondition(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
-    if stats is not None and stats.unowned:
-        message = f"{counted(stats.unowned, 'object')} without an available owner"
+    unowned = 0 if stats is None else stats.unowned
+    message = f"{counted(unowned, 'object')} without an available owner"
+    if uncounted:
+        known = f"; by the last counts, {message}" if unowned else ""
+        return DesiredCondition(
+            type=COVERED,
+            holds=False,
+            is_unknown=True,
+            reason=UNCOUNTED,
+            message=f"cannot read {named(uncounted)}; see Ready{known}",
+        )
+    if unowned:
         return DesiredCondition(
             type=COVERED,
             holds=False,

@@ -28,6 +28,8 @@ class ObjectStats:
     """Whether any shard has room for one more object; None: the strategy has no ceilings."""
     unowned: int
     """The objects without an available owner."""
+    uncontrolled: int = 0
+    """Objects of controlled resources that have no controller; no other number counts these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +112,6 @@ ApartOf: TypeAlias = Callable[[RingName], Apart | None]
 
 ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
 """Returns the report of the last complete resync of a ring, None if there was none yet."""
+
+UncountedOf: TypeAlias = Callable[[RingName], tuple[str, ...]]
+"""Returns the parts of a ring that cannot be read, for people; the counts of these are old."""

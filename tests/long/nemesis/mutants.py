@@ -70,8 +70,8 @@ MUTANTS: Final = {
     ),
     "rescue": Mutant(
         name="takes an object from a dead shard before its children",
-        module="sharder/controllers/movement/resync/resync_pass.py",
-        old="await self._gather(main, owners)",
+        module="sharder/controllers/movement/resync/part_pass.py",
+        old="await self._gather(owners)",
         new="pass",
     ),
     "returning-shards": Mutant(

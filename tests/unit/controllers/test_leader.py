@@ -431,7 +431,7 @@ async def test_an_unknown_resource_makes_only_its_own_ring_unready() -> None:
     assert later is not None
     assert (bad.status, good.status, later.status) == ("False", "True", "True")
     assert bad.message == (
-        "cannot read secrets: secrets is forbidden: cannot list; "
+        "cannot read secrets in default: secrets is forbidden: cannot list; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
         "to the sharder's role (chart value rings)"
     )

@@ -393,6 +393,7 @@ async def reporting(
         stats=lambda _: None,
         last_resync=lambda _: None,
         last_rebalance=lambda _: results[-1] if results else None,
+        uncounted=lambda _: (),
         ownerless=cluster.ownerless,
         recorder=cluster.recorder,
         metrics=cluster.metrics,

@@ -10,17 +10,19 @@ from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
 from sharder.controllers.movement.handover.handover_queue import (
     ACKNOWLEDGED_SECONDS,
     HandoverQueue,
 )
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Locks
+from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
+from sharder.controllers.movement.resync.resync_pass import Locks, lock_of
 from sharder.controllers.movement.writes.dependents import DependentsFollower
-from sharder.controllers.movement.writes.failures import BACKOFF, Failures, Report
+from sharder.controllers.movement.writes.failures import Failures, Report
 from sharder.controllers.movement.writes.mover import Mover, Superseded
 from sharder.controllers.permissions import read
-from sharder.controllers.scope import ObjectKey, ResourceKey, ownerless_labels
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey, ownerless_labels
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import is_directed
@@ -57,8 +59,8 @@ class Handover:
         self._rng = rng
         self._reported_faults: dict[RingName, RingSnapshot] = {}
         """The snapshot with which an error of the ring's strategy was last reported."""
-        self._failed_reads = defaultdict[ResourceKey, int](int)
-        """Failed reads in a row that affect all objects of a resource."""
+        self._failed_reads = defaultdict[Part, int](int)
+        """Failed reads in a row that affect all objects of a part."""
 
     async def run(self) -> None:
         """Hand over objects until cancelled."""
@@ -68,50 +70,54 @@ class Handover:
         """Forget a resource that was removed from the ring."""
         self._pending.forget(resource_key)
         self._failures.forget(resource_key)
-        self._failed_reads.pop(resource_key, None)
+        for part in [part for part in self._failed_reads if part.resource_key == resource_key]:
+            del self._failed_reads[part]
         self._reported_faults.pop(resource_key.ring, None)
 
-    async def carry_over(self, resource_key: ResourceKey) -> float | None:
+    async def carry_over(self, part: Part) -> float | None:
         """Move all due objects; return the seconds until the next one is due.
 
         Raises:
             ApiError: a read that all due objects need failed; the objects stay pending.
         """
-        role = self._role(resource_key)
-        if role is None:
-            self.forget(resource_key)
+        snapshot = self._cache.snapshot(part.ring)
+        role = None if snapshot is None else snapshot.roles.get(part.resource)
+        if snapshot is None or role is None:
+            self.forget(part.resource_key)
             return None
         # Wait for the resync if both move owners together with their dependents.
-        async with nullcontext() if role is Role.MAIN else self._locks[resource_key.ring]:
-            snapshot = self._cache.snapshot(resource_key.ring)
-            if snapshot is not None and self._role(resource_key) is role:
-                await self._take_on(snapshot, resource_key)
-        return self._pending.next_in(resource_key)
+        lock = lock_of(self._locks, snapshot, part.namespace)
+        async with nullcontext() if role is Role.MAIN else lock:
+            snapshot = self._cache.snapshot(part.ring)
+            if snapshot is not None and snapshot.roles.get(part.resource) is role:
+                await self._take_on(snapshot, part)
+        return self._pending.next_in(part)
 
-    def _role(self, resource_key: ResourceKey) -> Role | None:
-        snapshot = self._cache.snapshot(resource_key.ring)
-        return None if snapshot is None else snapshot.roles.get(resource_key.resource)
-
-    async def _take_on(self, snapshot: RingSnapshot, resource_key: ResourceKey) -> None:
-        shards = self._pending.take(resource_key)
+    async def _take_on(self, snapshot: RingSnapshot, part: Part) -> None:
+        shards = self._pending.take(part)
         left = dict.fromkeys(shards, ACKNOWLEDGED_SECONDS)
         try:
             if shards:
-                left = await self._move(snapshot, resource_key, shards)
+                waits = self._backing_off(part, shards)
+                due = {ref: shard for ref, shard in shards.items() if ref not in waits}
+                left = waits | await self._move(snapshot, part.resource_key, due)
         except Superseded:
-            if self._cache.snapshot(resource_key.ring) is snapshot:
+            if self._cache.snapshot(part.ring) is snapshot:
                 # There is no newer snapshot: we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
         except ApiError:
-            self._failed_reads[resource_key] += 1
-            left = dict.fromkeys(
-                shards, BACKOFF.delay(self._failed_reads[resource_key], self._rng)
-            )
+            self._failed_reads[part] += 1
+            left = dict.fromkeys(shards, READ_BACKOFF.delay(self._failed_reads[part], self._rng))
             raise
         else:
-            self._failed_reads.pop(resource_key, None)
+            self._failed_reads.pop(part, None)
         finally:
-            self._pending.put_back(resource_key, left)
+            self._pending.put_back(part, left)
+
+    def _backing_off(self, part: Part, refs: Collection[ObjectRef]) -> dict[ObjectRef, float]:
+        """Return the objects that must not be written yet, and for how many seconds."""
+        waits = {ref: self._failures.wait(ObjectKey(part.resource_key, ref)) for ref in refs}
+        return {ref: seconds for ref, seconds in waits.items() if seconds > 0}
 
     async def _move(
         self,

@@ -1,16 +1,16 @@
 """Objects that wait for their next step, each once.
 
-The objects of one resource of a ring are handled together, so that their dependents are listed
-once for many; each object has its own due time (docs/protocol.md, "Moving objects").
+The objects of one part of a ring are handled together, so that their dependents are listed once
+for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 from sharder.controllers.movement.writes.failures import BACKOFF
-from sharder.controllers.scope import ObjectKey, ResourceKey
-from sharder.core.names import ObjectRef, ShardName
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import QueueMetrics, Worker, WorkQueue
@@ -24,11 +24,11 @@ UNASSIGNED_SECONDS = 0.2
 fewer objects have to be listed."""
 
 AT_ONCE = 2000
-"""Objects of a resource that are handed over together: up to 3 MB are read for them."""
+"""Objects of a part that are handed over together: up to 3 MB are read for them."""
 
 CONCURRENCY = 64
-"""Resources that are handled at once: one that waits for its ring's resync does not delay
-others."""
+"""Parts that are handled at once: one that waits for its ring's resync, or for the API server,
+does not delay others."""
 
 UNKNOWN = ShardName("")
 """The shard of an object if the releasing shard is unknown."""
@@ -41,23 +41,33 @@ class _Due(NamedTuple):
 
 
 class HandoverQueue:
-    """A queue of resources; each has objects with the shards that released them."""
+    """A queue of parts; each has objects with the shards that released them."""
 
     def __init__(
         self,
         *,
         clock: Clock,
         rng: Rng,
+        splits: Callable[[RingName], bool] = lambda _: True,
         grace: float = 0.0,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        """`grace` is the seconds to wait for another replica to do the work."""
+        """Set up the queue.
+
+        Args:
+            clock: For the due times.
+            rng: For the jitter of back-offs.
+            splits: Returns whether each namespace of a ring is a part of its own.
+            grace: Seconds to wait for another replica to do the work.
+            metrics: Shows the queue.
+        """
         self._clock = clock
+        self._splits = splits
         self._grace = grace
-        self._queue = WorkQueue[ResourceKey](
+        self._queue = WorkQueue[Part](
             clock=clock, rng=rng, backoff=BACKOFF, name="handover", metrics=metrics
         )
-        self._objects: dict[ResourceKey, dict[ObjectRef, _Due]] = {}
+        self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
 
     def add_released(
         self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
@@ -81,8 +91,8 @@ class HandoverQueue:
 
         With a grace period drop all of them: another replica has done the work.
         """
-        objects = self._objects.get(resource_key, {})
         for ref in refs:
+            objects = self._objects.get(self._part_of(resource_key, ref), {})
             known = objects.get(ref)
             if known is None or known.held:
                 continue
@@ -93,37 +103,42 @@ class HandoverQueue:
         """Retry the object in `seconds`, not earlier."""
         self._wait(key.resource_key, key.ref, UNKNOWN, seconds, held=True)
 
-    def put_back(self, resource_key: ResourceKey, left: Mapping[ObjectRef, float]) -> None:
+    def put_back(self, part: Part, left: Mapping[ObjectRef, float]) -> None:
         """Return the objects in `left` to the queue, each for its number of seconds.
 
         Their shards are unknown from then on: the attempt can have left dependents anywhere.
         """
         for ref, seconds in left.items():
-            self._wait(resource_key, ref, UNKNOWN, seconds, held=True)
+            self._wait(part.resource_key, ref, UNKNOWN, seconds, held=True)
 
-    def take(self, resource_key: ResourceKey) -> dict[ObjectRef, ShardName]:
+    def take(self, part: Part) -> dict[ObjectRef, ShardName]:
         """Return due objects, at most `AT_ONCE`, and remove them."""
-        objects, now = self._objects.get(resource_key, {}), self._clock.monotonic()
+        objects, now = self._objects.get(part, {}), self._clock.monotonic()
         every = ((ref, known.shard) for ref, known in objects.items() if known.due <= now)
         due = dict(islice(every, AT_ONCE))
         for ref in due:
             del objects[ref]
         return due
 
-    def next_in(self, resource_key: ResourceKey) -> float | None:
+    def next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
-        objects = self._objects.get(resource_key)
+        objects = self._objects.get(part)
         if not objects:
+            self._objects.pop(part, None)
             return None
         return max(0.0, min(known.due for known in objects.values()) - self._clock.monotonic())
 
     def forget(self, resource_key: ResourceKey) -> None:
         """Forget a resource that was removed from the ring."""
-        self._objects.pop(resource_key, None)
+        for part in [part for part in self._objects if part.resource_key == resource_key]:
+            del self._objects[part]
 
-    async def run(self, worker: Worker[ResourceKey]) -> None:
-        """Run `worker` on resources until cancelled."""
+    async def run(self, worker: Worker[Part]) -> None:
+        """Run `worker` on parts until cancelled."""
         await self._queue.run(worker, concurrency=CONCURRENCY)
+
+    def _part_of(self, resource_key: ResourceKey, ref: ObjectRef) -> Part:
+        return Part(resource_key, ref.namespace if self._splits(resource_key.ring) else "")
 
     def _wait(
         self,
@@ -139,10 +154,8 @@ class HandoverQueue:
         An object that is held back keeps its due time, however often it is written; any other
         object keeps its earliest due time.
         """
-        objects, due = (
-            self._objects.setdefault(resource_key, {}),
-            self._clock.monotonic() + seconds,
-        )
+        part, due = self._part_of(resource_key, ref), self._clock.monotonic() + seconds
+        objects = self._objects.setdefault(part, {})
         known = objects.get(ref)
         if known is not None:
             # A known releasing shard stays known; an object that was tried before has none.
@@ -157,4 +170,4 @@ class HandoverQueue:
             held = held or known.held
         objects[ref] = _Due(shard, due, held)
         if known is None or due < known.due:
-            self._queue.add_after(resource_key, seconds)
+            self._queue.add_after(part, seconds)

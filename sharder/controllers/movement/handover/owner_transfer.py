@@ -78,9 +78,10 @@ class OwnerTransfer:
         await self._move_main(main, found)
         if self._lost:
             await self._rejoin(main)
-        return {
-            o.metadata.ref: self._stuck[uid] for uid, o in placed.items() if uid in self._stuck
-        }
+        stuck = [obj for uid, obj in placed.items() if uid in self._stuck]
+        for obj in stuck:  # it counts where it is, and is planned anew
+            self._reservations.give_back_for(obj)
+        return {obj.metadata.ref: self._stuck[obj.metadata.uid] for obj in stuck}
 
     async def _announce(self, main: Resource, placed: Mapping[str, PartialObject]) -> None:
         """Write where objects go before their dependents move, if other processes act on this.

@@ -9,24 +9,28 @@ Memory does not grow with the number of objects: main objects are remembered onl
 a drain and control others (docs/protocol.md, "Moving objects").
 """
 
-import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.live_counts import LiveCounts
-from sharder.controllers.counting.resync_stats import ResyncResult
-from sharder.controllers.movement.resync.resync_lists import ResyncLists
-from sharder.controllers.movement.resync.resync_pass import ResyncPass
+from sharder.controllers.counting.resync_stats import ResyncStats
+from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
+from sharder.controllers.movement.resync.deferred_drains import DeferredDrains
+from sharder.controllers.movement.resync.part_lists import Shared
+from sharder.controllers.movement.resync.part_pass import PartPass
+from sharder.controllers.movement.resync.resync_pass import Locks, ResyncPass
 from sharder.controllers.movement.writes.failures import Report
 from sharder.controllers.movement.writes.mover import Mover, Superseded
-from sharder.controllers.scope import scope_of
-from sharder.core.errors import Unavailable
+from sharder.controllers.scope import ListRequest, ListScope, Part, ResourceKey, scope_of
+from sharder.core.api.ring import RingResource
+from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
-from sharder.core.names import RingName
+from sharder.core.movement.planner import Reservations
+from sharder.core.names import GroupResource, RingName
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import ResyncReport
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
@@ -34,10 +38,8 @@ from sharder.runtime.clock import Clock
 AGAIN_SECONDS = 1.0
 """Seconds until the pass after a superseded one; the change itself has queued the ring at once."""
 
-EXPIRED_SECONDS = 5.0
-"""Seconds until the next pass if a list took so long that etcd compacted its beginning.  This is
-not a failure, so the delay does not grow: objects of a dead shard can be among the objects that
-were not listed."""
+NAMESPACES = GroupResource("", "namespaces")
+"""Each object of this resource is its own namespace."""
 
 LATE_SECONDS = 15.0
 """Seconds until the next pass after the shards of a ring changed, or objects were taken from
@@ -45,9 +47,6 @@ shards that are gone: a write that an outdated webhook has admitted can be store
 longer than webhook and request can take together."""
 
 _log = logging.getLogger(__name__)
-
-Locks = defaultdict[RingName, asyncio.Lock]
-"""One lock per ring; only its holder is allowed to move owners together with their dependents."""
 
 
 class ResyncMetrics(Protocol):
@@ -59,7 +58,7 @@ class ResyncMetrics(Protocol):
 
 
 class Resync:
-    """Reconciles all objects of one ring at a time, by the ring's name."""
+    """Reconciles the objects of one ring at a time, or of one part of it."""
 
     def __init__(
         self,
@@ -69,10 +68,12 @@ class Resync:
         mover: Mover,
         locks: Locks,
         annotation_warnings: AnnotationWarnings,
-        report: Report,
+        unread: UnreadParts,
         on_fault: Report,
         live: LiveCounts,
         passed: Callable[[RingName], None],
+        found: Callable[[RingName], None],
+        resync_ring: Callable[[RingName], None],
         metrics: ResyncMetrics,
         clock: Clock,
         sync_period: float,
@@ -85,10 +86,12 @@ class Resync:
             mover: Writes the steps.
             locks: Shared with the hand-over.
             annotation_warnings: Records invalid labels and annotations.
-            report: Called with what could not be read.
+            unread: Gets the parts that could not be read.
             on_fault: Called with the error of the ring's strategy.
-            live: Gets the counts of each whole pass.
-            passed: Called with the ring after each whole pass.
+            live: Gets the counts of each part.
+            passed: Called with the ring after each pass over it.
+            found: Called with the ring whose objects can be read again.
+            resync_ring: Requests a pass over a ring.
             metrics: Records the durations.
             clock: For the times.
             sync_period: Seconds between two passes over a ring in which nothing changes.
@@ -98,67 +101,165 @@ class Resync:
         self._mover = mover
         self._locks = locks
         self._annotation_warnings = annotation_warnings
-        self._report = report
+        self._unread = unread
         self._on_fault = on_fault
         self._live = live
         self._passed = passed
+        self._found = found
+        self._resync_ring = resync_ring
         self._metrics = metrics
         self._clock = clock
         self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
         """The members of each ring's last passes, and when the first of these passes ended."""
-        self.results: dict[RingName, ResyncResult] = {}
-        """The result of each ring's last whole pass."""
+        self.reports: dict[RingName, ResyncReport] = {}
+        """The report of each ring's last pass."""
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over the ring's objects; return the seconds until the next pass.
 
-        A pass whose snapshot was replaced ends at once and starts again.
-
-        Raises:
-            ApiError: some objects could not be read.
+        A pass whose snapshot was replaced ends at once and starts again.  Parts that could not be
+        read are left out: they are read again each for itself.
         """
         snapshot = self._cache.snapshot(name)
         if snapshot is None:
             self._since.pop(name, None)
-            self.results.pop(name, None)
+            self.reports.pop(name, None)
             self._live.forget(name)
             return None
-        began = self._clock.monotonic()
-        list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
-        lists = ResyncLists(
-            snapshot,
+        began, shared = self._clock.monotonic(), self._shared(snapshot)
+        self._live.keep(snapshot)
+        try:
+            await self._run(
+                shared, snapshot.resources, self._scope_of(snapshot), leaves_out_unread=True
+            )
+        except Superseded:
+            return AGAIN_SECONDS
+        seconds = self._clock.monotonic() - began
+        self._metrics.resynced(name, seconds)
+        report = self.reports[name] = shared.stats.report(time=self._clock.now(), seconds=seconds)
+        _log_report(name, report)
+        self._on_fault(name, shared.stats.fault)
+        self._passed(name)
+        usual = self._next_in(name, snapshot.members, rescued=report.moved)
+        return min(usual, shared.deferred.again_in() or usual)
+
+    async def read_again(self, part: Part) -> float | None:
+        """Pass over one part; return the seconds until the next pass over it, if it needs one."""
+        snapshot = self._cache.snapshot(part.ring)
+        role = None if snapshot is None else snapshot.roles.get(part.resource)
+        if snapshot is None or role is None or part.namespace not in {"", *snapshot.namespaces}:
+            self._unread.forget(part)
+            return None
+        if role is Role.CONTROLLED:
+            return await self._find_again(part)
+        shared, main = (
+            self._shared(snapshot),
+            [each for each in snapshot.resources if each.id == part.resource],
+        )
+        request = ListRequest(part.namespace)
+        scope = (request,) if part.namespace else self._scope_of(snapshot)
+        try:
+            done = await self._run(shared, main, scope)
+        except Superseded:
+            return AGAIN_SECONDS
+        if part not in done.unread:
+            self._unread.forget(part)
+        return shared.deferred.again_in()
+
+    async def arrive(
+        self, snapshot: RingSnapshot, added: frozenset[str]
+    ) -> tuple[bool, float | None]:
+        """Pass over added namespaces.
+
+        Return whether they have objects, and the seconds until the next pass over them.
+        Cluster-scoped objects are skipped, except Namespaces and objects of leading resources.
+
+        Raises:
+            Superseded: we lost leadership, or the ring has changed.
+        """
+        main = [
+            resource
+            for resource in snapshot.resources
+            if resource.id not in snapshot.cluster_scoped
+            or resource.id == NAMESPACES
+            or snapshot.roles[resource.id] is Role.LEADING
+        ]
+        shared = self._shared(snapshot)
+        scope = tuple(ListRequest(namespace) for namespace in sorted(added))
+        done = await self._run(shared, main, scope, added=added)
+        found = any(each.lists.counts.objects for each in done.read)
+        return found, shared.deferred.again_in()
+
+    def writes_again(self, part: Part) -> None:
+        """Pass over what waited because no object of the part could be written."""
+        snapshot = self._cache.snapshot(part.ring)
+        for main in () if snapshot is None else snapshot.resources:
+            if part.resource in {main.id, *(each.id for each in main.controlled_resources)}:
+                key = ResourceKey(part.ring, main.id)
+                self._unread.read_again(Part(key, part.namespace))
+
+    async def _find_again(self, part: Part) -> float | None:
+        """Request a pass over the ring once a controlled resource is served."""
+        try:
+            await self._objects.find(part.resource)
+        except ApiError as error:
+            self._unread.failed(part, Unreadable(part, error))
+        else:
+            self._unread.forget(part)
+            self._resync_ring(part.ring)
+        return None
+
+    async def _run(
+        self,
+        shared: Shared,
+        main: Sequence[RingResource],
+        list_scope: ListScope,
+        *,
+        leaves_out_unread: bool = False,
+        added: frozenset[str] | None = None,
+    ) -> ResyncPass:
+        """Pass over some parts, and count them."""
+        running = ResyncPass(
+            shared,
             list_scope=list_scope,
+            leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
+            on_list=self._live.list_begins,
+            added=added,
+        )
+        await running.run(
+            main, locks=self._locks, clock=self._clock, drains_excess=leaves_out_unread
+        )
+        for part, error in running.unread.items():
+            self._unread.failed(part, error)
+        for each in running.read:
+            if added is None:
+                counts, uncontrolled = each.lists.counts, each.lists.uncontrolled
+                self._live.counted(each.part, each.began, counts, uncontrolled=uncontrolled)
+            if self._unread.read(each.part):
+                self._on_read(each)
+        return running
+
+    def _on_read(self, part: PartPass) -> None:
+        """Count the ring, and write at once what could not be written either."""
+        self._found(part.part.ring)
+        forgiven = [self._mover.failures.forgive(each) for each in part.parts]
+        if any(forgiven):
+            self._unread.read_again(part.part)
+
+    def _shared(self, snapshot: RingSnapshot) -> Shared:
+        return Shared(
+            snapshot=snapshot,
             objects=self._objects,
             mover=self._mover,
             annotation_warnings=self._annotation_warnings,
-            on_list=self._live.list_begins,
-            clock=self._clock,
+            stats=ResyncStats(),
+            deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._clock),
+            reservations=Reservations(snapshot),
         )
-        try:
-            await ResyncPass(snapshot, lists, mover=self._mover).run(self._locks[name])
-        except Superseded:
-            return AGAIN_SECONDS
-        if lists.problem is None and lists.expired is not None:
-            _log.info(
-                "resync list expired (410), restarting",
-                extra={"ring": name, "error": str(lists.expired)},
-            )
-            return EXPIRED_SECONDS
-        seconds = self._clock.monotonic() - began
-        self._metrics.resynced(name, seconds)
-        result = lists.stats.result(time=self._clock.now(), seconds=seconds)
-        _log_report(name, result.report)
-        if lists.problem is None:  # otherwise some objects were not listed
-            self.results[name] = result
-            self._live.counted(name, result.stats)
-        self._report(name, lists.problem)
-        self._on_fault(name, lists.stats.fault)
-        self._passed(name)
-        if lists.problem is not None:
-            raise Unavailable(lists.problem)
-        usual = self._next_in(name, snapshot.members, rescued=result.report.moved)
-        return min(usual, lists.deferred.again_in() or usual)
+
+    def _scope_of(self, snapshot: RingSnapshot) -> ListScope:
+        return scope_of(snapshot.namespaces, self._cache.known_namespaces())
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return the seconds until the next pass, independent of passes in between."""

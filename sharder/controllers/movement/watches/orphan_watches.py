@@ -26,6 +26,7 @@ from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import (
     ListScope,
     ObjectKey,
+    Part,
     ResourceKey,
     Watch,
     scope_of,
@@ -150,12 +151,17 @@ class OrphanWatches:
         unassigned, draining = state.limits
         released = Counter[ShardName]()
         for seen in main:
-            released.update({s: n for s, (n, _) in seen.unassigned.by_shard().items() if s})
+            released.update(seen.unassigned.counting_for())
         return Waiting(
             sum(seen.unassigned.count() for seen in main) if unassigned.left > 0 else None,
             sum(seen.draining.count() for seen in main) if draining.left > 0 else None,
             released,
         )
+
+    def released(self, part: Part) -> Counter[ShardName]:
+        """Return the unassigned objects of a part by the shard for which they still count."""
+        seen = self._rings.get(part.ring, _State()).backlogs.get(part.resource_key)
+        return Counter() if seen is None else seen.unassigned.counting_for(part.namespace)
 
     async def run(self) -> None:
         """Watch until cancelled."""

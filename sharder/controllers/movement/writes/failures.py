@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.movement.writes.rejecting_parts import RejectingParts, part_of
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import (
     ApiError,
@@ -45,6 +46,9 @@ _log = logging.getLogger(__name__)
 Report = Callable[[RingName, str | None], None]
 """Called with a ring, and why its objects cannot move; None when this is over."""
 
+OnPart = Callable[[Part], None]
+"""Called with a part whose objects can be written again."""
+
 Retry = Callable[[ObjectKey, float], None]
 """Called with an object, and the seconds until it is tried again."""
 
@@ -73,7 +77,7 @@ class _Failure:
 
 
 class Failures:
-    """The failures in a row and the back-off of each object."""
+    """The failures in a row and the back-off of each object, and of parts that reject all."""
 
     def __init__(
         self,
@@ -84,14 +88,27 @@ class Failures:
         counter: FailureCounter,
         report: Report,
         retry: Retry,
+        on_written: OnPart = lambda _: None,
     ) -> None:
-        """Without `recorder` nothing is reported: another replica does this."""
+        """Set up the back-offs.
+
+        Args:
+            clock: For the times.
+            rng: For the jitter of back-offs.
+            recorder: Sends Events; without it nothing is reported: another replica does this.
+            counter: Counts the failures.
+            report: Called with what we have no right to write, when that changes.
+            retry: Called with an object, and the seconds until it is tried again.
+            on_written: Called with a part that rejected every write, and no longer does.
+        """
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
         self._counter = counter
         self._report = report
         self._retry = retry
+        self._on_written = on_written
+        self._rejecting = RejectingParts(clock)
         self._failures: dict[ObjectKey, _Failure] = {}
         self._error_log = GroupedErrorLog[ObjectKey]()
         self._forbidden: dict[ResourceKey, tuple[str, set[ObjectKey]]] = {}
@@ -100,9 +117,11 @@ class Failures:
         return key in self._failures
 
     def wait(self, key: ObjectKey) -> float:
-        """Return for how many seconds the object still backs off, 0 if it can be written."""
-        failure = self._failures.get(key)
-        return 0.0 if failure is None else max(0.0, failure.until - self._clock.monotonic())
+        """Return for how many seconds the object still backs off, or its whole part."""
+        failure, until = self._failures.get(key), self._rejecting.until(key)
+        if failure is not None:
+            until = max(until, failure.until)
+        return max(0.0, until - self._clock.monotonic())
 
     def keeps_owner(self, key: ObjectKey) -> bool:
         """Return whether the owner of a failed controlled object has to wait for it.
@@ -156,7 +175,7 @@ class Failures:
                 return
             failure = self._failures[key] = _Failure()
         failure.times += 1
-        seconds = BACKOFF.delay(failure.times, self._rng)
+        seconds = self._rejecting.failed(key, BACKOFF.delay(failure.times, self._rng))
         failure.until = self._clock.monotonic() + seconds
         self._retry(key, seconds)
         self._note_rights(key, error)
@@ -171,9 +190,28 @@ class Failures:
             message = f"cannot write the labels of ring {ring}: {error}"
             await self._recorder.warn(obj, reason, message)
 
+    def written(self, key: ObjectKey) -> None:
+        """Record that the object was written, so that others of its part can be written too."""
+        if self._rejecting.written(key):
+            self.forgive(part := part_of(key))
+            self._on_written(part)
+
+    def forgive(self, part: Part) -> bool:
+        """End the back-offs of a part that can be read or written again; return if there were any.
+
+        They are tried by the pass that follows.
+        """
+        found = False
+        for key, failure in self._failures.items():
+            if part.holds(key):
+                failure.until, found = self._clock.monotonic(), True
+        self._rejecting.forget(part)
+        return found
+
     def over(self, key: ObjectKey) -> None:
         """Record that the object was written, or needs no write."""
         if self._failures.pop(key, None) is not None:
+            self._rejecting.over(key)
             self._note_rights(key, None)
             if self._error_log.over(key):
                 fields = {

@@ -84,6 +84,9 @@ class Mover:
         self.takes = lease_guard is not None
         """Whether the mover takes objects from shards, and asks shards to release objects."""
         self._slots = asyncio.Semaphore(limit)
+        self._shares = WeakValueDictionary[str, asyncio.Semaphore]()
+        """The slots that one namespace can take: most, so that one whose writes all wait for a
+        webhook stops no other one."""
         self._turns = WeakValueDictionary[ObjectKey, asyncio.Lock]()
         self._results: dict[ObjectKey, tuple[str, PartialObject]] = {}
         """Our last writes: the resource version that each replaced, and the object after the
@@ -170,6 +173,7 @@ class Mover:
                     # Waiting for a Lease takes no slot: other objects continue.
                     async with (
                         self._keeping_away(snapshot, resource, obj, step) as insist,
+                        self._share_of(ref.namespace),
                         self._slots,
                     ):
                         insist()
@@ -182,6 +186,7 @@ class Mover:
                             result = await self._objects.of(resource).patch(ref, body)
                     self._remember(key, obj, result)
                     self._written.note(snapshot, key, obj, result, step)
+                    self.failures.written(key)
             except ShardReturned as error:
                 raise Superseded(str(error)) from error
             except Conflict:
@@ -192,6 +197,10 @@ class Mover:
             f"{resource.id} {ref}: gave up after {MAX_ATTEMPTS} conflicts, "
             "another client keeps updating it"
         )
+
+    def _share_of(self, namespace: str) -> asyncio.Semaphore:
+        share = asyncio.Semaphore(max(1, self.limit * 3 // 4))
+        return self._shares.setdefault(namespace, share)
 
     def _remember(self, key: ObjectKey, before: PartialObject, result: PartialObject) -> None:
         self._results.pop(key, None)

@@ -15,6 +15,11 @@ class Counts(Protocol):
         """The number of objects in scope, assigned or not."""
         ...
 
+    @property
+    def unread(self) -> Collection[str]:
+        """The parts of the ring that cannot be read now: their objects can be missing here."""
+        ...
+
     def holds(self, identity: int) -> bool:
         """Return whether an object is counted."""
         ...
@@ -78,6 +83,7 @@ class NoCounts:
     """The counts for strategies that follow: always zero."""
 
     objects = 0
+    unread: ClassVar[Collection[str]] = ()
     on_each: ClassVar[Mapping[ShardName | None, int]] = MappingProxyType({})
     holding: ClassVar[Mapping[int, Set[ShardName]]] = MappingProxyType({})
     targets: ClassVar[Collection[ShardName]] = ()

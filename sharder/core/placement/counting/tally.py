@@ -38,7 +38,10 @@ class Tally:
 
     def __init__(self) -> None:
         self.synced = False
-        """Whether every part has been listed; until then, no object is placed."""
+        """Whether every part that can be read has been listed; until then, no object is placed."""
+        self.unread: tuple[str, ...] = ()
+        """The parts that cannot be read now, for people: their objects are as last seen, or not
+        counted."""
         self.changes = 0
         """Grows with every change."""
         self.departures = 0

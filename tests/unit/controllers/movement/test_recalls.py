@@ -53,7 +53,7 @@ async def test_an_object_of_a_lost_shard_is_recalled_by_the_hand_over_too() -> N
     assert await cluster.owners(CONFIGMAPS) == {"c": A}
 
 
-async def test_all_that_control_the_same_are_recalled_before_anything_moves() -> None:
+async def test_each_that_controls_the_same_is_recalled_before_what_it_controls_moves() -> None:
     maps = (ControlledResource(resource=CONFIGMAPS.resource),)
     secrets = RingResource(resource=SECRETS.resource, controlled_resources=maps)
     widgets = RingResource(
@@ -68,8 +68,12 @@ async def test_all_that_control_the_same_are_recalled_before_anything_moves() ->
         await resync(cluster).reconcile(DEMO)
 
     done = writes(cluster)
-    assert set(done[:2]) == {(SECRETS, "s"), (WIDGETS, "w")}
-    assert {resource for resource, _ in done[2:4]} == {CONFIGMAPS}
+    for parent, child in (((SECRETS, "s"), "c"), ((WIDGETS, "w"), "of-w")):
+        recalled, moved, assigned = [
+            number for number, write in enumerate(done) if write in {parent, (CONFIGMAPS, child)}
+        ]
+        assert done[moved] == (CONFIGMAPS, child)
+        assert recalled < moved < assigned
     assert (await cluster.owners(WIDGETS), await cluster.owners(SECRETS)) == ({"w": A}, {"s": A})
 
 

@@ -12,12 +12,13 @@ from sharder.controllers.movement.handover.handover_queue import (
     UNKNOWN,
     HandoverQueue,
 )
-from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.values import DEMO, WIDGETS, A, B
 
 RESOURCE_KEY = ResourceKey(DEMO, WIDGETS)
+PART = Part(RESOURCE_KEY, "ns")
 X, Y = ObjectRef("ns", "x"), ObjectRef("ns", "y")
 
 
@@ -29,11 +30,11 @@ class Taker:
         self.waiting = HandoverQueue(clock=self.clock, rng=random.Random(0))
         self.taken: list[tuple[float, dict[ObjectRef, ShardName]]] = []
 
-    async def take(self, resource_key: ResourceKey) -> float | None:
-        taken = self.waiting.take(resource_key)
+    async def take(self, part: Part) -> float | None:
+        taken = self.waiting.take(part)
         if taken:
             self.taken.append((round(self.clock.monotonic(), 3), taken))
-        return self.waiting.next_in(resource_key)
+        return self.waiting.next_in(part)
 
     @asynccontextmanager
     async def taking(self) -> AsyncIterator[HandoverQueue]:
@@ -117,7 +118,7 @@ async def test_what_is_put_back_gets_a_time_and_has_no_known_shard_any_more() ->
     taker = Taker()
 
     async with taker.taking() as waiting:
-        waiting.put_back(RESOURCE_KEY, {Y: 3.0})
+        waiting.put_back(PART, {Y: 3.0})
         waiting.add_released(RESOURCE_KEY, {Y: B})
         await taker.clock.advance(20)
 
@@ -133,7 +134,7 @@ async def test_nothing_is_left_of_a_resource_that_is_forgotten() -> None:
         await taker.clock.advance(20)
 
     assert taker.taken == []
-    assert taker.waiting.next_in(RESOURCE_KEY) is None
+    assert taker.waiting.next_in(PART) is None
 
 
 async def test_what_has_an_owner_by_now_is_not_taken() -> None:

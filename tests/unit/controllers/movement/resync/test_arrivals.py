@@ -8,11 +8,10 @@ from sharder.controllers.movement.resync.arrivals import GATHER_SECONDS, Arrival
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import LabelSelector
-from sharder.core.errors import Expired, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from tests.support.cluster import NAMESPACES, Cluster
-from tests.support.hooked_objects import Call, on, raising
-from tests.support.movement import patched, without_owner_for_long
+from tests.support.hooked_objects import Call, on
+from tests.support.movement import patched, resync, without_owner_for_long
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named, ring
 
 OTHER = RingName("other")
@@ -22,10 +21,7 @@ DEFAULT = frozenset({"default"})
 def arrivals(cluster: Cluster, resync_ring: list[RingName] | None = None) -> Arrivals:
     return Arrivals(
         cache=cluster.cache,
-        objects=cluster.objects,
-        mover=cluster.mover(),
-        locks=cluster.locks,
-        annotation_warnings=cluster.annotation_warnings,
+        resync=resync(cluster),
         resync_ring=([] if resync_ring is None else resync_ring).append,
         found=cluster.moved.append,
         clock=cluster.clock,
@@ -137,20 +133,6 @@ async def test_so_many_that_one_list_is_cheaper_are_left_to_a_whole_pass() -> No
     assert not [call for call in cluster.objects.calls if call.verb == "stream"]
 
 
-async def test_what_cannot_be_read_is_left_to_a_whole_pass_that_reports_it() -> None:
-    resync_ring = list[RingName]()
-
-    for error in (Unavailable("no route"), Expired("too old")):
-        cluster = Cluster()
-        async with cluster.watched(A):
-            cluster.objects.before.append(on("stream", WIDGETS, raising(error)))
-            passing = arrivals(cluster, resync_ring)
-            passing.add(DEMO, DEFAULT)
-            await passing.reconcile(DEMO)
-
-    assert resync_ring == [DEMO, DEMO]
-
-
 async def test_a_pass_that_is_superseded_is_made_again() -> None:
     cluster = Cluster()
 
@@ -188,4 +170,4 @@ async def test_namespaces_that_come_at_a_time_are_passed_over_together() -> None
             await cluster.clock.advance(GATHER_SECONDS)
             task.cancel()
 
-    assert len(found) == 2  # once to rescue and once to follow
+    assert len(found) == 1

@@ -9,6 +9,7 @@ from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, RingName
+from sharder.core.status.stats import Waiting
 from tests.support.cluster import NAMESPACES, Cluster, RecordedChanges
 from tests.support.hooked_objects import Call, on, once
 from tests.support.movement import SYNC_PERIOD, resync, without_owner_for_long
@@ -93,9 +94,8 @@ async def test_without_shards_everything_is_counted() -> None:
         owner = await cluster.add(SECRETS, "s", owner=A, draining=True)
         await cluster.add(SECRETS, "new")
         await cluster.add(CONFIGMAPS, "c", owner=A, controlled_by=owner)
-        passes = resync(cluster)
-        await passes.reconcile(DEMO)
-        found = passes.results[DEMO].stats
+        await resync(cluster).reconcile(DEMO)
+        found = cluster.live.stats(cluster.snapshot, Waiting(None, None))
 
     assert (found.objects, found.unassigned, found.unowned, found.draining) == (3, 1, 3, 1)
 
@@ -179,17 +179,15 @@ async def test_the_hand_over_waits_while_owners_are_moved_with_what_they_control
     locked = dict[tuple[str, GroupResource], bool]()
 
     async def look(call: Call) -> None:
-        locked[call.verb, call.resource] = cluster.locks[DEMO].locked()
+        locked[call.verb, call.resource] = cluster.locks[DEMO, "default"].locked()
 
     async with cluster.watched(A, B):
-        await cluster.add(WIDGETS, named(WIDGETS, B, cluster.snapshot))
         await cluster.add(SECRETS, "s", owner=C)
         cluster.objects.before.append(look)
         await resync(cluster).reconcile(DEMO)
 
     assert locked["patch", SECRETS]
-    assert not locked["patch", WIDGETS]
-    assert not cluster.locks[DEMO].locked()
+    assert not cluster.locks[DEMO, "default"].locked()
 
 
 @pytest.mark.parametrize("verb", ["next", "patch"])

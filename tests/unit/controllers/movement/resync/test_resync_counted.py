@@ -8,7 +8,6 @@ import pytest
 
 from sharder.controllers.movement.resync.resync import LATE_SECONDS
 from sharder.core.api.ring import RingResource
-from sharder.core.errors import Unavailable
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, pin_label
 from sharder.core.placement.counting.entries import Entry
@@ -107,8 +106,7 @@ async def test_a_shard_is_relieved_though_another_resource_of_the_ring_is_not_se
     await fill(cluster, A, 5)
 
     async with counted(cluster, A, B):
-        with pytest.raises(Unavailable, match="gadgets"):
-            await resync(cluster).reconcile(DEMO)
+        await resync(cluster).reconcile(DEMO)
 
     assert await loads(cluster) == {A: 3, f"{A}*": 2}
 
@@ -226,7 +224,7 @@ async def test_a_pass_reports_what_it_has_done() -> None:
     async with counted(cluster, A, B):
         passes = resync(cluster)
         await passes.reconcile(DEMO)
-        report = passes.results[DEMO].report
+        report = passes.reports[DEMO]
 
     assert (report.assigned, report.moved, report.drained) == (1, 1, 2)
 

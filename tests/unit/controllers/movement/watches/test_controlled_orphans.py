@@ -54,7 +54,7 @@ async def test_a_controlled_object_follows_the_present_owner_of_its_controller()
 
     assert await cluster.owners(CONFIGMAPS) == {"c0": A, "c1": A, "c2": A}
     assert [call for call in cluster.objects.calls if call[:2] == ("get", SECRETS)] == [
-        Call("get", SECRETS, owner.metadata.ref)
+        Call("get", SECRETS, owner.metadata.ref, namespace="default")
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from sharder.controllers.movement.waiting.backlog import Limit
 from sharder.controllers.movement.watches.object_backlog import Limits, ObjectBacklog
 from sharder.controllers.movement.watches.watch_runner import Picked
-from sharder.controllers.scope import WHOLE, ResourceKey
+from sharder.controllers.scope import WHOLE, Part, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.ring.snapshot import Role
 from sharder.ports import Listed
@@ -52,7 +52,8 @@ async def test_a_list_of_unassigned_objects_keeps_names_of_as_many_as_are_rememb
     names = [ObjectMeta(name=name, namespace="default") for name in ("a", "b")]
     assert listed.items == [PartialObject(metadata=each) for each in names]
     assert list(seen.unassigned) == [each.ref for each in names]
-    assert set(cluster.pending._objects[ResourceKey(DEMO, WIDGETS)]) == {e.ref for e in names}
+    part = Part(ResourceKey(DEMO, WIDGETS), "default")
+    assert set(cluster.pending._objects[part]) == {each.ref for each in names}
 
 
 async def test_an_object_that_a_broken_list_has_shown_is_forgotten_by_the_next_one(

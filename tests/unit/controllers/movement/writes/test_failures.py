@@ -12,8 +12,9 @@ from sharder.controllers.movement.writes.failures import (
     BackingOff,
     LabelReverted,
 )
-from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.errors import Forbidden, Rejected, Unavailable
+from sharder.core.names import ObjectRef
 from sharder.core.status.stats import Apart
 from sharder.runtime.error_log import REPEAT_SECONDS
 from tests.support.cluster import Cluster
@@ -59,7 +60,9 @@ async def test_an_object_that_failed_is_tried_again_when_it_is_due() -> None:
 
     await cluster.failures.failed(OBJECT_KEY, W, NO)
 
-    assert cluster.pending.next_in(RESOURCE_KEY) == cluster.failures.wait(OBJECT_KEY)
+    assert cluster.pending.next_in(Part(RESOURCE_KEY, "default")) == cluster.failures.wait(
+        OBJECT_KEY
+    )
 
 
 async def test_an_object_that_succeeded_begins_anew() -> None:
@@ -145,10 +148,11 @@ async def test_only_so_many_objects_are_remembered() -> None:
         about = obj(name=f"w-{number}")
         await cluster.failures.failed(ObjectKey(RESOURCE_KEY, about.metadata.ref), about, NO)
 
-    await cluster.failures.failed(OBJECT_KEY, W, NO)
+    elsewhere = ObjectKey(RESOURCE_KEY, ObjectRef("elsewhere", "w"))
+    await cluster.failures.failed(elsewhere, W, NO)
 
     assert len(cluster.recorder.warnings) == MAX_REMEMBERED
-    assert cluster.failures.wait(OBJECT_KEY) == 0
+    assert cluster.failures.wait(elsewhere) == 0
 
 
 async def test_many_objects_that_fail_alike_are_reported_in_one_line(
