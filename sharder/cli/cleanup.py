@@ -194,7 +194,8 @@ async def _clean(
 
     shown.show(line_of(resource.id, Tally()))
     sweep = Sweep(
-        store=access.objects.of(resource),
+        objects=access.objects,
+        resource=resource,
         ring=task.ring,
         dry_run=task.dry_run,
         check=check,

@@ -1,14 +1,23 @@
 """Remove the labels and annotations of a ring from the objects of one resource."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from sharder.core.api.meta import PartialObject
-from sharder.core.errors import Conflict, Expired, NotFound, SharderError, Unavailable
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.errors import ApiError, Conflict, Expired, NotFound, SharderError, Unavailable
 from sharder.core.movement import patches
-from sharder.core.names import ObjectRef, RingName, drain_label, next_annotation, owner_label
-from sharder.ports import Store
+from sharder.core.names import (
+    GroupResource,
+    ObjectRef,
+    RingName,
+    drain_label,
+    next_annotation,
+    owner_label,
+)
+from sharder.core.plurals import named
+from sharder.ports import Objects, Store
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
@@ -22,6 +31,12 @@ CHECKED_EVERY: Final = 500
 MAX_TRIES: Final = 5
 """Attempts to write an object that conflict or get no answer, before the object has failed."""
 
+REJECTED_IN_A_ROW: Final = 20
+"""Failed objects of a namespace in a row after which its other objects are not tried: a quota or a
+webhook there rejects all, perhaps slowly."""
+
+_NAMESPACES: Final = GroupResource("", "namespaces")
+
 _BACKOFF: Final = Backoff(base=0.2, cap=5.0)
 """Between two attempts: a conflict is over at once, a restart of the API server takes seconds."""
 
@@ -33,19 +48,26 @@ class Tally:
     found: int = 0
     cleaned: int = 0
     skipped: int = 0
-    objects: list[ObjectRef] = field(default_factory=list)
+    objects: dict[ObjectRef, None] = field(default_factory=dict)
     """The objects found, in a dry run only."""
     failures: dict[ObjectRef, SharderError] = field(default_factory=dict)
     """Errors by object."""
+    rejected: Counter[str] = field(default_factory=Counter)
+    """Failed objects in a row, by namespace."""
     problem: SharderError | None = None
     """The error that ended the search early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """One pass over a resource; each write is guarded, so it is safe to rerun."""
+    """One pass over a resource; each write is guarded, so it is safe to rerun.
 
-    store: Store[PartialObject]
+    If the objects of all namespaces cannot be listed together, each namespace is cleaned for
+    itself.
+    """
+
+    objects: Objects
+    resource: Resource
     ring: RingName
     dry_run: bool
     check: Callable[[], Awaitable[None]]
@@ -57,27 +79,58 @@ class Sweep:
 
     async def run(self) -> Tally:
         """Find and clean the objects; failures are in the tally."""
-        tally, owner, drain = Tally(), owner_label(self.ring), drain_label(self.ring)
+        tally = Tally()
+        tally.problem = await self._clean_in("", tally)
+        if isinstance(tally.problem, ApiError) and not isinstance(tally.problem, NotFound):
+            tally.problem = await self._clean_each(tally, tally.problem)
+        return tally
+
+    async def _clean_each(self, tally: Tally, problem: ApiError) -> SharderError | None:
+        """Clean each namespace for itself; return why some could not be listed, if any."""
+        failed = dict[str, SharderError]()
+        try:
+            spaces = self.objects.of(await self.objects.find(_NAMESPACES))
+            names = [space.metadata.name async for space in spaces.stream()]
+        except ApiError:
+            return problem
+        for name in names if self.resource.namespaced else ():
+            error = await self._clean_in(name, tally)
+            if error is not None and not isinstance(error, ApiError):
+                return error
+            if error is not None:
+                failed[name] = error
+        if len(failed) == len(names) or not self.resource.namespaced:
+            return problem
+        first = next(iter(failed.values()), None)
+        return first and type(first)(f"in {named(list(failed))}: {first}")
+
+    async def _clean_in(self, namespace: str, tally: Tally) -> SharderError | None:
+        """Clean a namespace, or all; return the first error that ended a list early."""
+        owner, drain = owner_label(self.ring), drain_label(self.ring)
+        store = self.objects.of(self.resource, namespace=namespace)
+        problem: SharderError | None = None
         for labels in (owner, f"!{owner},{drain}"):
-            error = await self._search(labels, tally)
+            error = await self._search(store, labels, tally)
             while isinstance(error, Expired) and not self.dry_run:
                 # A continue token expires after minutes; a new list lacks the cleaned objects.
                 before = tally.found
-                error = await self._search(labels, tally)
+                error = await self._search(store, labels, tally)
                 if tally.found == before:
                     break
-            if error is not None:
-                tally.problem = error
+            problem = problem or error
+            if error is not None and not isinstance(error, ApiError):
                 break
-        return tally
+        return problem
 
-    async def _search(self, labels: str, tally: Tally) -> SharderError | None:
+    async def _search(
+        self, store: Store[PartialObject], labels: str, tally: Tally
+    ) -> SharderError | None:
         """Clean the listed objects; return the error that ended the list early."""
         async with batch(CONCURRENT_WRITES) as writes:
             try:
                 await self.check()
-                async for obj in self.store.stream(labels):
-                    if obj.metadata.ref in tally.failures:
+                async for obj in store.stream(labels):
+                    if obj.metadata.ref in tally.failures or obj.metadata.ref in tally.objects:
                         continue
                     tally.found += 1
                     if tally.found % CHECKED_EVERY == 0:
@@ -90,20 +143,31 @@ class Sweep:
     async def _handle(self, obj: PartialObject, tally: Tally) -> None:
         ref = obj.metadata.ref
         if self.dry_run:
-            tally.objects.append(ref)
+            tally.objects[ref] = None
             tally.skipped += 1
         else:
             try:
-                cleaned = await self._clean(obj)
+                cleaned = await self._clean(obj, tally.rejected[ref.namespace])
             except SharderError as error:
                 tally.failures[ref] = error
+                tally.rejected[ref.namespace] += 1
             else:
                 tally.cleaned += cleaned
                 tally.skipped += not cleaned
+                tally.rejected[ref.namespace] = 0
         self.on_progress(tally)
 
-    async def _clean(self, obj: PartialObject) -> bool:
-        """Write until the object is clean; return False if it was clean already, or is gone."""
+    @property
+    def _store(self) -> Store[PartialObject]:
+        return self.objects.of(self.resource)
+
+    async def _clean(self, obj: PartialObject, rejected: int) -> bool:
+        """Write until the object is clean; return False if it was clean already, or is gone.
+
+        `rejected` is how many objects of its namespace have just failed in a row.
+        """
+        if rejected >= REJECTED_IN_A_ROW:
+            raise SharderError(f"not tried: all writes in {obj.metadata.namespace} fail")
         tries = 0
         while self._is_marked(obj):
             try:
@@ -116,7 +180,7 @@ class Sweep:
                     raise
             await self.clock.sleep(_BACKOFF.delay(tries, self.rng))
             try:
-                obj = await self.store.get(obj.metadata.ref)
+                obj = await self._store.get(obj.metadata.ref)
             except NotFound:
                 return False
         return False
@@ -128,7 +192,7 @@ class Sweep:
             drain=drain_label(self.ring),
             direction=next_annotation(self.ring),
         )
-        after = await self.store.patch(obj.metadata.ref, patch)
+        after = await self._store.patch(obj.metadata.ref, patch)
         if self._is_marked(after):
             raise SharderError("another client restores the labels: check the mutating webhooks")
         return True

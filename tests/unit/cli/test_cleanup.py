@@ -16,7 +16,7 @@ from sharder.cli.cleanup import (
     require_complete,
     task_of,
 )
-from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, Tally
+from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, REJECTED_IN_A_ROW, Tally
 from sharder.cli.progress import Progress, progress
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.core.api.meta import Json, PartialObject, Resource
@@ -47,7 +47,7 @@ from tests.support.values import (
     ring,
 )
 
-NODES = GroupResource("", "nodes")
+NODES, NAMESPACES = GroupResource("", "nodes"), GroupResource("", "namespaces")
 RESOURCES = (
     Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
     Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
@@ -71,10 +71,10 @@ class HastyClock(FakeClock):
 class Fake:
     """A cluster of three resources; there is no ring until a test adds one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: Resource) -> None:
         self.rings, self.leases = fake_rings(), fake_leases()
         self.configurations = FakeWebhookConfigurations()
-        self.inner = FakeObjects(*RESOURCES)
+        self.inner = FakeObjects(*RESOURCES, *more)
         self.objects = HookedObjects(self.inner)
         self.clock = HastyClock()
         self.silent: tuple[str, ...] = ()
@@ -406,6 +406,31 @@ async def test_a_dry_run_counts_nothing_twice_when_its_list_took_too_long() -> N
 
     assert counts(report) == {"secrets": (3, 0, 3, 0)}
     assert report.resources[0].problem == "too old"
+
+
+async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_back() -> None:
+    fake = Fake(Resource(id=NAMESPACES, version="v1", kind="Namespace", namespaced=False))
+    many = 2 * REJECTED_IN_A_ROW
+    for namespace in ("fine", "forbidden", "rejecting"):
+        await fake.inner.stores[NAMESPACES].create("", {"metadata": {"name": namespace}})
+        await fake.add(
+            SECRETS, *(obj(SECRETS, f"s-{n}", owner=A, namespace=namespace) for n in range(many))
+        )
+
+    async def refuse(call: Call) -> None:
+        is_list = call[:2] == ("stream", SECRETS)
+        if is_list and call.namespace in {"", "forbidden"}:
+            raise Forbidden("no right")
+        if call.verb == "patch" and call.namespace == "rejecting":
+            raise Rejected("exceeded quota")
+
+    fake.objects.before.append(refuse)
+    report = await fake.run("secrets")
+
+    assert counts(report) == {"secrets": (2 * many, many, 0, many)}
+    assert report.resources[0].problem == "in forbidden: no right"
+    assert fake.patches() < 2 * many
+    assert "not tried: all writes in rejecting fail" in report.resources[0].failures[-1].why
 
 
 async def test_without_any_right_little_is_said(capsys: pytest.CaptureFixture[str]) -> None:
