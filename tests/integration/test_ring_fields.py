@@ -45,7 +45,7 @@ MOVEMENT: Fields = {
     "paused": False,
     "maxConcurrentDrains": 0,
     "maxMovesPerMinute": 0,
-    "drainTimeout": "0s",
+    "drainTimeout": "5m",
 }
 DEFAULTS: Fields = {"placement": PLACEMENT, "rebalance": REBALANCE, "movement": MOVEMENT}
 FOLLOWING = ("ConsistentHash", "Rendezvous")

@@ -296,6 +296,7 @@ def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons
             conditions.OVERDUE,
             conditions.APART,
             conditions.NO_SHARDS,
+            conditions.UNCOUNTED,
         ],
         conditions.EXHAUSTED: [conditions.INSUFFICIENT, conditions.SUFFICIENT],
         conditions.PAUSED: [conditions.STOPPED, conditions.ACTIVE],

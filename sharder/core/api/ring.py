@@ -146,7 +146,7 @@ class MovementSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Per shard; 0: no limit."""
     max_moves_per_minute: int = 0
     """Per ring; 0: no limit."""
-    drain_timeout: str = "0s"
+    drain_timeout: str = "5m"
     """A drain that takes longer is reported as overdue; 0: never."""
 
 

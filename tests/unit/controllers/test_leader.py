@@ -5,11 +5,13 @@ from asyncio import TaskGroup
 from collections import Counter
 
 import pytest
+from msgspec import structs
 
 from sharder.controllers.leader import AlwaysLeader
 from sharder.controllers.leader_controllers import APPLY_SECONDS, REGISTRATION_SECONDS
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import ControllerRing, MovementSpec
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.core.names import (
     APP_LABEL,
@@ -236,6 +238,29 @@ async def test_without_a_webhook_a_draining_object_that_loses_more_than_its_labe
     assert asked == {name: f"{A}*"}
     assert before == {name: ""}
     assert await cluster.owners(resource) == {name: B}
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes", "reason"),
+    [(None, 4, "AllOwned"), (None, 6, "DrainOverdue"), ("0s", 8, "AllOwned")],
+)
+async def test_a_drain_that_takes_longer_than_five_minutes_is_reported_unless_switched_off(
+    text: str | None, minutes: int, reason: str
+) -> None:
+    movement = MovementSpec() if text is None else MovementSpec(drain_timeout=text)
+    spec = structs.replace(ring().spec, movement=movement)
+    cluster = Cluster(ControllerRing(metadata=ring().metadata, spec=spec))
+    replica = Replica(cluster)
+
+    async with cluster.watched(A, B, seconds=3600):
+        name = named(SECRETS, B, cluster.snapshot)
+        await cluster.add(SECRETS, name, owner=A)
+        async with replica.running():
+            await cluster.clock.advance(60 * minutes)
+            conditions = await replica.conditions()
+
+    assert await cluster.owners(SECRETS) == {name: f"{A}*"}
+    assert conditions["Covered"] == reason
 
 
 async def test_a_leader_that_sees_another_holder_writes_nothing_more_and_campaigns_again() -> None:
