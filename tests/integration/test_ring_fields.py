@@ -60,6 +60,7 @@ FULL = RingStatus(
     assigned=33,
     unassigned=7,
     draining=1,
+    uncontrolled=5,
     oldest_unassigned_since=NOON,
     oldest_drain_since=NOON,
     shard_statuses=(

@@ -233,6 +233,8 @@ class RingStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     unowned: int | None = None
     """Objects without an available owner."""
     draining: int | None = None
+    uncontrolled: int | None = None
+    """Objects of controlled resources that have no controller."""
     oldest_unassigned_since: str | None = None
     """The time since which at least one object was always unassigned; RFC 3339 to the second."""
     oldest_drain_since: str | None = None

@@ -43,6 +43,7 @@ _FAULTS: Final = (
         READY, "False", Level.FAIL, "do what the message says; docs/troubleshooting.md has more"
     ),
     _Fault(COVERED, "False", Level.WARN, "see why: sharder plan {ring}, sharder shards {ring}"),
+    _Fault(COVERED, "Unknown", Level.WARN, "do what the message of Ready says"),
     _Fault(EXHAUSTED, "True", Level.WARN, "see how full they are: sharder shards {ring}"),
     _Fault(WATCHED, "False", Level.WARN, "add that rule; until then objects can be assigned late"),
     _Fault(PAUSED, "True", Level.WARN, "continue: sharder resume {ring}"),
@@ -68,6 +69,20 @@ def ring(ring: ControllerRing) -> Iterator[Finding]:
     if not findings:
         message = f"ready, {ring.status.available_shards} of {ring.status.shards} shards available"
         yield ok(RING, message, ring=name)
+    if ring.status.uncontrolled:
+        yield _uncontrolled(ring)
+
+
+def _uncontrolled(ring: ControllerRing) -> Finding:
+    """Return how many objects of controlled resources belong to no parent: this can be right."""
+    many = counted(ring.status.uncontrolled or 0, "object")
+    return Finding(
+        level=Level.OK,
+        check=RING,
+        ring=ring.name,
+        message=f"{many} of controlled resources without a controller: no shard owns them",
+        advice="if they were restored from a backup, let their parents adopt them",
+    )
 
 
 def shards(ring: ControllerRing, members: Members, now: datetime) -> Iterator[Finding]:

@@ -82,6 +82,7 @@ def with_counts(
         unassigned=stats.unassigned,
         unowned=stats.unowned,
         draining=stats.draining,
+        uncontrolled=stats.uncontrolled,
         oldest_unassigned_since=_since(status.oldest_unassigned_since, stats.unassigned, now),
         oldest_drain_since=_since(status.oldest_drain_since, stats.draining, now),
         shard_statuses=tuple(fullest_first[:MAX_SHARDS]),

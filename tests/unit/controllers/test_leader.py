@@ -11,7 +11,7 @@ from sharder.controllers.leader import AlwaysLeader
 from sharder.controllers.leader_controllers import APPLY_SECONDS, REGISTRATION_SECONDS
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.api.ring import ControllerRing, MovementSpec
+from sharder.core.api.ring import ControllerRing, MovementSpec, PlacementSpec, StrategyName
 from sharder.core.errors import Forbidden, NotFound, Rejected, Unavailable
 from sharder.core.names import (
     APP_LABEL,
@@ -29,6 +29,7 @@ from sharder.core.status.phases import ShardPhase, phase_of
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster
+from tests.support.counting import counted
 from tests.support.hooked_objects import on, raising
 from tests.support.replica import AT_ONCE, LEADER, SYNC_PERIOD, Replica
 from tests.support.values import (
@@ -206,6 +207,29 @@ async def test_objects_move_to_a_shard_that_joins_once_they_are_released() -> No
     assert children == {A}
     assert {name for name, owner in secrets.items() if owner == B} == draining
     assert {name: maps[f"c{name[1:]}"] for name in secrets} == secrets
+
+
+@pytest.mark.parametrize("strategy", [StrategyName.CONSISTENT_HASH, StrategyName.LEAST_LOADED])
+async def test_objects_that_lost_their_controller_are_counted_until_they_are_gone(
+    strategy: StrategyName,
+) -> None:
+    spec = structs.replace(ring().spec, placement=PlacementSpec(strategy=strategy))
+    cluster = Cluster(ControllerRing(metadata=ring().metadata, spec=spec))
+
+    async with counted(cluster, A, B):
+        parent = await cluster.add(SECRETS, "s", owner=A)
+        await cluster.add(CONFIGMAPS, "child", owner=A, controlled_by=parent)
+        restored = [await cluster.add(CONFIGMAPS, f"restored-{n}") for n in range(3)]
+        async with Replica(cluster).running():
+            await cluster.clock.advance(60)
+            status = (await cluster.rings.get(ObjectRef("", DEMO))).status
+            for obj in restored:
+                await cluster.delete(obj, CONFIGMAPS)
+            await cluster.clock.advance(SYNC_PERIOD + 60)
+            after = (await cluster.rings.get(ObjectRef("", DEMO))).status
+
+    assert (status.uncontrolled, status.objects) == (3, 1)
+    assert after.uncontrolled == 0
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_a_ring_without_faults_is_one_line() -> None:
         (("Ready", "False", "ReconciliationFailed"), Level.FAIL),
         (("Covered", "False", "ObjectsUnassigned"), Level.WARN),
         (("Covered", "False", "NoShards"), Level.FAIL),
+        (("Covered", "Unknown", "ObjectsUncounted"), Level.WARN),
         (("CapacityExhausted", "True", "InsufficientCapacity"), Level.WARN),
         (("Watched", "False", "WatchMissing"), Level.WARN),
         (("Paused", "True", "MovementPaused"), Level.WARN),
@@ -65,6 +66,16 @@ def test_each_condition_with_a_fault_is_a_line_with_its_message(
     assert "because" in found.message
     assert found.advice is not None
     assert "{" not in found.advice
+
+
+def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
+    healthy = reported(READY)
+    status = msgspec.structs.replace(healthy.status, uncontrolled=4)
+
+    ready, found = check_ring(msgspec.structs.replace(healthy, status=status))
+
+    assert {ready.level, found.level} == {Level.OK}
+    assert found.message.startswith("4 objects of controlled resources without a controller")
 
 
 def test_an_edit_that_no_leader_has_seen_is_a_warning() -> None:
