@@ -6,6 +6,7 @@ from typing import Final
 import pytest
 
 from sharder.core.api.meta import Json, PartialObject
+from sharder.core.movement.step import Action
 from sharder.core.names import (
     POOL_LABEL,
     WANTED_REGION_LABEL,
@@ -14,7 +15,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from tests.support.console import create_aloud, explain
+from tests.support.console import create_aloud, explain, plan
 from tests.support.eventually import eventually
 from tests.support.figures import show
 from tests.support.scene import Scene
@@ -218,6 +219,43 @@ async def test_a_ring_may_require_a_pool_or_a_zone_of_its_shards(
 
             assert "" not in owners
             assert set(owners) <= {scene.shard(letter) for letter in letters}, required
+
+
+@every_sticking
+async def test_objects_that_get_a_pool_after_their_shard_move_there_once(
+    service: Service, strategy: str
+) -> None:
+    shards = {"a": {"pool": "blue"}, "b": {"pool": "blue"}, "c": {"pool": "green"}}
+
+    async with service.scene(CONFIGMAPS, shards=shards, placement=unlimited(strategy)) as scene:
+        await scene.until_available()
+        owners = await create_some(scene, 10, "object")
+        found = await scene.admin.find(CONFIGMAPS, namespace=scene.namespace)
+        for obj in found:
+            await scene.author.label(CONFIGMAPS, obj, {POOL_LABEL: "green"})
+        green = scene.shard("c")
+        misplaced = [obj for obj in found if scene.owner_of(obj) != green]
+        planned = await plan(service, scene)
+        told = await explain(service, scene, misplaced[0])
+
+        async def moved() -> None:
+            for obj in await scene.admin.find(CONFIGMAPS, scene.drain, namespace=scene.namespace):
+                await scene.acknowledge(CONFIGMAPS, obj)
+            assert set((await scene.owners(CONFIGMAPS)).values()) == {green}
+
+        await scene.join("d", pool="blue")  # so that a pass begins
+        await eventually(moved, within=WITHIN)
+        there = await scene.admin.find(CONFIGMAPS, namespace=scene.namespace)
+        count = await passes(service, scene)
+        await scene.leave("d")
+        await until_passed(service, scene, count)
+        after = await scene.admin.find(CONFIGMAPS, namespace=scene.namespace)
+
+        assert "" not in owners
+        assert planned.summary.moves == len(misplaced)
+        assert (told.wanted, told.to, told.action) == (green, green, Action.DRAIN)
+        assert Counter(map(scene.owner_of, after)) == {green: 10}
+        assert versions(after) == versions(there)
 
 
 # Cordons

@@ -14,6 +14,7 @@ import msgspec
 from hack.kubectl import KubectlError
 from sharder.cli.reports import Explanation
 from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.preview.report import PlanReport
 from tests.support.scene import Scene
 from tests.support.service import STRATEGIES, Service
 from tests.support.users import CONTENT
@@ -52,18 +53,26 @@ async def create_aloud(
 
 async def explain(service: Service, scene: Scene, obj: PartialObject) -> Explanation:
     """Return what `sharder explain` tells of a ConfigMap."""
-    ref = str(obj.metadata.ref)
+    printed = await _print(service, "explain", scene.ring, "configmaps", str(obj.metadata.ref))
+    return msgspec.json.decode(printed, type=Explanation)
 
+
+async def plan(service: Service, scene: Scene) -> PlanReport:
+    """Return what `sharder plan` tells of the ring."""
+    return msgspec.json.decode(await _print(service, "plan", scene.ring), type=PlanReport)
+
+
+async def _print(service: Service, *command: str) -> bytes:
     def run() -> bytes:
         done = subprocess.run(
-            [SHARDER, "explain", scene.ring, "configmaps", ref, "-o", "json"],
+            [SHARDER, *command, "-o", "json"],
             env={**os.environ, "KUBECONFIG": str(service.admin), "PYTHONPATH": str(STRATEGIES)},
             capture_output=True,
             check=True,
         )
         return done.stdout
 
-    return msgspec.json.decode(await asyncio.to_thread(run), type=Explanation)
+    return await asyncio.to_thread(run)
 
 
 async def events_of(service: Service, namespace: str, name: str) -> list[tuple[str, str]]:

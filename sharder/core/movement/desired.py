@@ -176,7 +176,7 @@ class _Case:
     A rule returns None if it does not apply.
     """
 
-    __slots__ = ("_placed", "demand", "drained_from", "is_home", "pin", "placer", "tally")
+    __slots__ = ("_placed", "demand", "drained_from", "is_home", "placer", "tally")
 
     def __init__(
         self, placer: Placer, tally: Tally, demand: Demand, drained_from: ShardName | None
@@ -190,15 +190,9 @@ class _Case:
         self.tally = tally
         self.demand = demand
         self.drained_from = drained_from
-        self.pin = placer.goal_of(demand)
-        """The shard to which it is pinned, if the pin counts."""
-        self.is_home = demand.current is not None and self.is_allowed(demand.current)
-        """Whether its shard is available and not evacuated, and no pin names another shard."""
+        self.is_home = demand.current is not None and not placer.is_misplaced(demand)
+        """Whether its shard is available and not evacuated, and its labels do not exclude it."""
         self._placed: Choice | None = None
-
-    def is_allowed(self, shard: ShardName) -> bool:
-        """Return whether the object is not pinned to a shard other than this one."""
-        return self.pin is None or self.pin == shard
 
     def where_it_is(self) -> Choice | None:
         """Return its shard, if that can keep the object."""
@@ -217,12 +211,10 @@ class _Case:
     def where_it_goes(self) -> Choice | None:
         """Return the shard of an earlier decision, if the watch has not shown its write yet."""
         shard = self.tally.reserved(self.demand.identity)
-        if shard is None or shard == self.demand.current or not self.is_allowed(shard):
+        if shard == self.demand.current or shard not in self.placer.layout.names:
             return None
-        is_there = shard in self.placer.layout.names
         # Its labels can have changed since: another webhook gave it a pool.
-        fits = is_there and self.placer.keeps(replace(self.demand, current=shard))
-        return Choice(shard) if fits else None
+        return Choice(shard) if self.placer.keeps(replace(self.demand, current=shard)) else None
 
     def where_it_is_placed(self) -> Choice | None:
         """Return the shard that the strategy chooses, if any."""
@@ -263,7 +255,8 @@ class Rule(NamedTuple):
 
 STICKING: Final = (
     Rule(
-        "where it is, while that shard is available and not evacuated",
+        "where it is, while that shard is available and not evacuated, unless its labels exclude "
+        "that shard and another one may have it",
         _Case.where_it_is,
     ),
     Rule(

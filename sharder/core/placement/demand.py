@@ -8,6 +8,7 @@ match all selectors which match the pod.  So the *traits* of an object define it
 object counts as a member for every object whose traits are a subset of its own.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,6 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec
+from sharder.core.leases.shard import Shard
 from sharder.core.names import (
     LOAD_ANNOTATION,
     MOVE_COST_ANNOTATION,
@@ -39,6 +41,10 @@ NO_GROUP = 0
 MAX_TRAITS = 7
 """Further traits of an object are ignored, because each trait doubles the number of its groups.
 The schema of a ring allows no more."""
+
+MAX_PLACES: Final = 4
+"""Up to this number of pools, regions or zones, each is asked for the objects that do not belong
+there; otherwise all objects with such a label are read."""
 
 _SEPARATOR = "\0"
 
@@ -168,6 +174,23 @@ class Reader:
         pin = obj.metadata.label(self._pin)
         return ShardName(pin) if pin and is_label_value(pin) else None
 
+    def misplaced_on(self, shards: Sequence[Shard]) -> Iterator[tuple[list[ShardName], str]]:
+        """Yield shards, each time with a label selector for their objects.
+
+        Together they match all objects that ask for another pool, region or zone than their shard
+        has.  If all shards have the same one, there is none to go to.
+        """
+        topology = _TOPOLOGY if self._topology else ()
+        for label, place_of in (*_WANTED, *topology):
+            names = defaultdict[str, list[ShardName]](list)
+            for shard in shards:
+                names[place_of(shard)].append(shard.name)
+            if len(names) > MAX_PLACES:
+                yield [shard.name for shard in shards], label
+            elif len(names) > 1:
+                for place, there in names.items():
+                    yield there, f"{label},{label}!={place}" if place else label
+
     def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
         """Return the groups for which the object counts."""
         return () if self._grouping is None else self._grouping.groups_of(obj)
@@ -192,6 +215,17 @@ class Reader:
     def _wanted(self, labels: dict[str, str], ours: str, topology: str) -> str:
         wanted = labels.get(ours, "")
         return wanted or (labels.get(topology, "") if self._topology else "")
+
+
+_WANTED: Final[tuple[tuple[str, Callable[[Shard], str]], ...]] = (
+    (POOL_LABEL, lambda shard: shard.pool),
+    (WANTED_REGION_LABEL, lambda shard: shard.region),
+    (WANTED_ZONE_LABEL, lambda shard: shard.zone),
+)
+_TOPOLOGY: Final[tuple[tuple[str, Callable[[Shard], str]], ...]] = (
+    (REGION_LABEL, lambda shard: shard.region),
+    (ZONE_LABEL, lambda shard: shard.zone),
+)
 
 
 def _move_cost(text: str) -> int:

@@ -51,17 +51,17 @@ class Distribution:
 def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = False) -> Distribution:
     """Return where each of the ring's main objects belongs; their order does not matter.
 
-    An object stays on its available shard unless that has too many objects, or the object is
-    pinned to another shard that can take it.  Draining objects stay if there is room; otherwise
-    they leave first.  While movement is paused, all objects of available shards stay.  If the
-    result is distributed again, no object moves.
+    An object stays on its available shard unless that has too many objects, or the object's labels
+    exclude it and another one can take the object.  Draining objects stay if there is room;
+    otherwise they leave first.  While movement is paused, all objects of available shards stay.
+    If the result is distributed again, no object moves.
     """
     ring = _Ring(objects, placer, paused=paused)
     found = True
     while found:
         if not paused:
             ring.displace()
-            while ring.follow_pins():
+            while ring.follow_labels():
                 ring.displace()
         found = ring.fill()
     return Distribution(choices=ring.choices, displaced=frozenset(ring.displaced))
@@ -103,13 +103,12 @@ class _Ring:
                 self.choices[placed.demand.identity] = Choice(None)
                 self.displaced.add(placed.demand.identity)
 
-    def follow_pins(self) -> bool:
-        """Move objects to their pinned shards if there is room; return whether any moved."""
+    def follow_labels(self) -> bool:
+        """Move misplaced objects if there is room elsewhere; return whether any moved."""
         moved = False
         for placed in self._objects:
             shard = self._shard_of(placed)
-            goal = self._placer.goal_of(replace(placed.demand, current=shard))
-            if goal is not None and goal != shard:
+            if self._placer.is_misplaced(replace(placed.demand, current=shard)):
                 choice = self._place(placed)
                 moved |= choice.shard is not None
                 self.choices[placed.demand.identity] = replace(choice, shard=choice.shard or shard)

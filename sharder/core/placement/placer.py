@@ -99,6 +99,13 @@ class Placer:
         here = demand.current
         return here is not None and self._objection(self.layout.by_name[here], demand) is None
 
+    def is_misplaced(self, demand: Demand) -> bool:
+        """Return whether labels of the object exclude its shard, or pin it while it has none."""
+        here, goal = demand.current, self.goal_of(demand)
+        if here is None or goal not in {None, here}:
+            return goal is not None
+        return _exclusion(self.layout.by_name[here], demand) is not None
+
     def explain(self, demand: Demand, counts: Counts) -> Explanation:
         """Return the choice, with a reason or remark for every available shard."""
         choice = self.place(demand, counts)
@@ -192,13 +199,9 @@ class Placer:
         goal = self.goal_of(demand)
         if goal is not None and shard.name != goal:
             return f"the object is pinned to {goal}"
-        for what, asked, has in (
-            ("pool", demand.pool, shard.pool),
-            ("region", demand.region, shard.region),
-            ("zone", demand.zone, shard.zone),
-        ):
-            if asked and asked != has:
-                return f"the object asks for the {what} {asked}"
+        why = _exclusion(shard, demand)
+        if why is not None:
+            return why
         spec = self.layout.spec
         if spec.require_pool and not shard.pool:
             return "it has no pool"
@@ -256,6 +259,18 @@ def choose(
         if objection(shard) is None:
             return Choice(shard.name)
     return strategy.choose(demand, candidates, counts)
+
+
+def _exclusion(shard: Shard, demand: Demand) -> str | None:
+    """Return which label of the object excludes the shard, None if none does."""
+    for what, asked, has in (
+        ("pool", demand.pool, shard.pool),
+        ("region", demand.region, shard.region),
+        ("zone", demand.zone, shard.zone),
+    ):
+        if asked and asked != has:
+            return f"the object asks for the {what} {asked}"
+    return None
 
 
 def _coming_and_there(shard: Shard, counts: Counts) -> int:

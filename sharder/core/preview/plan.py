@@ -231,7 +231,8 @@ def _why_drained(planned: Planned, owner: ShardName) -> str:
 
 def _step(position: Position, choice: Choice, members: Members, *, displaced: bool) -> Step:
     if choice.shard is not None:
-        return next_step(position, members)
+        step = next_step(position, members)
+        return Keep(choice.reason) if choice.reason and isinstance(step, Keep) else step
     if displaced and position.current is not None and not position.draining:
         return Drain(position.current)
     return Keep(choice.reason)

@@ -239,9 +239,9 @@ MUTANTS = (
             ),
             Mutant(
                 name="does not follow a pin",
-                module="core/movement/desired.py",
-                old="self.pin = placer.goal_of(demand)",
-                new="self.pin = None",
+                module="core/placement/placer.py",
+                old="if here is None or goal not in {None, here}:",
+                new="if here is None:",
             ),
             Mutant(
                 name="waits for a pinned shard that is away",

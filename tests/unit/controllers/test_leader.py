@@ -20,6 +20,7 @@ from sharder.core.names import (
     SHARDER_IDENTITY,
     STATE_LABEL,
     VALIDATION_NAME,
+    ZONE_LABEL,
     GroupResource,
     ObjectRef,
     RingName,
@@ -230,6 +231,35 @@ async def test_objects_that_lost_their_controller_are_counted_until_they_are_gon
 
     assert (status.uncontrolled, status.objects) == (3, 1)
     assert after.uncontrolled == 0
+
+
+async def test_an_object_that_asks_for_another_zone_later_moves_there_with_what_it_controls() -> (
+    None
+):
+    placement = PlacementSpec(strategy=StrategyName.LEAST_LOADED, use_topology_labels=True)
+    spec = structs.replace(ring().spec, placement=placement)
+    cluster = Cluster(ControllerRing(metadata=ring().metadata, spec=spec))
+
+    async with counted(cluster, A, B):
+        for shard, zone in ((A, "1"), (B, "2")):
+            zoned: Json = {"metadata": {"labels": {ZONE_LABEL: zone}}}
+            await cluster.leases.patch(ObjectRef("default", shard), zoned)
+        parent = await cluster.add(SECRETS, "s", owner=A)
+        await cluster.add(CONFIGMAPS, "child", owner=A, controlled_by=parent)
+        async with Replica(cluster).running():
+            await cluster.clock.advance(60)
+            before = await cluster.owners(SECRETS)
+            await cluster.label(parent, SECRETS, **{ZONE_LABEL: "2"})
+            await cluster.clock.advance(SYNC_PERIOD)
+            asked = await cluster.owners(SECRETS)
+            await cluster.acknowledge(parent, SECRETS)
+            await cluster.clock.advance(60)
+
+    assert (before, asked) == ({"s": A}, {"s": f"{A}*"})
+    assert (await cluster.owners(SECRETS), await cluster.owners(CONFIGMAPS)) == (
+        {"s": B},
+        {"child": B},
+    )
 
 
 @pytest.mark.parametrize(

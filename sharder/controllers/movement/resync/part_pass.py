@@ -49,7 +49,8 @@ def selectors_of(snapshot: RingSnapshot) -> Selectors:
     """Return the labels of the objects that a pass lists.
 
     In a counted ring only these objects might have to move: objects without a working shard,
-    draining and pinned objects, and objects of evacuating shards.
+    draining and pinned objects, objects of evacuating shards, and objects that ask for another
+    pool, region or zone than their shard has.
     """
     names, owner = ",".join(sorted(snapshot.members.available)), snapshot.owner_label
     stranded, settled = f"{owner} notin ({names})", f"{owner} in ({names})"
@@ -58,6 +59,8 @@ def selectors_of(snapshot: RingSnapshot) -> Selectors:
     asked = [f"{settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
     if evacuating := sorted(snapshot.placer.layout.evacuating):
         asked.append(f"{owner} in ({','.join(evacuating)})")
+    for there, labels in snapshot.reader.misplaced_on(snapshot.placer.layout.available):
+        asked.append(f"{owner} in ({','.join(sorted(there))}),{labels}")
     # With this order, an object that is released between two lists is in the second list.
     return Selectors(stranded, settled, tuple(asked), (*asked, stranded))
 

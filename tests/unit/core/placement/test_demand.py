@@ -3,6 +3,7 @@
 import pytest
 
 from sharder.core.api.ring import GroupBy, PlacementSpec
+from sharder.core.leases.shard import Shard
 from sharder.core.names import (
     LOAD_ANNOTATION,
     MOVE_COST_ANNOTATION,
@@ -13,9 +14,16 @@ from sharder.core.names import (
     ZONE_LABEL,
     pin_label,
 )
-from sharder.core.placement.demand import MAX_MOVE_COST, NO_GROUP, Demand, Reader, identity_of
-from tests.support.values import DEMO, A, B, obj
-from tests.support.values_placement import CONSISTENT
+from sharder.core.placement.demand import (
+    MAX_MOVE_COST,
+    MAX_PLACES,
+    NO_GROUP,
+    Demand,
+    Reader,
+    identity_of,
+)
+from tests.support.values import DEMO, A, B, C, D, obj
+from tests.support.values_placement import CONSISTENT, shard
 
 PIN = pin_label(DEMO)
 
@@ -131,3 +139,34 @@ def test_an_annotation_that_cannot_be_parsed_is_invalid(key: str, text: str, why
 @pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
 def test_the_greatest_costs_are_valid(cost: int) -> None:
     assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []
+
+
+def where_misplaced(shards: list[Shard], spec: PlacementSpec = CONSISTENT) -> dict[str, list[str]]:
+    found = dict[str, list[str]]()
+    for names, labels in Reader(DEMO, spec).misplaced_on(shards):
+        found.setdefault(labels, []).extend(names)
+    return found
+
+
+def test_objects_are_found_by_what_they_ask_for_and_their_shards_lack() -> None:
+    shards = [shard(A, pool="p"), shard(B, pool="q"), shard(C), shard(D, pool="q")]
+
+    assert where_misplaced(shards) == {
+        f"{POOL_LABEL},{POOL_LABEL}!=p": [A],
+        f"{POOL_LABEL},{POOL_LABEL}!=q": [B, D],
+        POOL_LABEL: [C],
+    }
+
+
+def test_no_object_is_misplaced_while_all_shards_are_alike() -> None:
+    assert where_misplaced([shard(A, zone="z"), shard(B, zone="z")]) == {}
+    assert where_misplaced([]) == {}
+
+
+def test_in_many_zones_all_objects_that_ask_for_one_are_read() -> None:
+    zones = [shard(f"s{number}", zone=f"z{number}") for number in range(MAX_PLACES + 1)]
+    names = [each.name for each in zones]
+    topology = PlacementSpec(use_topology_labels=True)
+
+    assert where_misplaced(zones) == {WANTED_ZONE_LABEL: names}
+    assert where_misplaced(zones, topology) == {WANTED_ZONE_LABEL: names, ZONE_LABEL: names}

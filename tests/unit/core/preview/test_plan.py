@@ -8,9 +8,15 @@ import pytest
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.planner import Owners
-from sharder.core.movement.step import Action, Keep, Withdraw
-from sharder.core.names import ShardName
+from sharder.core.movement.planner import Owners, plan_main
+from sharder.core.movement.step import Action, Drain, Keep, Step, Withdraw
+from sharder.core.names import (
+    POOL_LABEL,
+    WANTED_REGION_LABEL,
+    WANTED_ZONE_LABEL,
+    ShardName,
+    pin_label,
+)
 from sharder.core.preview.plan import (
     Planned,
     followed,
@@ -23,6 +29,7 @@ from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
     CONFIGMAPS,
+    DEMO,
     NEXT,
     SECRETS,
     WIDGETS,
@@ -39,7 +46,7 @@ from tests.support.values import (
 from tests.support.values_placement import BOUNDED, RENDEZVOUS, bounded, shard
 from tests.support.values_steering import steered
 
-NOW = snapshot()
+NOW, PIN = snapshot(), pin_label(DEMO)
 ON_B = named(WIDGETS, B, NOW)
 
 
@@ -311,6 +318,35 @@ def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
         "no shard can take the object: shard-a: it is being evacuated; "
         "shard-b: it is full: 1 of 1 objects"
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "drain", "on_b", "step", "reason"),
+    [
+        ({POOL_LABEL: "blue"}, None, 0, Keep, "in place"),
+        ({POOL_LABEL: "green"}, None, 0, Drain, "it belongs on shard-b; "),
+        ({POOL_LABEL: "green"}, "true", 0, Keep, "waiting for its shard"),
+        ({POOL_LABEL: "green"}, None, 1, Keep, "no shard can take the object: "),
+        ({POOL_LABEL: "red"}, None, 0, Keep, "no shard can take the object: "),
+        ({POOL_LABEL: "red"}, "true", 0, Withdraw, "it belongs where it is"),
+        ({WANTED_REGION_LABEL: "south"}, None, 0, Drain, "it belongs on shard-b; "),
+        ({WANTED_ZONE_LABEL: "2"}, None, 0, Drain, "it belongs on shard-b; "),
+        ({POOL_LABEL: "green", PIN: A}, None, 0, Keep, "no shard can take the object: "),
+        ({POOL_LABEL: "green", PIN: B}, None, 0, Drain, "it belongs on shard-b; "),
+    ],
+)
+def test_plan_and_leader_agree_on_objects_whose_labels_exclude_their_shard(
+    labels: dict[str, str], drain: str | None, on_b: int, step: type[Step], reason: str
+) -> None:
+    north = shard(A, region="north", zone="1", pool="blue")
+    south = shard(B, region="south", zone="2", pool="green")
+    at = steered(north, south, spec=bounded(per_shard=1))
+    misplaced = obj(WIDGETS, "misplaced", owner=A, drain=drain, labels=labels)
+
+    plan = whole(at, misplaced, *on(B, on_b))["misplaced"]
+
+    assert (type(plan.step), why(plan)[: len(reason)]) == (step, reason)
+    assert plan_main(at, misplaced) == plan.step
 
 
 def test_a_plan_follows_a_direction_and_no_bad_one() -> None:
