@@ -148,19 +148,15 @@ class Reservations:
         This also applies if the reservation has expired, because the object's controlled objects
         are already on that shard.
         """
-        shard, owner = self._shards.get(main_key(obj)), self._snapshot.owner_of(obj)
+        shard = self._shards.get(main_key(obj))
         standing_of = self._snapshot.members.standing_of
-        is_free = owner is None or _is_gone(self._snapshot, owner)
-        if shard is None or not is_free or standing_of(shard) is not Standing.AVAILABLE:
+        if (
+            shard is None
+            or not is_free(self._snapshot, obj)
+            or standing_of(shard) is not Standing.AVAILABLE
+        ):
             return plan_main(self._snapshot, obj)
         return Assign(shard)
-
-    def has_planned(self, obj: PartialObject) -> bool:
-        """Return whether the object has a reservation, which means that its dependents have moved.
-
-        The result is True if the objects of the ring are not counted.
-        """
-        return self._snapshot.tally is None or main_key(obj) in self._shards
 
     def recall(self, obj: PartialObject) -> Step:
         """Return the step for an object of a shard that is gone, before its dependents move.
@@ -269,6 +265,12 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
         return Keep("the shard of its controller gets no new objects")
     return step
+
+
+def is_free(snapshot: RingSnapshot, obj: PartialObject) -> bool:
+    """Return whether certainly no shard works on the object."""
+    owner = snapshot.owner_of(obj)
+    return owner is None or _is_gone(snapshot, owner)
 
 
 def _is_gone(snapshot: RingSnapshot, shard: ShardName) -> bool:

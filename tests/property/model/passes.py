@@ -283,7 +283,6 @@ class Pass(Walk):
 
     def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
         is_left = owners.waits(obj) or obj.metadata.uid in self.failed
-        is_left |= not self.reservations.has_planned(obj)
         return Keep("the hand-over's") if is_left else self.reservations.keep(obj)
 
 

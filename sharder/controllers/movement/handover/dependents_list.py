@@ -1,6 +1,8 @@
 """List the dependents of objects that are handed over."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 from sharder.controllers.movement.handover.handover_queue import UNKNOWN
@@ -10,6 +12,14 @@ from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
+from sharder.runtime.task_pool import batch
+
+CONCURRENT_LISTS = 8
+"""Lists at the same time: each holds a page."""
+
+
+Reading = Callable[[GroupResource, str], AbstractContextManager[None]]
+"""Returns a context for a read of a resource in a namespace."""
 
 
 class Dependent(NamedTuple):
@@ -24,14 +34,16 @@ class Dependent(NamedTuple):
 class DependentsList:
     """The dependents of one ring's objects."""
 
-    def __init__(self, snapshot: RingSnapshot, objects: Objects) -> None:
+    def __init__(self, snapshot: RingSnapshot, objects: Objects, reading: Reading) -> None:
+        """`reading` handles the errors of each read."""
         self._snapshot = snapshot
         self._objects = objects
+        self._reading = reading
 
     async def of(
         self, main: GroupResource, parents: Mapping[str, PartialObject], shards: Set[ShardName]
-    ) -> AsyncGenerator[Dependent, None]:
-        """Yield the dependents of objects of a main resource.
+    ) -> Mapping[str, list[Dependent]]:
+        """Return the dependents of objects of a main resource, by the uid of their controller.
 
         Args:
             main: The resource.
@@ -40,24 +52,29 @@ class DependentsList:
         """
         names = "" if UNKNOWN in shards else ",".join(sorted(shards))
         labels = f"{self._snapshot.owner_label} in ({names})" if names else ""
-        for entry in self._snapshot.resources if parents else ():
-            for controlled in entry.controlled_resources if entry.id == main else ():
-                if self._snapshot.roles[controlled.id] is Role.CONTROLLED:
-                    async for each in self._list(controlled.id, parents, labels):
-                        yield each
+        found = defaultdict[str, list[Dependent]](list)
 
-    async def _list(
-        self, of: GroupResource, parents: Mapping[str, PartialObject], labels: str
-    ) -> AsyncGenerator[Dependent, None]:
-        try:
-            resource = await self._objects.find(of)
-            for namespace in _namespaces_of(resource, parents):
+        async def read(resource: Resource, namespace: str) -> None:
+            # It is not served any more, so there are none.
+            with self._reading(resource.id, namespace), suppress(NotFound):
                 async for obj in self._objects.of(resource, labels, namespace=namespace).stream():
                     reference = obj.metadata.controller
                     if reference is not None and reference.uid in parents:
-                        yield Dependent(resource, obj, reference.uid)
-        except NotFound:
-            return  # it is not served, so there are none
+                        found[reference.uid].append(Dependent(resource, obj, reference.uid))
+
+        async with batch(CONCURRENT_LISTS) as lists:
+            for controlled in self._controlled_by(main) if parents else ():
+                with self._reading(controlled, ""), suppress(NotFound):
+                    resource = await self._objects.find(controlled)
+                    for namespace in _namespaces_of(resource, parents):
+                        await lists.add(read(resource, namespace))
+        return found
+
+    def _controlled_by(self, main: GroupResource) -> Iterator[GroupResource]:
+        for entry in self._snapshot.resources:
+            for controlled in entry.controlled_resources if entry.id == main else ():
+                if self._snapshot.roles[controlled.id] is Role.CONTROLLED:
+                    yield controlled.id
 
 
 def _namespaces_of(resource: Resource, parents: Mapping[str, PartialObject]) -> Iterator[str]:

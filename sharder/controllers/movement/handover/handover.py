@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from contextlib import nullcontext
 
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
 from sharder.controllers.movement.handover.handover_queue import (
     ACKNOWLEDGED_SECONDS,
@@ -144,10 +145,13 @@ class Handover:
             if (seconds := mover.wait(snapshot, resource, obj))
         }
         due = [obj for obj in found if obj.metadata.ref not in early]
-        transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, failures=failures)
+        stats = ResyncStats()
+        transfer = OwnerTransfer(
+            snapshot, objects=objects, mover=mover, failures=failures, stats=stats
+        )
         left = early | await transfer.run(resource, due, shards)
-        if transfer.fault is not None:
-            self._report_fault(snapshot, transfer.fault)
+        if stats.fault is not None:
+            self._report_fault(snapshot, stats.fault)
         return left
 
     def _report_fault(self, snapshot: RingSnapshot, fault: str) -> None:

@@ -1,20 +1,27 @@
 """Move single objects of main resources one step, each after its dependents.
 
-One transfer moves many objects of one resource at once, so that their dependents are listed once
-(docs/protocol.md, "Moving objects").  Two replicas can hand over the same objects at the same
-time, but only to the same shards, those in `next`.  Only the leader can choose another shard; it
-does so seconds after the other replicas saw the reason, and first writes the shard to `next`.
+One transfer moves many objects of one resource, so that their dependents are listed once, and
+assigns each as soon as its own dependents have moved (docs/protocol.md, "Moving objects").  Two
+replicas can hand over the same objects at the same time, but only to the same shards, those in
+`next`.  Only the leader can choose another shard; it does so seconds after the other replicas saw
+the reason, and first writes the shard to `next`.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from sharder.controllers.movement.handover.dependents_list import Dependent, DependentsList
+from sharder.controllers.counting.resync_stats import ResyncStats
+from sharder.controllers.movement.handover.dependents_list import (
+    Dependent,
+    DependentsList,
+    Reading,
+)
 from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import BACKOFF, BackingOff, Failures
 from sharder.controllers.movement.writes.mover import Decide, Mover
+from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
@@ -25,20 +32,31 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
 
+PARENTS_AT_ONCE = 50
+"""Objects that move at the same time with their dependents: enough to use all slots for writes,
+and few enough that each is without a shard only for a moment."""
+
 
 class OwnerTransfer:
     """Moves released and orphaned objects after their dependents, with one snapshot."""
 
     def __init__(
-        self, snapshot: RingSnapshot, *, objects: Objects, mover: Mover, failures: Failures
+        self,
+        snapshot: RingSnapshot,
+        *,
+        objects: Objects,
+        mover: Mover,
+        failures: Failures,
+        stats: ResyncStats,
+        reading: Reading = lambda of, _: naming_the_rule(of),
     ) -> None:
-        self.fault: str | None = None
-        """The first error of the ring's strategy."""
+        """`stats` counts the steps, and `reading` handles the errors of each read."""
+        self._stats = stats
         self._snapshot = snapshot
         self._objects = objects
         self._mover = mover
         self._failures = failures
-        self._dependents = DependentsList(snapshot, objects)
+        self._dependents = DependentsList(snapshot, objects, reading)
         self._reservations = Reservations(snapshot)
         self._goals = dict[str, ShardName]()
         """The target shards of placed objects, by uid."""
@@ -69,13 +87,14 @@ class OwnerTransfer:
         self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, float]:
         placed = {obj.metadata.uid: obj for obj in found if isinstance(self._plan(obj), Assign)}
+        dependents: Mapping[str, Sequence[Dependent]] = {}
         if self._snapshot.roles[main.id] is Role.LEADING:
             await self._announce(main, placed)
             led = {uid: obj for uid, obj in placed.items() if uid not in self._stuck}
-            async with batch(self._mover.limit) as writes:
-                async for each in self._dependents.of(main.id, led, self._left(led, shards)):
-                    await writes.add(self._move_dependent(each))
-        await self._move_main(main, found)
+            dependents = await self._dependents.of(main.id, led, self._left(led, shards))
+        async with batch(PARENTS_AT_ONCE if dependents else self._mover.limit) as moves:
+            for obj in found:
+                await moves.add(self._carry(main, obj, dependents.get(obj.metadata.uid, ())))
         if self._lost:
             await self._rejoin(main)
         stuck = [obj for uid, obj in placed.items() if uid in self._stuck]
@@ -118,22 +137,22 @@ class OwnerTransfer:
         """Leave an object and its dependents to another replica for a moment."""
         self._stuck[uid] = max(BACKOFF.base, self._stuck.get(uid, 0.0))
 
-    async def _move_main(self, main: Resource, found: list[PartialObject]) -> None:
-        """Assign objects that are placed, and move the others one step."""
-        follow = partial(plan_owned, self._snapshot)
-        async with batch(self._mover.limit) as writes:
-            for obj in found:
-                uid = obj.metadata.uid
-                if uid in self._stuck:
-                    continue
-                if uid in self._goals:
-                    await writes.add(self._give(main, obj))
-                else:
-                    await writes.add(self._move(main, obj, follow, uid))
+    async def _carry(
+        self, main: Resource, obj: PartialObject, dependents: Sequence[Dependent]
+    ) -> None:
+        """Move the dependents of an object, then assign it; move any other object one step.
 
-    async def _give(self, main: Resource, obj: PartialObject) -> None:
-        """Assign a main object; record if another client was faster."""
+        Record if another client was faster.
+        """
         uid = obj.metadata.uid
+        async with batch(self._mover.limit) as writes:
+            for each in dependents:
+                await writes.add(self._move_dependent(each))
+        if uid in self._stuck:
+            return
+        if uid not in self._goals:
+            await self._move(main, obj, partial(plan_owned, self._snapshot), uid)
+            return
         step = await self._move(main, obj, partial(self._assign, uid), uid)
         if step is not None and not isinstance(step, Assign):
             self._lost[uid] = obj
@@ -142,18 +161,18 @@ class OwnerTransfer:
     async def _rejoin(self, main: Resource) -> None:
         """Move the dependents of lost objects to their controllers' current shards."""
         found: dict[GroupResource, list[Dependent]] = defaultdict(list)
-        async for each in self._dependents.of(main.id, self._lost, {UNKNOWN}):
-            found[each.resource.id].append(each)
-        for dependents in found.values():
+        for dependents in (await self._dependents.of(main.id, self._lost, {UNKNOWN})).values():
+            for each in dependents:
+                found[each.resource.id].append(each)
+        for moved in found.values():
             follower = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
-            await follower.run(dependents[0].resource, [each.obj for each in dependents])
+            await follower.run(moved[0].resource, [each.obj for each in moved])
 
     def _plan(self, obj: PartialObject) -> Step:
         step = self._reservations.plan(obj)
         if isinstance(step, Assign):
             self._goals[obj.metadata.uid] = step.shard
-        if isinstance(step, Keep) and step.fault:
-            self.fault = self.fault or step.why
+        self._stats.note(step)
         return step
 
     def _assign(self, uid: str, obj: PartialObject) -> Step:
@@ -179,7 +198,7 @@ class OwnerTransfer:
             is_released = self._snapshot.owner_of(obj) is None
             is_settled = self._snapshot.direction_of(obj) == self._goals[uid]
             is_known = is_released and is_settled and not self._snapshot.is_recalled(obj)
-            left.add(shards[obj.metadata.ref] if is_known else UNKNOWN)
+            left.add(shards.get(obj.metadata.ref, UNKNOWN) if is_known else UNKNOWN)
         return left
 
     async def _move_dependent(self, each: Dependent) -> None:
@@ -191,8 +210,9 @@ class OwnerTransfer:
     ) -> Step | None:
         """Move an owner or a dependent; a failure holds back only this owner."""
         try:
-            return await self._mover.move(self._snapshot, resource, obj, decide)
-        except (ApiError, InvalidObject, BackingOff):
+            step = await self._mover.move(self._snapshot, resource, obj, decide)
+        except (ApiError, InvalidObject, BackingOff) as error:
+            self._stats.failed(error)
             key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
             is_owner = obj.metadata.uid == owner_uid
             if not is_owner and not self._failures.keeps_owner(key):
@@ -200,6 +220,8 @@ class OwnerTransfer:
             seconds = max(BACKOFF.base, self._failures.wait(key))
             self._stuck[owner_uid] = max(seconds, self._stuck.get(owner_uid, 0.0))
             return None
+        self._stats.carried_out(self._snapshot, obj, step)
+        return step
 
     def _follow(self, uid: str, listed_on: ShardName | None, obj: PartialObject) -> Step:
         """Return the step for a dependent, listed on a shard, of an object that is placed."""

@@ -13,12 +13,11 @@ from sharder.controllers.movement.writes.drain_budget import DrainDeferred
 from sharder.controllers.movement.writes.failures import BackingOff
 from sharder.controllers.movement.writes.mover import Decide, Mover
 from sharder.controllers.permissions import naming_the_rule
-from sharder.controllers.scope import ListScope, ObjectKey, Part, ResourceKey, requests_of
+from sharder.controllers.scope import ListScope, Part, ResourceKey, requests_of
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
-from sharder.core.movement.planner import Reservations
-from sharder.core.movement.step import Assign, Keep, Recall, Relabel, Step
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.reflector import closing
@@ -38,7 +37,6 @@ class Shared:
     annotation_warnings: AnnotationWarnings
     stats: ResyncStats
     deferred: DeferredDrains
-    reservations: Reservations
 
     async def find(self, of: GroupResource) -> Resource:
         """Return the resource as it is served."""
@@ -79,9 +77,6 @@ class PartLists:
         """`list_scope` is the request of the part, or all requests if it is cluster-scoped."""
         self.counts = PartCounts()
         self.uncontrolled = 0
-        self.left_behind = dict[str, ObjectRef]()
-        """Owners that wait, by uid: the owner could not be recalled, or a dependent could not be
-        written."""
         self._shared = shared
         self._snapshot = shared.snapshot
         self._mover = shared.mover
@@ -114,10 +109,8 @@ class PartLists:
                 if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
                     await writes.add(self._move(resource, obj, decide))
 
-    async def move_controlled(
-        self, resource: Resource, labels: str, decide: Decide, *, counts: bool
-    ) -> None:
-        """Move the matching objects; read the owner before an object leaves a working shard.
+    async def move_controlled(self, resource: Resource, decide: Decide, *, counts: bool) -> None:
+        """Move objects; read the owner before an object leaves a working shard.
 
         `counts` is whether to count the objects without a controller.
 
@@ -134,7 +127,7 @@ class PartLists:
             return Keep("its controller is read first")
 
         async with batch(self._mover.limit) as writes:
-            async for obj in self.stream(resource, labels):
+            async for obj in self.stream(resource):
                 self._mover.check(self._snapshot)
                 if not self._snapshot.selects(obj, Role.CONTROLLED):
                     continue
@@ -154,7 +147,6 @@ class PartLists:
         )
         with self._shared.reading(resource.id):
             await follower.run(resource, found)
-        self.left_behind |= follower.left_behind
 
     async def stream(
         self, resource: Resource, labels: str = ""
@@ -176,15 +168,6 @@ class PartLists:
     async def _move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
         if await self._shared.move(resource, obj, decide) is not None:
             return
-        if self._snapshot.roles[resource.id] is Role.CONTROLLED:
-            self._keep_owner(resource, obj)
-        elif isinstance(step := decide(obj), Assign):
+        is_main = self._snapshot.roles[resource.id] is not Role.CONTROLLED
+        if is_main and isinstance(decide(obj), Assign):
             self.counts.add(self._snapshot, obj)
-        elif isinstance(step, Recall):
-            self.left_behind[obj.metadata.uid] = obj.metadata.ref
-
-    def _keep_owner(self, resource: Resource, obj: PartialObject) -> None:
-        reference = obj.metadata.controller
-        key = ObjectKey(ResourceKey(self._snapshot.name, resource.id), obj.metadata.ref)
-        if reference is not None and self._mover.failures.keeps_owner(key):
-            self.left_behind[reference.uid] = ObjectRef(obj.metadata.namespace, reference.name)

@@ -13,24 +13,27 @@ from typing import Final, NamedTuple
 
 from sharder.controllers.counting.live_counts import Began
 from sharder.controllers.counting.unread_parts import Unreadable
+from sharder.controllers.movement.handover.handover_queue import AT_ONCE
+from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.resync.part_lists import PartLists, Shared
-from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.scope import ListScope, ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import NotFound
-from sharder.core.movement.desired import is_misdirected
-from sharder.core.movement.planner import Owners, plan_controlled, plan_main, plan_owned
-from sharder.core.movement.step import Assign, Keep, Step
+from sharder.core.movement.planner import (
+    Owners,
+    is_free,
+    plan_controlled,
+    plan_main,
+    plan_owned,
+)
+from sharder.core.movement.step import Keep, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
-ELSEWHERE: Final = Keep("what it controls in other namespaces moves first")
-RELEASED: Final = Keep("its shard has just released it; its controlled objects move first")
-NOT_LISTED: Final = Keep("it was released, or got room, after its controlled objects were listed")
 LOST: Final = Keep("its last owner may still be working on it")
-LEFT_BEHIND: Final = Keep("its controlled objects could not be moved yet")
-CLAIMED: Final = Keep("its controlled objects move to another shard")
+WAITS: Final = Keep("the hand-over moves it, after its controlled objects")
+WITH_PARENT: Final = Keep("it moves together with its controller")
 OF_OTHERS: Final = Keep("it moves with objects of another resource")
 
 
@@ -95,17 +98,12 @@ class PartPass:
         """The controlled resources that are not served."""
         self._shared = shared
         self._snapshot = shared.snapshot
-        self._reservations = shared.reservations
         self._mover = shared.mover
         self._main = main
         self._added = added
         self._selectors = selectors_of(shared.snapshot)
-        self._has_lost = False
-        """Whether a leading object just lost its owner label.  Its dependents have not moved, so
-        this pass assigns no unassigned leading object: the hand-over assigns them."""
-        self._takes = False
-        """Whether leading objects are taken from shards that are gone: only then objects are
-        recalled."""
+        self._free = set[str]()
+        """The uids of leading objects without a working shard: their dependents move with them."""
 
     @property
     def parts(self) -> list[Part]:
@@ -124,14 +122,36 @@ class PartPass:
         if self._snapshot.roles[self._main.id] is not Role.LEADING:
             await self.lists.move_main(self.resource, stranded, self._plan_free)
             return
+        await self._transfer()
         owners = Owners()
         await self._learn(owners)
-        if self._takes:
-            recall = self._mover.recalling(self._snapshot, self.resource, self._reservations)
-            await self.lists.move_all(self.resource, stranded, recall)
         await self._gather(owners)
-        self._put_off()
-        await self.lists.move_main(self.resource, stranded, partial(self._plan_stranded, owners))
+        await self.lists.move_main(self.resource, stranded, self._plan_stranded)
+
+    async def _transfer(self) -> None:
+        """Assign leading objects without a working shard, each after its dependents."""
+        found = list[PartialObject]()
+        async for obj in self.lists.stream(self.resource, self._selectors.stranded):
+            if self._can_move(obj):
+                found.append(obj)
+            if len(found) >= AT_ONCE:
+                await self._carry(found)
+                found = []
+        await self._carry(found)
+
+    async def _carry(self, found: list[PartialObject]) -> None:
+        shared = self._shared
+        transfer = OwnerTransfer(
+            self._snapshot,
+            objects=shared.objects,
+            mover=self._mover,
+            failures=self._mover.failures,
+            stats=shared.stats,
+            reading=shared.reading,
+        )
+        left = await transfer.run(self.resource, found, {})
+        for ref, seconds in left.items():
+            self._mover.failures.put_off(ObjectKey(self.part.resource_key, ref), seconds)
 
     async def follow(self) -> None:
         """Drain objects that belong elsewhere, and withdraw outdated drains.
@@ -143,47 +163,24 @@ class PartPass:
         for labels in self._selectors.following:
             await self.lists.move_main(self.resource, labels, follow)
 
-    def _put_off(self) -> None:
-        """Defer owners whose dependents could not be written; the hand-over moves them."""
-        for ref in self.lists.left_behind.values():
-            where = ref if self.resource.namespaced else ref._replace(namespace="")
-            key = ObjectKey(self.part.resource_key, where)
-            self._mover.failures.put_off(key, BACKOFF.base)
-
     async def _learn(self, owners: Owners) -> None:
         """Read all objects, or in a counted ring only those that can be displaced."""
         for labels in self._selectors.displacing:
             async for obj in self.lists.stream(self.resource, labels):
                 if not self._snapshot.selects(obj):
                     owners.leave(self._snapshot, obj)
-                elif self._mover.wait(self._snapshot, self.resource, obj) > 0:
-                    self._has_lost = True
-                elif is_misdirected(self._snapshot, obj) or self._backs_off(obj):
-                    # Only the hand-over claims it, or tries it again, before its dependents move.
-                    self.lists.left_behind[obj.metadata.uid] = obj.metadata.ref
-                elif self._leads_elsewhere(obj):
-                    owners.note(self._snapshot, obj, ELSEWHERE)
+                elif is_free(self._snapshot, obj):
+                    self._free.add(obj.metadata.uid)
                 else:
-                    step = self._reservations.plan(obj)
-                    owners.note(self._snapshot, obj, step)
-                    is_owned = self._snapshot.owner_of(obj) is not None
-                    self._takes |= is_owned and isinstance(step, Assign)
+                    owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
 
     async def _gather(self, owners: Owners) -> None:
-        """Move the dependents of the objects to their owners' shards.
-
-        Dependents on shards that are gone come last: the Lease of such a shard is reserved from
-        their writes until the writes of their owners.  If the leader fails in between, the shard
-        can return, but its objects were recalled.
-        """
-        controlled = [await self._sharing(each) async for each in self._controlled()]
-        for labels in (self._selectors.settled, self._selectors.stranded):
-            for sharing in controlled:
-                decide = partial(self._plan_controlled, owners, sharing)
-                with self._unless_missing(sharing.resource.id):
-                    await self.lists.move_controlled(
-                        sharing.resource, labels, decide, counts=sharing.is_first
-                    )
+        """Move the dependents of the other objects to their owners' shards."""
+        async for resource in self._controlled():
+            sharing = await self._sharing(resource)
+            decide = partial(self._plan_controlled, owners, sharing)
+            with self._unless_missing(resource.id):
+                await self.lists.move_controlled(resource, decide, counts=sharing.is_first)
 
     async def _controlled(self) -> AsyncIterator[Resource]:
         """Yield the controlled resources that are served."""
@@ -219,30 +216,27 @@ class PartPass:
         own = self.resource.id.group, self.resource.kind
         return _Sharing(controlled, own, frozenset(kinds) - {own}, is_first=kinds[:1] == [own])
 
-    def _backs_off(self, obj: PartialObject) -> bool:
-        """Return whether an object without a working shard must not be written yet."""
-        key = ObjectKey(self.part.resource_key, obj.metadata.ref)
-        is_stranded = self._snapshot.owner_of(obj) not in self._snapshot.members.available
-        return is_stranded and self._mover.failures.wait(key) > 0
+    def _can_move(self, obj: PartialObject) -> bool:
+        """Return whether a leading object can be moved now, with all that it controls.
 
-    def _leads_elsewhere(self, obj: PartialObject) -> bool:
-        """Return whether an object without a working shard can control objects not listed here.
-
-        Such an object is moved by the hand-over, or by a pass over the whole ring.
+        A pass over added namespaces does not list what a cluster-scoped object controls in others.
         """
-        is_listed = (
-            self._added is None or obj.metadata.namespace or obj.metadata.name in self._added
-        )
+        meta = obj.metadata
+        key = ObjectKey(self.part.resource_key, meta.ref)
         return (
-            not is_listed and self._snapshot.owner_of(obj) not in self._snapshot.members.available
+            (self._added is None or bool(meta.namespace) or meta.name in self._added)
+            and self._snapshot.selects(obj)
+            and is_free(self._snapshot, obj)
+            and not self._mover.failures.wait(key)
+            and not self._mover.wait(self._snapshot, self.resource, obj)
         )
 
     def _plan_controlled(self, owners: Owners, sharing: "_Sharing", obj: PartialObject) -> Step:
         reference = obj.metadata.controller
         if not sharing.includes(None if reference is None else (reference.group, reference.kind)):
             return OF_OTHERS
-        if reference is not None and reference.uid in self.lists.left_behind:
-            return Keep("its controller could not be written, or another of its objects")
+        if reference is not None and reference.uid in self._free:
+            return WITH_PARENT
         return plan_controlled(self._snapshot, obj, owners)
 
     def _plan_free(self, obj: PartialObject) -> Step:
@@ -251,30 +245,9 @@ class PartPass:
             return LOST
         return plan_main(self._snapshot, obj)
 
-    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
-        """Return the step; keep an object whose dependents have not moved to its target."""
-        step = self._reservations.keep(obj)
-        is_unassigned = self._snapshot.owner_of(obj) is None
-        guards = (
-            (self._leads_elsewhere(obj), ELSEWHERE),
-            (owners.waits(obj), RELEASED),
-            (not self._reservations.has_planned(obj), NOT_LISTED),
-            (is_unassigned and self._has_lost, LOST),
-            # It can lose its label after its dependents were listed; they wait as long.
-            (self._mover.wait(self._snapshot, self.resource, obj) > 0, LOST),
-            (obj.metadata.uid in self.lists.left_behind, LEFT_BEHIND),
-            (self._is_claimed(owners, obj, step), CLAIMED),
-        )
-        return next((why for applies, why in guards if applies), step)
-
-    def _is_claimed(self, owners: Owners, obj: PartialObject, step: Step) -> bool:
-        """Return whether an object's dependents moved to another shard, or will be moved there."""
-        if not isinstance(step, Assign):
-            return False
-        is_unassigned = self._snapshot.owner_of(obj) is None
-        is_sent_elsewhere = self._snapshot.is_sent_elsewhere(obj, step.shard)
-        have_followed = owners.expects(self._snapshot, obj, step.shard)
-        return not have_followed or (is_unassigned and is_sent_elsewhere)
+    def _plan_stranded(self, obj: PartialObject) -> Step:
+        """Return the step of a leading object, once those without a working shard have moved."""
+        return WAITS if is_free(self._snapshot, obj) else plan_main(self._snapshot, obj)
 
 
 class _Sharing(NamedTuple):

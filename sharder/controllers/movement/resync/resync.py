@@ -28,7 +28,6 @@ from sharder.controllers.scope import ListRequest, ListScope, Part, ResourceKey,
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
-from sharder.core.movement.planner import Reservations
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import ResyncReport
@@ -255,7 +254,6 @@ class Resync:
             annotation_warnings=self._annotation_warnings,
             stats=ResyncStats(),
             deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._clock),
-            reservations=Reservations(snapshot),
         )
 
     def _scope_of(self, snapshot: RingSnapshot) -> ListScope:

@@ -89,14 +89,11 @@ class ResyncPass:
             Superseded: we lost leadership, or the ring has changed.
         """
         self._mover.check(self._snapshot)
-        try:
-            parts = await self._parts(main)
-            await self._each(parts, partial(self._rescue, locks))
-            if drains_excess:
-                await self._drain_excess(parts)
-            await self._each(parts, self._follow)
-        finally:
-            self._shared.reservations.give_back()
+        parts = await self._parts(main)
+        await self._each(parts, partial(self._rescue, locks))
+        if drains_excess:
+            await self._drain_excess(parts)
+        await self._each(parts, self._follow)
         await self._wait(clock)
         self.read = [part for part in parts if part.part not in self.unread]
 

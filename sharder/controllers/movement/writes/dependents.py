@@ -1,6 +1,7 @@
 """Move single controlled objects to the shards of their owners."""
 
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from functools import partial
 
 from sharder.controllers.movement.writes.failures import BackingOff
@@ -30,8 +31,6 @@ class DependentsFollower:
         self._reservations = Reservations(snapshot)
         self._waiting = set[str]()
         """Uids of owners that just lost their owner label, or that the hand-over redirects."""
-        self.left_behind = dict[str, ObjectRef]()
-        """Owners that have to wait, because a dependent has not moved, by uid."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -94,7 +93,6 @@ class DependentsFollower:
             self._snapshot, main, owner
         ):
             self._waiting.add(reference.uid)
-            self.left_behind[reference.uid] = ObjectRef(namespace, reference.name)
         else:
             step = self._reservations.plan(owner)
             if isinstance(self._reservations.recall(owner), Recall):
@@ -110,14 +108,8 @@ class DependentsFollower:
         if unread is not None:
             await self._failures.failed(key, obj, unread)
         else:
-            try:
+            with suppress(ApiError, InvalidObject, BackingOff):  # it is retried after its back-off
                 await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
-            except (ApiError, InvalidObject, BackingOff):
-                pass  # it is retried after its back-off
-            else:
-                return
-        if reference is not None and self._failures.keeps_owner(key):
-            self.left_behind[uid] = ObjectRef(obj.metadata.namespace, reference.name)
 
     def _plan(self, uid: str, obj: PartialObject) -> Step:
         reference = obj.metadata.controller

@@ -1,5 +1,6 @@
 """Facts about objects of a shard that is gone, and returns after what they control has moved."""
 
+from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControlledResource, RingResource
@@ -45,6 +46,7 @@ async def test_an_object_of_a_lost_shard_is_recalled_by_the_hand_over_too() -> N
             objects=cluster.objects,
             mover=cluster.mover(),
             failures=cluster.failures,
+            stats=ResyncStats(),
         )
         await transfer.run(await cluster.objects.find(SECRETS), [owner], {owner.metadata.ref: C})
 

@@ -1,5 +1,6 @@
 """Facts about objects that their shard has released."""
 
+from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.scope import ResourceKey
 from sharder.core.api.ring import (
@@ -443,7 +444,11 @@ async def test_what_lies_on_a_shard_that_got_the_owner_later_and_is_gone_moves_t
         await cluster.add(CONFIGMAPS, "c", owner=C, controlled_by=owner)
         now, resource = cluster.snapshot, await cluster.objects.find(SECRETS)
         transfer = OwnerTransfer(
-            now, objects=cluster.objects, mover=cluster.mover(), failures=cluster.failures
+            now,
+            objects=cluster.objects,
+            mover=cluster.mover(),
+            failures=cluster.failures,
+            stats=ResyncStats(),
         )
         # A released it first, and that waits to be handled.
         await transfer.run(resource, [owner], {owner.metadata.ref: A})

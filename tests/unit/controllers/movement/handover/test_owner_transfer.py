@@ -2,6 +2,7 @@
 
 import pytest
 
+from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.writes.failures import BACKOFF
@@ -25,6 +26,7 @@ def transfer_of(cluster: Cluster) -> OwnerTransfer:
         objects=cluster.objects,
         mover=cluster.mover(),
         failures=cluster.failures,
+        stats=ResyncStats(),
     )
 
 
