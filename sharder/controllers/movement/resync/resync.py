@@ -195,8 +195,9 @@ class Resync:
         snapshot = self._cache.snapshot(part.ring)
         for main in () if snapshot is None else snapshot.resources:
             if part.resource in {main.id, *(each.id for each in main.controlled_resources)}:
-                key = ResourceKey(part.ring, main.id)
-                self._unread.read_again(Part(key, part.namespace))
+                waiting = Part(ResourceKey(part.ring, main.id), part.namespace)
+                self._mover.failures.forgive(waiting)
+                self._unread.read_again(waiting)
 
     async def _find_again(self, part: Part) -> float | None:
         """Request a pass over the ring once a controlled resource is served."""
