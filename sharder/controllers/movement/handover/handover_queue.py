@@ -6,6 +6,7 @@ for many; each object has its own due time (docs/protocol.md, "Moving objects").
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from sharder.controllers.movement.writes.failures import BACKOFF
@@ -58,7 +59,8 @@ class HandoverQueue:
             clock: For the due times.
             rng: For the jitter of back-offs.
             splits: Returns whether each namespace of a ring is a part of its own.
-            grace: Seconds to wait for another replica to do the work.
+            grace: Seconds to wait for another replica to do the work, since the object came, and
+                since it last did any of the ring's work.
             metrics: Shows the queue.
         """
         self._clock = clock
@@ -68,6 +70,8 @@ class HandoverQueue:
             clock=clock, rng=rng, backoff=BACKOFF, name="handover", metrics=metrics
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
+        self._progress: dict[RingName, float] = {}
+        """When an object of a ring last got an owner before we acted."""
 
     def add_released(
         self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
@@ -98,6 +102,7 @@ class HandoverQueue:
                 continue
             if known.shard == UNKNOWN:
                 del objects[ref]
+                self._progress[resource_key.ring] = self._clock.monotonic()
 
     def retry(self, key: ObjectKey, seconds: float) -> None:
         """Retry the object in `seconds`, not earlier."""
@@ -114,6 +119,8 @@ class HandoverQueue:
     def take(self, part: Part) -> dict[ObjectRef, ShardName]:
         """Return due objects, at most `AT_ONCE`, and remove them."""
         objects, now = self._objects.get(part, {}), self._clock.monotonic()
+        if now < self._earliest(part):
+            return {}
         every = ((ref, known.shard) for ref, known in objects.items() if known.due <= now)
         due = dict(islice(every, AT_ONCE))
         for ref in due:
@@ -126,7 +133,12 @@ class HandoverQueue:
         if not objects:
             self._objects.pop(part, None)
             return None
-        return max(0.0, min(known.due for known in objects.values()) - self._clock.monotonic())
+        due = max(self._earliest(part), min(known.due for known in objects.values()))
+        return max(0.0, due - self._clock.monotonic())
+
+    def _earliest(self, part: Part) -> float:
+        """Return when we act at the earliest: not while another replica is at work."""
+        return self._progress.get(part.ring, -inf) + self._grace if self._grace else -inf
 
     def forget(self, resource_key: ResourceKey) -> None:
         """Forget a resource that was removed from the ring."""

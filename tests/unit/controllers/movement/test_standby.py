@@ -105,6 +105,26 @@ async def test_a_standby_leaves_it_to_the_leader() -> None:
     assert len(cluster.objects.calls) == calls
 
 
+async def test_a_standby_waits_while_another_replica_is_at_work() -> None:
+    cluster = Cluster()
+
+    async with cluster.watched(A, B), standing_by(cluster):
+        released = [
+            await cluster.add(SECRETS, f"s{number}", owner=A, draining=True, to=B)
+            for number in range(10)
+        ]
+        for secret in released:
+            await cluster.acknowledge(secret, SECRETS)
+        for secret in released[:-1]:
+            await cluster.clock.advance(LEADER_SECONDS / 2)
+            await cluster.label(secret, SECRETS, owner=B)
+        meanwhile = patched(cluster)
+        await cluster.clock.advance(LATE)
+
+    assert meanwhile == []
+    assert patched(cluster) == [(SECRETS, "s9")]
+
+
 @pytest.mark.parametrize("to", [None, C])
 async def test_a_standby_leaves_to_the_leader_what_has_no_next_shard_or_one_that_is_gone(
     to: ShardName | None,

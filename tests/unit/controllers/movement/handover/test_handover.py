@@ -3,6 +3,7 @@
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.scope import ResourceKey
+from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import (
     RingResource,
     RingSpec,
@@ -11,7 +12,7 @@ from sharder.core.errors import Expired, Unavailable
 from sharder.core.keys import main_key
 from sharder.core.names import RingName
 from tests.support.cluster import Cluster
-from tests.support.hooked_objects import on, once
+from tests.support.hooked_objects import Call, on, once
 from tests.support.movement import SOON, moving, patched, resync
 from tests.support.values import CONFIGMAPS, DEMO, MAPS, SECRETS, WIDGETS, A, B, C, named, ring
 
@@ -116,6 +117,28 @@ async def test_what_it_controls_goes_first() -> None:
     assert await cluster.owners(CONFIGMAPS) == children | {"of-other": A, "of-none": A}
     assert await cluster.owners(SECRETS) == {name: B, "other": A}
     assert patched(cluster)[-1] == (SECRETS, name)
+
+
+async def test_a_parent_waits_only_for_its_own_children() -> None:
+    cluster = Cluster()
+
+    async def hang(call: Call) -> None:
+        if call.verb == "patch" and call.ref is not None and call.ref.name == "slow-child":
+            await cluster.clock.sleep(60)
+
+    async with moving(cluster, A, B):
+        cluster.objects.before.append(hang)
+        parents = list[PartialObject]()
+        for name in ("slow", "quick"):
+            parent = await cluster.add(SECRETS, name, owner=A, draining=True, to=B)
+            await cluster.add(CONFIGMAPS, f"{name}-child", owner=A, controlled_by=parent)
+            parents.append(parent)
+        for parent in parents:
+            await cluster.acknowledge(parent, SECRETS)
+        await cluster.clock.advance(SOON)
+
+    assert await cluster.owners(SECRETS) == {"quick": B, "slow": ""}
+    assert await cluster.owners(CONFIGMAPS) == {"quick-child": B, "slow-child": A}
 
 
 async def test_a_controlled_object_out_of_scope_is_left_alone() -> None:
