@@ -52,9 +52,9 @@ MUTANTS: Final = {
     ),
     "children-first": Mutant(
         name="hands an object over before its children",
-        module="sharder/controllers/movement/handover/owner_transfer.py",
-        old="self._dependents.of(main.id, led, self._left(led, shards)):",
-        new="self._dependents.of(main.id, {}, set()):",
+        module="sharder/controllers/movement/writes/owner_transfer.py",
+        old="self._dependents.of(main.id, led, self._left(led, shards))",
+        new="self._dependents.of(main.id, {}, set())",
     ),
     "two-handovers": Mutant(
         name="stands in for the leader where it sees another shard than the leader",
@@ -67,12 +67,6 @@ MUTANTS: Final = {
         module="sharder/controllers/lease_controller.py",
         old="if state is ShardState.ORPHANED and monotonic >= observed.kept_until():",
         new="if state is ShardState.ORPHANED:",
-    ),
-    "rescue": Mutant(
-        name="takes an object from a dead shard before its children",
-        module="sharder/controllers/movement/resync/part_pass.py",
-        old="await self._gather(owners)",
-        new="pass",
     ),
     "returning-shards": Mutant(
         name="takes objects from a shard that comes back meanwhile",

@@ -16,12 +16,12 @@ from sharder.controllers.movement.handover.handover_queue import (
     ACKNOWLEDGED_SECONDS,
     HandoverQueue,
 )
-from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.controllers.movement.resync.resync_pass import Locks, lock_of
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import Failures, Report
 from sharder.controllers.movement.writes.mover import Mover, Superseded
+from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey, ownerless_labels
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource

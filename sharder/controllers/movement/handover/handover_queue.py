@@ -9,7 +9,9 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple
 
+from sharder.controllers.movement.writes.dependents_list import UNKNOWN
 from sharder.controllers.movement.writes.failures import BACKOFF
+from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
@@ -24,15 +26,9 @@ UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
 fewer objects have to be listed."""
 
-AT_ONCE = 2000
-"""Objects of a part that are handed over together: up to 3 MB are read for them."""
-
 CONCURRENCY = 64
 """Parts that are handled at once: one that waits for its ring's resync, or for the API server,
 does not delay others."""
-
-UNKNOWN = ShardName("")
-"""The shard of an object if the releasing shard is unknown."""
 
 
 class _Due(NamedTuple):

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 
 from sharder.controllers.counting.live_counts import Began
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.handover.handover_queue import AT_ONCE
-from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.resync.part_lists import PartLists, Shared
+from sharder.controllers.movement.writes.owner_transfer import AT_ONCE, OwnerTransfer
 from sharder.controllers.scope import ListScope, ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource

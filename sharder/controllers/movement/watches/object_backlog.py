@@ -4,9 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from sys import intern
 from typing import NamedTuple, TypeAlias
 
-from sharder.controllers.movement.handover.handover_queue import UNKNOWN, HandoverQueue
+from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.waiting.backlog import Backlog, Limit
 from sharder.controllers.movement.waiting.orphans import UNSEEN_SECONDS
+from sharder.controllers.movement.writes.dependents_list import UNKNOWN
 from sharder.controllers.movement.writes.drain_budget import OpenDrains
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey

@@ -1,7 +1,7 @@
 """Facts about objects of a shard that is gone, and returns after what they control has moved."""
 
 from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControlledResource, RingResource
 from sharder.core.errors import Rejected

@@ -1,7 +1,7 @@
 """Facts about objects that their shard has released."""
 
 from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.controllers.scope import ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import (

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 from sharder.controllers.movement.handover.handover_queue import (
     ACKNOWLEDGED_SECONDS,
-    AT_ONCE,
     UNASSIGNED_SECONDS,
-    UNKNOWN,
     HandoverQueue,
 )
+from sharder.controllers.movement.writes.dependents_list import UNKNOWN
+from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.names import ObjectRef, ShardName
 from sharder.sdk.testing.fake_clock import FakeClock

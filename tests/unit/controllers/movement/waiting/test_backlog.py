@@ -1,7 +1,7 @@
 """Facts about what is remembered of orphans."""
 
-from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit, Seen
+from sharder.controllers.movement.writes.dependents_list import UNKNOWN
 from sharder.controllers.scope import ListRequest
 from sharder.core.names import ObjectRef
 from sharder.sdk.testing.fake_clock import FakeClock

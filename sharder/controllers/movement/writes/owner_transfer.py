@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.movement.handover.dependents_list import (
+from sharder.controllers.movement.writes.dependents import DependentsFollower
+from sharder.controllers.movement.writes.dependents_list import (
+    UNKNOWN,
     Dependent,
     DependentsList,
     Reading,
 )
-from sharder.controllers.movement.handover.handover_queue import UNKNOWN
-from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import BACKOFF, BackingOff, Failures
 from sharder.controllers.movement.writes.mover import Decide, Mover
 from sharder.controllers.permissions import naming_the_rule
@@ -31,6 +31,9 @@ from sharder.core.names import GroupResource, ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
+
+AT_ONCE = 2000
+"""Objects of a part that are handed over together: up to 3 MB are read for them."""
 
 PARENTS_AT_ONCE = 50
 """Objects that move at the same time with their dependents: enough to use all slots for writes,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
-from sharder.controllers.movement.handover.handover_queue import UNKNOWN
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound
@@ -13,6 +12,9 @@ from sharder.core.names import GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
+
+UNKNOWN = ShardName("")
+"""The shard of an object if the releasing shard is unknown."""
 
 CONCURRENT_LISTS = 8
 """Lists at the same time: each holds a page."""

@@ -3,10 +3,10 @@
 import pytest
 
 from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.movement.handover.handover_queue import UNKNOWN
-from sharder.controllers.movement.handover.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.writes.dependents_list import UNKNOWN
 from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.movement.writes.mover import Superseded
+from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import Json
 from sharder.core.errors import InvalidObject, Rejected
