@@ -40,8 +40,9 @@ REQUEST_SECONDS: Final = 10.0
 """Limit of one request, including its body; the renew deadline of Leases is as long."""
 _CONNECT_SECONDS: Final = 10.0
 """Limit of the connection of a stream."""
-STREAM_SECONDS: Final = 60.0
-"""A stream that lasts so long is considered dead; the server ends watches earlier."""
+SILENT_SECONDS: Final = 75.0
+"""A stream that is silent for so long is considered dead: the server sends a bookmark a minute
+(apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
 _REFRESH_SECONDS: Final = 60.0
 """Between two reads of a kubeconfig: its tokens are valid for at least some minutes."""
 NO_ANSWER: Final = "<error>"
@@ -164,7 +165,7 @@ class Client:
         accept: str = JSON,
         pause: float = 0.0,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Open a stream and yield its lines, until the server ends it or it lasts too long.
+        """Open a stream and yield its lines, until the server ends it or is silent too long.
 
         `pause` is the time in seconds between two reads.
 
@@ -172,8 +173,7 @@ class Client:
             ApiError: the stream could not be opened, or broke.
         """
         what, opened = f"GET {path}", False
-        # Not by silence, `sock_read`: it would set a new timer for each event of a watch.
-        timeout = aiohttp.ClientTimeout(total=STREAM_SECONDS, sock_connect=_CONNECT_SECONDS)
+        timeout = aiohttp.ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._session.get(
                 self._url(path, query),

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
@@ -29,10 +28,6 @@ MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer page is requested again with a lower limit, unless it is a single object."""
 _PAGE_SECONDS: Final = 30.0
 """Limit of the request for a page, which takes longer than other requests."""
-_WATCH_SECONDS: Final = range(45, 56)
-"""Duration of a watch.  The server sends a bookmark two seconds before it ends a watch, and ends
-it before the client considers the stream dead, after `client.STREAM_SECONDS` (apiserver v0.36.3,
-cacher/cache_watcher.go, nextBookmarkTime)."""
 
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -104,6 +99,8 @@ class KubeStore(Generic[T]):
         self._api_version = f"{group}/{version}" if group else version
         self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         self._all = self._collection(namespace)
+        self._listed = ""
+        """The version of a list after which no watch has begun."""
 
     def status(self) -> "KubeStore[T]":
         """Return a store that reads and patches the status of the same objects."""
@@ -116,6 +113,7 @@ class KubeStore(Generic[T]):
         async for page in self._pages(self._labels):
             items.extend(filter(keep, self._items(page)) if keep else self._items(page))
             version = page.metadata.resource_version
+        self._listed = version
         return Listed(items, version)
 
     async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
@@ -126,13 +124,14 @@ class KubeStore(Generic[T]):
                 yield obj
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield a bookmark when the watch is established, then its events."""
-        await self._check_reached(resource_version)
+        """Yield a bookmark when the watch is established, then its events, as long as possible."""
+        listed, self._listed = self._listed, ""
+        if resource_version != listed:
+            await self._check_reached(resource_version)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(secrets.choice(_WATCH_SECONDS)),
         } | self._selecting(self._labels)
         path = self._all
         stream = self._client.lines(path, query=query, accept=self._accept, pause=self._pause)

@@ -14,6 +14,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from sharder.core.api.meta import ObjectMeta
@@ -173,7 +174,7 @@ async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], 
 
 
 POLL_SECONDS = 30.0
-"""Seconds between two lists (docs/protocol.md, "Fewer rights")."""
+"""Seconds between two lists, and between two attempts to watch (docs/protocol.md, "Fewer rights")."""
 
 HURRY_SECONDS = 0.5
 """Seconds between two lists while changes are expected."""
@@ -188,7 +189,8 @@ T = TypeVar("T")
 class Polled(Generic[T]):
     """A collection that is watched if this is allowed, and listed repeatedly otherwise.
 
-    The watch is tried before each list, so that it starts as soon as the right is granted.
+    A forbidden watch is tried again every `POLL_SECONDS`, so that it starts soon after the right is
+    granted.
     """
 
     def __init__(
@@ -211,6 +213,8 @@ class Polled(Generic[T]):
         self._is_expecting = is_expecting
         self._least = HURRY_SECONDS
         """The shortest pause between two lists."""
+        self._forbidden_until = -inf
+        """When the watch is tried again."""
         self._inner = inner
         self._clock = clock
         self._on_access = on_access
@@ -224,15 +228,18 @@ class Polled(Generic[T]):
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield events; without the right to watch, wait and then request a new list."""
-        try:
-            async with closing(self._inner.watch(resource_version)) as events:
-                async for event in events:
-                    self._on_access(None)
-                    yield event
-        except Forbidden as error:
-            self._on_access(error)
-            await self._wait()
-            yield Bookmark("")
+        if self._clock.monotonic() >= self._forbidden_until:
+            try:
+                async with closing(self._inner.watch(resource_version)) as events:
+                    async for event in events:
+                        self._on_access(None)
+                        yield event
+                return
+            except Forbidden as error:
+                self._on_access(error)
+                self._forbidden_until = self._clock.monotonic() + POLL_SECONDS
+        await self._wait()
+        yield Bookmark("")
 
     async def _wait(self) -> None:
         until = self._clock.monotonic() + POLL_SECONDS

@@ -133,6 +133,20 @@ async def test_while_changes_are_expected_lists_follow_each_other_without_a_back
             await follower.clock.advance(HURRY_SECONDS)
 
     assert len(follower.seen) == 1 + 6
+    assert follower.told == [DENIED]
+
+
+async def test_a_right_that_is_granted_while_changes_are_expected_is_used_soon() -> None:
+    follower = Follower()
+    follower.expects = True
+
+    async with follower.following():
+        follower.store.allowed = True
+        await follower.clock.advance(POLL_SECONDS - HURRY_SECONDS)
+        before = list(follower.told)
+        await follower.clock.advance(2 * HURRY_SECONDS)
+
+    assert (before, follower.told) == ([DENIED], [DENIED, None])
 
 
 async def test_a_list_that_takes_long_is_not_repeated_at_once() -> None:
