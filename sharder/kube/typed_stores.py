@@ -45,14 +45,17 @@ VALIDATING: Final = Resource(
 )
 
 
-def leases(client: Client, *, namespace: str = "", labels: str = "") -> KubeStore[Lease]:
-    """Return the Leases of a namespace, or of all namespaces, that match the label selector."""
+def leases(
+    client: Client, *, namespace: str = "", labels: str = "", fields: str = ""
+) -> KubeStore[Lease]:
+    """Return the Leases of a namespace, or of all namespaces, that match the selectors."""
     return KubeStore(
         client,
         Lease,
         LEASES,
         namespace=namespace,
         labels=labels,
+        fields=fields,
         pause=GATHER_SECONDS,
         decode=read_lease,
     )

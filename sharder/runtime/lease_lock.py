@@ -25,10 +25,12 @@ from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavail
 from sharder.core.leases.election import Free, Held, LeaseTiming, Ours, runs_out_at
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
+from sharder.ports import Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.lease_record import LeaseRecord, Leases
+from sharder.runtime.task_pool import race
 
 _LONGEST_PAUSE: Final = 0.9
 """The longest time between two polls of a candidate, in retry periods."""
@@ -53,6 +55,7 @@ class LeaseHolder:
 
     A label that is None is removed.  `pod_uid` is the uid of this process's pod: a Lease that was
     held in the same pod is taken soon after a restart, any other Lease after it has expired.
+    A candidate reads the Lease in every retry period, or only when `watched` does not show it.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class LeaseHolder:
         labels: Mapping[str, str | None] | None = None,
         annotations: Mapping[str, str] | None = None,
         pod_uid: str = "",
+        watched: Watchable[Lease] | None = None,
         on_attempt: OnAttempt = lambda _sent, _answered: None,
     ) -> None:
         self._ref = ref
@@ -85,6 +89,7 @@ class LeaseHolder:
             pod_uid=pod_uid,
         )
         self._error_log = ErrorLog(f"hold lease {ref}", ignore)
+        self._watched = watched
         self._on_attempt = on_attempt
         self._renewing = asyncio.Lock()
         self._logged_holder = ""
@@ -120,9 +125,10 @@ class LeaseHolder:
 
     async def acquire(self) -> None:
         """Wait until the Lease is free, and take it; errors are retried forever."""
-        while not await self._try_to_take():
-            self._log_holder()
-            await self._clock.sleep(self._poll_interval())
+        if self._watched is None:
+            await self._take_when_free()
+        else:
+            await race(self._take_when_free(), self._record.follow(self._watched, self._rng))
         self._logged_holder = ""
         _log.info("acquired lease", extra={"object": str(self._ref)})
 
@@ -196,6 +202,11 @@ class LeaseHolder:
         await self._clock.sleep(_SUCCESSION * self._timing.retry_period)
         await self._in_time(self._record.read())
         return self._record.judge() == Free()
+
+    async def _take_when_free(self) -> None:
+        while not await self._try_to_take():
+            self._log_holder()
+            await self._clock.sleep(self._poll_interval())
 
     def _poll_interval(self) -> float:
         """Return how long a candidate waits, at most until the Lease expires."""

@@ -4,13 +4,14 @@ Every write carries the resourceVersion of the observation, so a lost race is a 
 """
 
 from collections.abc import Awaitable, Mapping
-from typing import Protocol
+from math import inf
+from typing import Final, Protocol
 
 import msgspec
 
 from sharder.core.api.lease import Lease, format_time, lease_body
 from sharder.core.api.meta import Json
-from sharder.core.errors import NotFound
+from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.election import (
     LeaseTiming,
     ObservedRecord,
@@ -22,8 +23,13 @@ from sharder.core.leases.election import (
     taken,
 )
 from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
-from sharder.ports import Readable, Writable
+from sharder.ports import Listed, Readable, Removed, Watchable, Writable
+from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import follow
+
+_SILENCE: Final = 2.0
+"""A watch that shows nothing for so many retry periods is not believed: holders renew in one."""
 
 
 class Leases(Readable[Lease], Writable[Lease], Protocol):
@@ -48,6 +54,8 @@ class LeaseRecord:
         """Start without an observation; a label that is None is removed."""
         self.seen: ObservedRecord | None = None
         """The last observation."""
+        self._shown = -inf
+        """When a watch has shown the Lease last."""
         self.renewed: float | None = None
         """When (monotonic seconds) the last successful write of a renew time was sent."""
         self.written: set[str] = set()
@@ -68,20 +76,53 @@ class LeaseRecord:
         }
         self._pod_uid = pod_uid
 
+    async def follow(self, source: Watchable[Lease], rng: Rng) -> None:
+        """Observe the Lease in a watch until cancelled, so that `read` has to ask nobody."""
+        events = follow(
+            source,
+            doing=f"watch lease {self._ref}",
+            clock=self._clock,
+            rng=rng,
+            on_error=self._doubt,
+        )
+        async for event in events:
+            match event:
+                case Listed(items):
+                    lease = next(iter(items), None)
+                case Removed():
+                    lease = None
+                case _:
+                    lease = event.obj
+            self._shown = self._clock.monotonic()
+            self._observe(lease)
+
     async def read(self) -> Lease | None:
-        """Read and observe the Lease; return None if it does not exist."""
+        """Observe the Lease, as the watch has just shown it or by reading it; None: it is gone."""
+        if self._clock.monotonic() < self._shown + _SILENCE * self._timing.retry_period:
+            return self._lease
         try:
             lease = await self._leases.get(self._ref)
         except NotFound:
             lease = None
+        self._observe(lease)
+        return lease
+
+    @property
+    def _lease(self) -> Lease | None:
+        return self.seen.lease if self.seen else None
+
+    def _observe(self, lease: Lease | None) -> None:
         now = self._clock.monotonic()
         first = ObservedRecord(lease=lease, since=now, is_first=True)
         self.seen = self.seen.then(lease, now) if self.seen else first
-        return lease
+
+    def _doubt(self, _error: ApiError | None = None) -> None:
+        """Believe the watch only when it has shown the Lease again."""
+        self._shown = -inf
 
     async def take(self) -> None:
         """Create the Lease, or take it if it is unchanged since it was last seen."""
-        old = self.seen.lease if self.seen else None
+        old = self._lease
         spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
         if old is None:
             body = lease_body(
@@ -113,7 +154,7 @@ class LeaseRecord:
         annotations: Mapping[str, str | None] | None = None,
     ) -> Lease:
         """Patch the Lease, guarded by the resourceVersion that was last seen."""
-        lease = self.seen.lease if self.seen else None
+        lease = self._lease
         metadata: Json = {
             "resourceVersion": lease.metadata.resource_version if lease else "",
             "labels": labels or {},
@@ -128,6 +169,7 @@ class LeaseRecord:
     async def _write(self, write: Awaitable[Lease], renew_time: str) -> None:
         sent = self._clock.monotonic()
         self.written.add(renew_time)
+        self._doubt()  # after a conflict, the watch is late
         lease = await write
         self.written = {renew_time}
         self.seen = ObservedRecord(lease=lease, since=sent)

@@ -11,6 +11,7 @@ from sharder.core.api.lease import Lease, LeaseSpec, format_time, lease_body
 from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
+from sharder.ports import Watchable
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from sharder.sdk.testing.fake_store import FakeStore
@@ -28,6 +29,7 @@ class World:
     store: FakeStore[Lease] = field(default_factory=fake_leases)
     told: list[bool] = field(default_factory=list)
     pod: str = ""
+    watched: Watchable[Lease] | None = None
 
     def holder(self, identity: str = "me", **labels: str) -> LeaseHolder:
         return LeaseHolder(
@@ -39,6 +41,7 @@ class World:
             labels=labels,
             annotations=labels,
             pod_uid=self.pod,
+            watched=self.watched,
             on_attempt=self.note,
         )
 

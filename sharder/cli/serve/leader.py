@@ -88,6 +88,7 @@ def holder_of(
         f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
         clock=clock,
         rng=rng,
+        watched=leases(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}"),
         on_attempt=on_attempt,
         timing=LeaseTiming(
             lease_duration=int(election.lease_duration.total_seconds()),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -15,6 +16,7 @@ from sharder.core.errors import ApiError, Forbidden, LeaseLost
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION, ObjectRef
 from sharder.kube.typed_stores import LEASES
+from sharder.ports import Listed
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.fake_clock import FixedRng, settle
@@ -139,6 +141,63 @@ async def test_a_lease_that_another_renews_is_never_taken(cache: World) -> None:
 
     assert (await cache.lease()).holder_identity == "other"
     assert not holder.valid(cache.clock.monotonic())
+
+
+class Read(FakeStore[Lease]):
+    """Counts how often the Lease is read."""
+
+    reads = 0
+
+    @override
+    async def get(self, ref: ObjectRef) -> Lease:
+        self.reads += 1
+        return await super().get(ref)
+
+
+class Cut(FakeStore[Lease]):
+    """Is out of reach."""
+
+    @override
+    async def list(self, keep: Callable[[Lease], bool] | None = None) -> Listed[Lease]:
+        raise DOWN
+
+
+@pytest.mark.parametrize(("is_cut", "least", "most"), [(False, 0, 0), (True, 50, 100)])
+async def test_a_lease_is_read_only_while_no_watch_shows_that_it_is_renewed(
+    is_cut: bool, least: int, most: int
+) -> None:
+    store = Read(Lease, LEASES)
+    world = World(store=store, watched=Cut(Lease, LEASES) if is_cut else store.selecting(""))
+    first = world.holder("first")
+    await first.acquire()
+
+    async with world.running(world.holder("second").acquire()) as acquiring:
+        async with world.running(first.keep()):
+            before = store.reads
+            await world.clock.advance(99)
+            reads = store.reads - before
+        await world.clock.advance(12.8)
+        early = acquiring.done()
+        await world.clock.advance(2.3)
+
+        assert least <= reads <= most
+        assert (early, acquiring.done()) == (False, True)
+    assert world.told == []
+
+
+async def test_a_watched_lease_that_is_given_back_is_taken_within_a_retry_period() -> None:
+    world = World()
+    world.watched = world.store.selecting("")
+    first = world.holder("first")
+    await first.acquire()
+
+    async with world.running(world.holder("second").acquire()) as acquiring:
+        async with world.running(first.keep()):
+            await world.clock.advance(5)
+        await first.release()
+        await world.clock.advance(2)
+
+        assert acquiring.done()
 
 
 async def test_labels_on_anothers_lease_are_no_sign_of_life(cache: World) -> None:
