@@ -1,6 +1,6 @@
 """The webhook's own certificates: CA and serving certificate in one Secret.
 
-Every replica polls the Secret and serves its content, so that all replicas serve the same
+Every replica watches the Secret and serves its content, so that all replicas serve the same
 certificate.  Each replica can repair an unusable Secret; only the leader replaces the CA, step by
 step (`sharder.tls.rotation`).  Every write is guarded by the `resourceVersion` that was read: one
 replica wins, the others adopt its result.
@@ -11,15 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from sharder.controllers.ca_trust import CaTrust, trusts
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.ports import Appliable, Readable, Writable
+from sharder.ports import Appliable, Bookmark, Readable, Watchable, Writable
 from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import closing
+from sharder.runtime.task_pool import race
 from sharder.tls import (
     NEXT_KEY,
     CertificateBundle,
@@ -38,7 +40,14 @@ from sharder.tls import (
 )
 
 POLL_SECONDS = 2.0
-"""Seconds between two reads of the Secret."""
+"""Seconds between two reads of the Secret while it changes, or cannot be watched; the longest time
+until a change is noticed."""
+
+REST_SECONDS = 60.0
+"""Seconds between two reads of a Secret that does not change: certificates expire."""
+
+WATCH_SECONDS = 30.0
+"""Seconds between two attempts to watch the Secret."""
 
 RESTORE_SECONDS = 1.5 * POLL_SECONDS
 """How long a starting replica waits for others to restore a lost or replaced Secret."""
@@ -67,6 +76,7 @@ class Certificates:
         self,
         *,
         secrets: Secrets,
+        watched: Watchable[Secret],
         ca_trust: CaTrust,
         ref: ObjectRef,
         policy: Policy,
@@ -74,8 +84,12 @@ class Certificates:
         leads: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`overlap` is the minimum time between two steps of a rotation."""
+        """`overlap` is the minimum time between two steps of a rotation; `watched` is the Secret."""
         self._secrets = secrets
+        self._watched = watched
+        self._is_watched = False
+        self._rests = False
+        """Whether nothing remains to be done, as far as the watch has shown."""
         self._ca_trust = ca_trust
         self._ref = ref
         self._policy = policy
@@ -96,6 +110,7 @@ class Certificates:
         """
         waited = False
         while True:
+            self._rests = True
             secret = await self._find()
             found = CertificateBundle.from_secret_data((secret.data if secret else None) or {})
             fault = problem(found, self._policy.names, self._clock.now())
@@ -109,20 +124,41 @@ class Certificates:
                 continue
             if change.bundle == found or await self._wrote(secret, change):
                 self._current = change.bundle
+                is_stable = phase_of(change.bundle) is Phase.STABLE and not _request(secret)
+                self._rests = self._rests and is_stable
                 return change.bundle
 
     async def keep(self, use: Callable[[CertificateBundle], None]) -> None:
-        """Keep the Secret valid until cancelled; `use` gets the bundle at each poll.
+        """Keep the Secret valid until cancelled; `use` gets the bundle at each read.
 
         Errors are retried at the next poll; the certificate in use stays in use.
         """
-        logged = ""
+        await race(self._poll(use), self._follow())
+
+    async def _follow(self) -> NoReturn:
+        """Note changes of the Secret, as far as we have the right to watch it."""
+        while True:
+            with suppress(ApiError):
+                listed = await self._watched.list()
+                async with closing(self._watched.watch(listed.resource_version)) as events:
+                    async for event in events:
+                        is_news = not self._is_watched or not isinstance(event, Bookmark)
+                        self._is_watched, self._rests = True, self._rests and not is_news
+            self._is_watched = False
+            await self._clock.sleep(WATCH_SECONDS)
+
+    async def _poll(self, use: Callable[[CertificateBundle], None]) -> NoReturn:
+        logged, due = "", 0.0
         while True:
             await self._clock.sleep(POLL_SECONDS)
+            if self._is_watched and self._rests and self._clock.monotonic() < due:
+                continue
+            due = self._clock.monotonic() + REST_SECONDS
             try:
                 use(await self.ensure())
                 logged = ""
             except (ApiError, ConfigError) as error:
+                self._rests = False
                 if str(error) != logged:
                     logged = str(error)
                     _log.warning("certificate check failed, will retry", extra={"error": logged})

@@ -79,9 +79,9 @@ def namespaces(client: Client) -> KubeStore[PartialObject]:
     return KubeStore(client, PartialObject, NAMESPACES, metadata_only=True)
 
 
-def secrets(client: Client, *, namespace: str) -> KubeStore[Secret]:
-    """Return the Secrets of a namespace."""
-    return KubeStore(client, Secret, SECRETS, namespace=namespace)
+def secrets(client: Client, *, namespace: str, fields: str = "") -> KubeStore[Secret]:
+    """Return the Secrets of a namespace that match the field selector."""
+    return KubeStore(client, Secret, SECRETS, namespace=namespace, fields=fields)
 
 
 def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:

@@ -1,6 +1,7 @@
 """Replicas that look after one Secret, and an API server that trusts the CA bundle it gets."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 from typing_extensions import override
@@ -9,7 +10,9 @@ from sharder.controllers.ca_trust import CaTrust, TrustedCas
 from sharder.controllers.certificates import Certificates
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.meta import Json, Resource
+from sharder.core.errors import Forbidden
 from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
+from sharder.ports import Listed, Watchable
 from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.sdk.testing.fake_store import FakeStore
 from sharder.tls import CertificateBundle, Phase, Policy, Request, phase_of
@@ -37,12 +40,21 @@ class Slow(FakeStore[Secret]):
             await asyncio.sleep(0)
 
 
+class Unwatched(FakeStore[Secret]):
+    """May not be watched, as before there was a right to."""
+
+    @override
+    async def list(self, keep: Callable[[Secret], bool] | None = None) -> Listed[Secret]:
+        raise Forbidden("cannot list")
+
+
 class Scene:
     """One Secret, and the webhook configuration of one ring once it was published."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.secrets = Slow(Secret, SECRETS)
+        self.watched: Watchable[Secret] | None = None
         self.configurations = FakeStore(WebhookConfiguration, WEBHOOKS)
 
     def replica(
@@ -50,6 +62,7 @@ class Scene:
     ) -> Certificates:
         return Certificates(
             secrets=self.secrets,
+            watched=self.watched or self.secrets.selecting("", fields=f"metadata.name={REF.name}"),
             ca_trust=CaTrust(self.configurations, self.clock),
             ref=REF,
             policy=Policy(

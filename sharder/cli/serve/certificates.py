@@ -79,9 +79,9 @@ async def find_certificate(
         return Source(first=files.load(), keep=lambda use: files.keep(use, clock))
     ours = settings.certificates
     ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
-    store = secrets(client, namespace=ref.namespace)
     certificates = Certificates(
-        secrets=store,
+        secrets=secrets(client, namespace=ref.namespace),
+        watched=secrets(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}"),
         ca_trust=CaTrust(webhook_configurations(client), clock),
         ref=ref,
         policy=Policy(

@@ -86,9 +86,12 @@ def own_rules(namespace: str, secret: str | None) -> tuple[Rule, ...]:
     lease = Rule(resource=_LEASES, needed=("create",), namespace=namespace)
     if secret is None:
         return (lease,)
-    verbs = ("get", "create", "patch")
     of_secret = Rule(
-        resource=GroupResource("", "secrets"), needed=verbs, name=secret, namespace=namespace
+        resource=GroupResource("", "secrets"),
+        needed=("get", "create", "patch"),
+        useful=("list", "watch"),
+        name=secret,
+        namespace=namespace,
     )
     return (lease, of_secret)
 
@@ -148,7 +151,7 @@ def _missing(rule: Rule, verbs: list[str], user: str) -> Finding:
     where = f" in the namespace {rule.namespace}" if rule.namespace else ""
     names = f", resourceNames: [{rule.name}]" if rule.name else ""
     role = f"Role in {rule.namespace}" if rule.namespace else "ClusterRole"
-    chart = " (chart value rings)" if "watch" in rule.useful else ""
+    chart = " (chart value rings)" if "watch" in rule.useful and not rule.name else ""
     advice = (
         f'add {{apiGroups: ["{group}"], resources: [{resource}]{names}, '
         f"verbs: [{', '.join(verbs)}]}} to the sharder's {role}{chart}"

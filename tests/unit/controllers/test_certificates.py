@@ -10,7 +10,12 @@ import pytest
 from typing_extensions import override
 
 from sharder.controllers.ca_trust import trusts
-from sharder.controllers.certificates import POLL_SECONDS, RESTORE_SECONDS, Certificates
+from sharder.controllers.certificates import (
+    POLL_SECONDS,
+    REST_SECONDS,
+    RESTORE_SECONDS,
+    Certificates,
+)
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
@@ -24,7 +29,7 @@ from sharder.tls import (
     new_bundle,
     problem,
 )
-from tests.support.certificates import POLICY, REF, SECRETS, Scene, Slow
+from tests.support.certificates import POLICY, REF, SECRETS, Scene, Slow, Unwatched
 
 NAMES = POLICY.names
 
@@ -32,6 +37,12 @@ NAMES = POLICY.names
 @pytest.fixture
 def scene() -> Scene:
     return Scene()
+
+
+@pytest.fixture
+def polled(scene: Scene) -> Scene:
+    scene.watched = Unwatched(Secret, SECRETS)
+    return scene
 
 
 async def all_at_once(scene: Scene, starters: int) -> list[CertificateBundle]:
@@ -168,7 +179,7 @@ async def test_what_ended_while_the_machine_was_suspended_is_renewed_at_the_next
     async with keeping(ours, used.append):
         await scene.clock.advance(POLL_SECONDS)
         scene.clock.set_ahead(timedelta(days=days))
-        await scene.clock.advance(POLL_SECONDS)
+        await scene.clock.advance(REST_SECONDS)
 
     kept, renewed = used
     assert kept == first
@@ -367,22 +378,22 @@ async def test_replicas_with_different_names_agree_on_one_certificate(scene: Sce
     assert set(facts_of(of_both.certificate)[0].names) == {"old.svc", "new.svc", "10.0.0.1"}
 
 
-async def test_the_secret_is_looked_after_and_errors_are_tried_again(scene: Scene) -> None:
-    ours = scene.replica()
+async def test_the_secret_is_looked_after_and_errors_are_tried_again(polled: Scene) -> None:
+    ours = polled.replica()
     first = await ours.ensure()
     used = list[CertificateBundle]()
 
     async with keeping(ours, used.append):
-        scene.secrets.fail(Unavailable("busy"))
-        await scene.clock.advance(POLL_SECONDS)
+        polled.secrets.fail(Unavailable("busy"))
+        await polled.clock.advance(POLL_SECONDS)
         at_first = list(used)
-        await scene.clock.advance(POLL_SECONDS)
+        await polled.clock.advance(POLL_SECONDS)
 
     assert (at_first, used) == ([], [first])
 
 
-async def test_certificates_that_cannot_be_used_are_tried_again(scene: Scene) -> None:
-    ours, tried = scene.replica(), list[CertificateBundle]()
+async def test_certificates_that_cannot_be_used_are_tried_again(polled: Scene) -> None:
+    ours, tried = polled.replica(), list[CertificateBundle]()
     await ours.ensure()
 
     def use(bundle: CertificateBundle) -> None:
@@ -391,33 +402,76 @@ async def test_certificates_that_cannot_be_used_are_tried_again(scene: Scene) ->
             raise ConfigError("the certificate does not match its key")
 
     async with keeping(ours, use):
-        await scene.clock.advance(2 * POLL_SECONDS)
+        await polled.clock.advance(2 * POLL_SECONDS)
 
     assert len(tried) == 2
 
 
 async def test_an_error_that_is_over_and_comes_again_is_reported_again(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    polled: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ours = scene.replica()
+    ours = polled.replica()
     await ours.ensure()
 
     async with keeping(ours, lambda _: None):
         for _ in range(2):
-            scene.secrets.fail(Unavailable("busy"))
-            await scene.clock.advance(2 * POLL_SECONDS)
+            polled.secrets.fail(Unavailable("busy"))
+            await polled.clock.advance(2 * POLL_SECONDS)
 
     assert warned(caplog) == ["busy", "busy"]
 
 
 async def test_an_error_that_stays_is_reported_once(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    polled: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
+    ours = polled.replica()
+    await ours.ensure()
+
+    async with keeping(ours, lambda _: None):
+        polled.secrets.fail(Unavailable("busy"), Unavailable("busy"), Unavailable("gone"))
+        await polled.clock.advance(4 * POLL_SECONDS)
+
+    assert warned(caplog) == ["busy", "gone"]
+
+
+class Read(Slow):
+    """Counts how often the Secret is read."""
+
+    reads = 0
+
+    @override
+    async def get(self, ref: ObjectRef) -> Secret:
+        self.reads += 1
+        return await super().get(ref)
+
+
+async def test_a_secret_that_is_watched_is_read_once_a_minute_and_when_it_has_changed() -> None:
+    scene, used = Scene(), list[CertificateBundle]()
+    scene.secrets = store = Read(Secret, SECRETS)
+    ours = scene.replica()
+    first = await ours.ensure()
+
+    async with keeping(ours, used.append):
+        await scene.clock.advance(POLL_SECONDS)
+        before = store.reads
+        await scene.clock.advance(10 * REST_SECONDS)
+        resting = store.reads - before
+        await scene.delete()
+        await scene.clock.advance(POLL_SECONDS)
+        restored = await scene.kept()
+
+    assert resting <= 10
+    assert restored == first
+
+
+async def test_a_secret_that_nobody_may_watch_is_read_in_every_period() -> None:
+    scene = Scene()
+    scene.secrets, scene.watched = store, _ = Read(Secret, SECRETS), Unwatched(Secret, SECRETS)
     ours = scene.replica()
     await ours.ensure()
 
     async with keeping(ours, lambda _: None):
-        scene.secrets.fail(Unavailable("busy"), Unavailable("busy"), Unavailable("gone"))
-        await scene.clock.advance(4 * POLL_SECONDS)
+        before = store.reads
+        await scene.clock.advance(30 * POLL_SECONDS)
 
-    assert warned(caplog) == ["busy", "gone"]
+    assert store.reads - before == 30
