@@ -3,13 +3,13 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Generic, TypeVar
 
 from sharder.controllers.movement.watches.object_backlog import ObjectBacklog
 from sharder.controllers.permissions import Watching
-from sharder.controllers.scope import WHOLE, ListRequest, ResourceKey, Watch
+from sharder.controllers.scope import WHOLE, ListRequest, ListScope, ResourceKey, Watch
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import RingName
@@ -74,14 +74,43 @@ class WatchRunner:
         requests = watch.list_scope if resource.namespaced else WHOLE
         if not requests:
             await asyncio.Event().wait()
+        if len(requests) > 1:
+            with suppress(Forbidden):
+                await self._follow_each(watch, resource, requests, seen, polls=False)
+            # Without the right to watch, one list for all namespaces is cheaper than many.
+            with suppress(Forbidden):
+                await self._follow(watch, resource, WHOLE[0], seen, end=Forbidden)
+        await self._follow_each(watch, resource, requests, seen)
+
+    async def _follow_each(
+        self,
+        watch: Watch,
+        resource: Resource,
+        requests: ListScope,
+        seen: ObjectBacklog,
+        *,
+        polls: bool = True,
+    ) -> None:
+        end = NotFound if polls else Forbidden
         async with batch(len(requests)) as watches:
             for part in requests:
-                await watches.add(self._follow(watch, resource, part, seen))
+                follow = self._follow(watch, resource, part, seen, end=end, polls=polls)
+                await watches.add(follow)
 
     async def _follow(
-        self, watch: Watch, resource: Resource, part: ListRequest, seen: ObjectBacklog
+        self,
+        watch: Watch,
+        resource: Resource,
+        part: ListRequest,
+        seen: ObjectBacklog,
+        *,
+        end: type[ApiError],
+        polls: bool = True,
     ) -> None:
-        """Watch the objects of one request, or poll them without the right to watch."""
+        """Watch the objects of one request, or poll them without the right to watch.
+
+        An error of the type `end`, and the end of the resource, are raised.
+        """
         take = seen.take_draining if watch.draining else seen.take_unassigned
         pick = seen.pick_draining if watch.draining else seen.pick_unassigned
         backlog = seen.draining if watch.draining else seen.unassigned
@@ -89,7 +118,7 @@ class WatchRunner:
         source = Polled(
             self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
             clock=self._clock,
-            on_access=partial(self._note_right, watch.resource_key, request),
+            on_access=partial(self._note_right, watch.resource_key, request, polls=polls),
             is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
         )
         events = follow(
@@ -97,7 +126,7 @@ class WatchRunner:
             doing=f"watch {resource.id} with {watch.labels}",
             clock=self._clock,
             rng=self._rng,
-            on_error=_raise_if_not_served,
+            on_error=partial(_raise, (NotFound, end)),
         )
         before = backlog.count()
         try:
@@ -112,8 +141,15 @@ class WatchRunner:
             self._watching.ended(ring, resource.id, request)
 
     def _note_right(
-        self, resource_key: ResourceKey, request: object, error: Forbidden | None
+        self,
+        resource_key: ResourceKey,
+        request: object,
+        error: Forbidden | None,
+        *,
+        polls: bool,
     ) -> None:
+        if error is not None and not polls:
+            raise error
         if self._watching.found(*resource_key, request, allowed=error is None):
             if error is not None:
                 fields = {
@@ -161,7 +197,7 @@ def _never() -> bool:
     return False
 
 
-def _raise_if_not_served(error: ApiError | None) -> None:
-    """End the watch of a resource that is gone or has another version."""
-    if isinstance(error, NotFound):
+def _raise(kinds: tuple[type[ApiError], ...], error: ApiError | None) -> None:
+    """End a watch: NotFound means that the resource is gone or has another version."""
+    if isinstance(error, kinds):
         raise error

@@ -5,11 +5,12 @@ import pytest
 from sharder.core.errors import Forbidden, NotFound
 from sharder.runtime.reflector import POLL_SECONDS
 from tests.support.cluster import Cluster
-from tests.support.hooked_objects import on, raising
+from tests.support.hooked_objects import Call, on, raising
 from tests.support.movement import moving, resync
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, named
 
 SECOND = 1.0
+NUMBERED = [f"ns-{number}" for number in range(4)]
 
 
 @pytest.mark.parametrize("verb", ["find", "list"])
@@ -119,3 +120,35 @@ async def test_unassigned_objects_of_the_first_list_are_reported() -> None:
         pass
 
     assert cluster.moved == [DEMO]
+
+
+@pytest.mark.parametrize("may_list_all", [True, False])
+async def test_without_the_right_to_watch_all_namespaces_are_listed_at_once_where_allowed(
+    *, may_list_all: bool
+) -> None:
+    cluster = Cluster()
+    for name in NUMBERED:
+        await cluster.add_namespace(name)
+    cluster.objects.before.append(on("watch", WIDGETS, raising(Forbidden("no watch"))))
+
+    async def refuse(call: Call) -> None:
+        if not call.namespace:
+            raise Forbidden("not everywhere")
+
+    if not may_list_all:
+        cluster.objects.before.append(on("list", WIDGETS, refuse))
+
+    async with moving(cluster, A):
+        await cluster.clock.advance(POLL_SECONDS)
+        cluster.objects.calls.clear()
+        await cluster.add(WIDGETS, "w", namespace="ns-3")
+        await cluster.clock.advance(2 * POLL_SECONDS)
+    without_owner = [
+        call.namespace
+        for call in cluster.objects.calls
+        if call[:2] == ("list", WIDGETS) and call.labels.startswith("!")
+    ]
+
+    assert await cluster.owners(WIDGETS) == {"w": A}
+    assert set(without_owner) == ({""} if may_list_all else {"default", *NUMBERED})
+    assert len(without_owner) <= 3 * len(set(without_owner))
