@@ -91,13 +91,12 @@ class Server:
         self.port = sockets[0].getsockname()[1]
         self._listener = Listener(
             sockets,
-            lambda: Connection(server.config, server.server_state, self._at_once),
+            self._connection,
             room=self._max_connections,
             tls=self._tls.context if self._tls else None,
             handshake_seconds=min(HANDSHAKE_SECONDS, self._request_seconds),
         )
         server.servers = []
-        self._sweep()
 
     @property
     def connections(self) -> int:
@@ -118,7 +117,7 @@ class Server:
 
         Idempotent.
         """
-        if self._sweep_timer is None or self._listener is None:
+        if self._listener is None:
             return
         self._listener.close()
         try:
@@ -127,8 +126,8 @@ class Server:
         except TimeoutError:
             pass
         finally:
-            self._sweep_timer.cancel()
-            self._sweep_timer = None
+            if self._sweep_timer is not None:
+                self._sweep_timer.cancel()
             await self._listener.end()
 
     async def __aenter__(self) -> Self:
@@ -143,6 +142,11 @@ class Server:
     ) -> None:
         await self.stop()
 
+    def _connection(self) -> Connection:
+        if self._sweep_timer is None:
+            self._sweep()
+        return Connection(self._uvicorn.config, self._uvicorn.server_state, self._at_once)
+
     def _connections(self) -> list[Connection]:
         open_now = self._uvicorn.server_state.connections
         return [c for c in open_now if isinstance(c, Connection)]
@@ -153,7 +157,13 @@ class Server:
             connection.expire(loop.time(), self._request_seconds)
         self._stamp()
         pause = min(SWEEP_SECONDS, self._request_seconds)
-        self._sweep_timer = loop.call_later(pause, self._sweep)
+        self._sweep_timer = loop.call_later(pause, self._sweep_again)
+
+    def _sweep_again(self) -> None:
+        """Sweep while there are connections."""
+        self._sweep_timer = None
+        if self.connections:
+            self._sweep()
 
     def _stamp(self) -> None:
         date = formatdate(usegmt=True).encode()

@@ -78,6 +78,8 @@ class RebuildThrottle:
         self._asked: set[RingName] = set()
         """Rings for which `is_pending` returned True: the caller waits for the rebuild."""
         self._late = asyncio.Event()
+        self._changing = asyncio.Event()
+        """Set while a ring's changes are paced."""
         self._began = False
         self.caught_up = False
         """Whether every ring was rebuilt at least once."""
@@ -108,6 +110,8 @@ class RebuildThrottle:
             self._leases.append(lease)
         self._paced |= affected
         self._let_pass(affected)
+        if self._paces:
+            self._changing.set()
         self._start()
 
     def notify_soon(self, leases: Iterable[Lease]) -> None:
@@ -135,13 +139,17 @@ class RebuildThrottle:
 
     async def _keep_pace(self) -> None:
         while True:
+            await self._changing.wait()
             await self._clock.sleep(PACE_SECONDS / 4)
+            self._changing.clear()
             now = self._clock.monotonic()
             # A full bucket need not be kept.
             self._paces = {ring: p for ring, p in self._paces.items() if p.then(now).left < BURST}
             self._let_pass(sorted(self._paced))
             if self._others:
                 self._start()
+            if self._paces:
+                self._changing.set()
 
     def _let_pass(self, rings: Iterable[RingName]) -> None:
         """Take a token for each ring, and enqueue the rings that got one."""

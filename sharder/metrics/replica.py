@@ -38,7 +38,7 @@ class ReplicaMetrics:
         gauge("build_info", "1, with the running version", ("version",)).labels(version).set(1)
         self._lag_seconds = times(
             "event_loop_lag_seconds",
-            "Seconds by which the event loop is late, sampled ten times a second; admission "
+            "Seconds by which the event loop is late, sampled twice a second; admission "
             "waits as long",
             LAG_BUCKETS,
             (),

@@ -39,13 +39,13 @@ async def test_a_task_that_keeps_the_loop_busy_is_seen() -> None:
     clock, seen = FakeClock(), list[float]()
 
     async def hog() -> None:
-        await clock.sleep(0.25)
-        clock._elapsed += 0.7
+        await clock.sleep(1.25)
+        clock._elapsed += 0.9
 
     async with asyncio.TaskGroup() as group:
         task = group.create_task(probe(seen.append, clock))
         group.create_task(hog())
-        await clock.advance(2)
+        await clock.advance(4)
         task.cancel()
 
     assert seen[:2] == pytest.approx([0, 0])
@@ -53,7 +53,7 @@ async def test_a_task_that_keeps_the_loop_busy_is_seen() -> None:
     assert sum(lag > 0.001 for lag in seen) == 1
 
 
-async def test_the_loop_is_woken_up_ten_times_a_second_at_most() -> None:
+async def test_the_loop_is_woken_up_twice_a_second_at_most() -> None:
     clock, times = FakeClock(), list[float]()
 
     async with asyncio.TaskGroup() as group:
@@ -62,4 +62,4 @@ async def test_the_loop_is_woken_up_ten_times_a_second_at_most() -> None:
         task.cancel()
 
     assert all(after - before >= PROBE_SECONDS - 1e-9 for before, after in pairwise(times))
-    assert len(times) <= 30
+    assert len(times) <= 6
