@@ -84,7 +84,7 @@ class Certificates:
         leads: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`overlap` is the minimum time between two steps of a rotation; `watched` is the Secret."""
+        """`watched` is the Secret, `overlap` the minimum time between two steps of a rotation."""
         self._secrets = secrets
         self._watched = watched
         self._is_watched = False

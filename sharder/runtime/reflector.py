@@ -174,7 +174,7 @@ async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], 
 
 
 POLL_SECONDS = 30.0
-"""Seconds between two lists, and between two attempts to watch (docs/protocol.md, "Fewer rights")."""
+"""Seconds between two lists, and two attempts to watch (docs/protocol.md, "Fewer rights")."""
 
 HURRY_SECONDS = 0.5
 """Seconds between two lists while changes are expected."""
@@ -189,8 +189,7 @@ T = TypeVar("T")
 class Polled(Generic[T]):
     """A collection that is watched if this is allowed, and listed repeatedly otherwise.
 
-    A forbidden watch is tried again every `POLL_SECONDS`, so that it starts soon after the right is
-    granted.
+    A forbidden watch is tried again every `POLL_SECONDS`: the right can be granted.
     """
 
     def __init__(
@@ -234,10 +233,11 @@ class Polled(Generic[T]):
                     async for event in events:
                         self._on_access(None)
                         yield event
-                return
             except Forbidden as error:
                 self._on_access(error)
                 self._forbidden_until = self._clock.monotonic() + POLL_SECONDS
+            else:
+                return
         await self._wait()
         yield Bookmark("")
 

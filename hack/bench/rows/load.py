@@ -21,6 +21,8 @@ from hack.bench.websites.timetable import Scenario, timetable
 
 SETTLE_SECONDS: Final = 30.0
 """Seconds after the load in which what it began can end."""
+CALM_SECONDS: Final = 75.0
+"""Seconds after the last shard has joined in which passes over its ring repeat."""
 
 
 def scenarios(seconds: float) -> Mapping[str, Scenario]:
@@ -31,7 +33,7 @@ def scenarios(seconds: float) -> Mapping[str, Scenario]:
         "": Scenario(seconds=seconds, creates=4.0, deletes=0.3),
         "--chaos": replace(crowded, losses=losses),
         "--rolling": replace(crowded, rollouts=[15.0 + n * seconds / 3 for n in range(3)]),
-        "--idle": Scenario(seconds=seconds / 2),
+        "--idle": Scenario(seconds=1.25 * seconds),  # a `syncPeriod`: with one usual pass
     }
 
 
@@ -61,7 +63,7 @@ async def played(play: Scenario, cast: Cast, namespaces: int, scale: Scale) -> V
     shards = REPLICAS * (1 + len(play.rollouts)) + len(play.losses)
     async with stage.started(cast, namespaces, shards, scale.directory) as actors:
         refused = (await actors.cluster.play(early)).failures if early else 0
-        await asyncio.sleep(settle / 2)
+        await asyncio.sleep(settle / 2 if during else scale.of(CALM_SECONDS, 3.0))
         actors.queued.subtract(actors.waits())
         before, began = figures.counted(actors.cluster.get("/metrics")), time()
         meter = Meter(actors.pids)

@@ -58,6 +58,7 @@ class Race:
         clock = SystemClock()
         return Certificates(
             secrets=self.secrets,
+            watched=self.secrets,
             ca_trust=CaTrust(webhook_configurations(self._client), clock),
             ref=self.ref,
             policy=POLICY,
