@@ -4,6 +4,7 @@ An invalid label or annotation is ignored, so only a warning shows it (docs/plac
 annotations").  Every replica records invalid objects; only the leader sends the Events.
 """
 
+import asyncio
 from typing import Final, NamedTuple, NoReturn
 
 from xxhash import xxh3_64_intdigest
@@ -53,6 +54,7 @@ class AnnotationWarnings:
         self._known: dict[_Key, _Known] = {}
         """Ordered by the time of the last check."""
         self._unreported: dict[_Key, tuple[PartialObject, str]] = {}
+        self._news = asyncio.Event()
 
     def check(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
         """Check the labels and annotations of an object."""
@@ -67,11 +69,14 @@ class AnnotationWarnings:
             if not self._has_room(key, now):
                 return
             self._unreported[key] = _identity(obj), f"ring {snapshot.name}: {text}"
+            self._news.set()
         self._known[key] = _Known(digest, now)
 
     async def report(self) -> NoReturn:
         """Send an Event for each invalid object, until cancelled."""
         while True:
+            await self._news.wait()
+            self._news.clear()
             unreported, self._unreported = self._unreported, {}
             for obj, text in unreported.values():
                 await self._recorder.warn(obj, MALFORMED, text)

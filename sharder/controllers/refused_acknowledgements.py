@@ -4,6 +4,7 @@ A shard retries, so the first refusals mean little; the writer of one is told by
 webhook.  Every replica reports the refusals of its own answers.
 """
 
+import asyncio
 from typing import Final, NamedTuple, NoReturn
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -37,6 +38,7 @@ class RefusedAcknowledgements:
         self._clock = clock
         self._known: dict[tuple[RingName, str], _Refusals] = {}
         self._due: dict[tuple[RingName, str], tuple[PartialObject, str]] = {}
+        self._news = asyncio.Event()
 
     def note(self, ring: RingName, obj: PartialObject, why: str) -> None:
         """Note that an update of the object was no acknowledgement."""
@@ -53,10 +55,13 @@ class RefusedAcknowledgements:
             identity = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid)
             about = PartialObject(api_version=obj.api_version, kind=obj.kind, metadata=identity)
             self._due[key] = about, f"ring {ring}: drain not acknowledged, labels restored: {why}"
+            self._news.set()
 
     async def report(self) -> NoReturn:
         """Send the Events that are due, until cancelled."""
         while True:
+            await self._news.wait()
+            self._news.clear()
             due, self._due = self._due, {}
             for about, text in due.values():
                 await self._recorder.warn(about, "AcknowledgementRefused", text)
