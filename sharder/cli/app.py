@@ -39,7 +39,6 @@ from sharder.cli.options import (
 )
 from sharder.cli.service_commands import service_app
 from sharder.cli.steer_commands import steering_app
-from sharder.kube.lean import skip_unused
 
 _app = typer.Typer(
     name="sharder",
@@ -53,7 +52,6 @@ _app = typer.Typer(
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 wrong usage."""
-    skip_unused()
     if program.is_completing():
         program.complete(_app)
     name = Path(sys.argv[0]).name
@@ -69,7 +67,6 @@ def run_command(arguments: list[str], name: str = "sharder") -> int:
 
 def complete_for_kubectl(arguments: list[str]) -> None:
     """Print the completions after the arguments of `kubectl shard`."""
-    skip_unused()
     print(program.proposals_for_kubectl(_app, arguments))
 
 

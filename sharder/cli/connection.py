@@ -25,7 +25,7 @@ def run(
 
     async def connected() -> T:
         async with asyncio.timeout(seconds):
-            client = await connect(kubeconfig, context)
+            client = await connect(kubeconfig, context, is_brief=True)
             try:
                 return await work(client)
             finally:

@@ -22,7 +22,7 @@ from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.work import Work
-from sharder.kube.client import Client, connect
+from sharder.kube.client import SHARD_AGENT, Client, connect
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster
@@ -142,7 +142,7 @@ class LeaseThread:
                 metrics=self._metrics,
                 until_alive=self._until_kopf_runs,
             ):
-                client = await connect(self._settings.kubeconfig or None)
+                client = await connect(self._settings.kubeconfig or None, agent=SHARD_AGENT)
                 client.observe(self._metrics.requested)
                 try:
                     await self._serve_on(client, lease)

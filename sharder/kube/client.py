@@ -1,36 +1,25 @@
-"""Requests to the API server.
+"""Requests to the API server, and their errors."""
 
-The Kubernetes client provides configuration, credentials and TLS.  The requests are sent by an
-aiohttp session, because the typed calls of the client need three times the CPU.
-"""
-
-import asyncio
 import os
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from pathlib import Path
-from typing import Final, TypedDict
-from urllib.parse import urlencode
-from urllib.request import getproxies, proxy_bypass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode, urlsplit
 
-import aiohttp
 import msgspec
-import yaml
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
-from yarl import URL
 
 from sharder import __version__
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError, Unavailable
-from sharder.kube import answers
+from sharder.kube.access import Access, find_access
 from sharder.kube.errors import refusal, unreachable
+from sharder.kube.plain import Plain, Request
 from sharder.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from sharder.kube.session import Session
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -38,24 +27,16 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 REQUEST_SECONDS: Final = 10.0
 """Limit of one request, including its body; the renew deadline of Leases is as long."""
-_CONNECT_SECONDS: Final = 10.0
-"""Limit of the connection of a stream."""
 SILENT_SECONDS: Final = 75.0
 """A stream that is silent for so long is considered dead: the server sends a bookmark a minute
 (apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
-_REFRESH_SECONDS: Final = 60.0
-"""Between two reads of a kubeconfig: its tokens are valid for at least some minutes."""
+AGENT: Final = "sharder"
+SHARD_AGENT: Final = "sharder-shard"
+"""Under these names the API server notes the writes of the sharder and of shards."""
 NO_ANSWER: Final = "<error>"
 """The status in metrics of a request without an answer, as in client-go."""
 REWOUND: Final = "<rewound>"
 """The status in metrics of a watch that has to begin anew, because etcd was restored."""
-_KUBECONFIG: Final = "~/.kube/config"
-
-
-class _Options(TypedDict, total=False):
-    proxy: str
-    proxy_headers: Mapping[str, str]
-    server_hostname: str
 
 
 def _ignore(_method: str, _status: str) -> None:
@@ -65,33 +46,17 @@ def _ignore(_method: str, _status: str) -> None:
 class Client:
     """A connection to one API server; close it when done."""
 
-    def __init__(self, configuration: Configuration, namespace: str = "") -> None:
-        self.namespace = namespace
+    def __init__(self, access: Access, *, is_brief: bool = False, agent: str = AGENT) -> None:
+        self.namespace = access.namespace
         """The namespace of the kubeconfig's context, empty if it has none."""
-        self._configuration = configuration
+        self._access, self._agent = access, agent
         self._observe: Callable[[str, str], None] = _ignore
         self._clock = SystemClock()
         self._dated = "", 0.0
         """The date of the last answer, and when it came by our monotonic clock."""
-        self._host = configuration.host.rstrip("/")
-        trust: ssl.SSLContext = RESTClientObject(configuration).ssl_context
-        trust.sslobject_class = answers.Records
-        # No limit on connections: each caller limits its own concurrency, and the renewal of a
-        # Lease, or a watch, must never wait for writes.
-        connector = aiohttp.TCPConnector(limit=0, ssl=trust)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"sharder/{__version__}"},
-        )
-        self._options = _Options()
-        proxy = configuration.proxy or _proxy_from_environment(URL(self._host))
-        if proxy:
-            self._options["proxy"] = proxy
-        if configuration.proxy_headers:
-            self._options["proxy_headers"] = configuration.proxy_headers
-        if configuration.tls_server_name:
-            self._options["server_hostname"] = configuration.tls_server_name
+        self._opened: Session | None = None
+        # Without a proxy: Plain knows none.
+        self._http = Plain(access) if is_brief and not access.proxy else self._session()
 
     def observe(self, on_answer: Callable[[str, str], None]) -> None:
         """Call `on_answer` with method and status of each request, `<error>` without an answer."""
@@ -120,31 +85,30 @@ class Client:
                 have succeeded.
             TooLong: the answer has more than `max_bytes`; its rest is not read.
         """
-        what = f"{method} {path}"
         headers = await self._headers(accept)
-        data, status = None, None
         if body is not None:
             headers["Content-Type"] = content_type
-            data = msgspec.json.encode(body)
+        request = Request(
+            method=method,
+            target=_target(path, query),
+            headers=headers,
+            body=None if body is None else msgspec.json.encode(body),
+            seconds=timeout,
+        )
+        status = list[int]()
+
+        def on_head(code: int, date: str) -> None:
+            status.append(code)
+            self._answered(method, code, date)
+
         try:
-            async with self._session.request(
-                method,
-                self._url(path, query),
-                headers=headers,
-                data=data,
-                timeout=aiohttp.ClientTimeout(total=timeout),
-                allow_redirects=False,
-                **self._options,
-            ) as response:
-                status = response.status
-                self._answered(method, response)
-                answer = await answers.read(response, max_bytes)
-        except (aiohttp.ClientError, OSError) as error:
-            if status is None:
+            answer = await self._http.exchange(request, on_head, max_bytes)
+        except OSError as error:
+            if not status:
                 self._observe(method, NO_ANSWER)
-            raise unreachable(error, what) from error
-        if status >= 300:
-            raise refusal(status, answer, what)
+            raise unreachable(error, request.what) from error
+        if status[0] >= 300:
+            raise refusal(status[0], answer, request.what)
         return answer
 
     def server_time(self) -> datetime | None:
@@ -172,131 +136,100 @@ class Client:
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
-        what, opened = f"GET {path}", False
-        timeout = aiohttp.ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=_CONNECT_SECONDS)
+        request = Request(
+            method="GET",
+            target=_target(path, query),
+            headers=await self._headers(accept),
+            seconds=SILENT_SECONDS,
+        )
+        opened = False
+
+        def on_head(status: int, date: str) -> None:
+            nonlocal opened
+            opened = True
+            self._answered("GET", status, date)
+
         try:
-            async with self._session.get(
-                self._url(path, query),
-                headers=await self._headers(accept),
-                timeout=timeout,
-                allow_redirects=False,
-                **self._options,
-            ) as response:
-                opened = True
-                self._answered("GET", response)
-                if response.status >= 300:
-                    raise refusal(response.status, await response.read(), what)
-                try:
-                    yield answers.split(response, pause=pause)
-                finally:
-                    answers.hang_up(response)
-        except (aiohttp.ClientError, OSError) as error:
+            async with self._session().stream(request, on_head, pause=pause) as lines:
+                yield lines
+        except OSError as error:
             if not opened:
                 self._observe("GET", NO_ANSWER)
-            raise unreachable(error, what) from error
+            raise unreachable(error, request.what) from error
 
     async def close(self) -> None:
         """End all requests, and close the connections."""
-        await self._session.close()
+        await self._http.close()
+        if self._opened is not None:
+            await self._opened.close()
 
-    def _answered(self, method: str, response: aiohttp.ClientResponse) -> None:
-        self._observe(method, str(response.status))
-        self._dated = response.headers.get("Date", ""), self._clock.monotonic()
+    def _session(self) -> "Session":
+        """Return connections that can also stream."""
+        if self._opened is None:
+            from sharder.kube.session import Session  # noqa: PLC0415 - commands need none
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        suffix = f"?{urlencode(query)}" if query else ""
-        return URL(f"{self._host}{path}{suffix}", encoded=True)
+            self._opened = Session(self._access)
+        return self._opened
+
+    def _answered(self, method: str, status: int, date: str) -> None:
+        self._observe(method, str(status))
+        self._dated = date, self._clock.monotonic()
 
     async def _headers(self, accept: str) -> dict[str, str]:
-        try:
-            async with asyncio.timeout(REQUEST_SECONDS):
-                token = await self._configuration.get_api_key_with_prefix(
-                    "BearerToken", alias="authorization"
-                )
-        except (ConfigException, OSError, ValueError) as error:
-            raise Unavailable(f"cannot renew the credentials: {error}") from error
-        return {"Accept": accept, "Authorization": token} if token else {"Accept": accept}
+        token = await self._access.authorization.header()
+        headers = {"Accept": accept, "User-Agent": f"{self._agent}/{__version__}"}
+        return {**headers, "Authorization": token} if token else headers
 
 
-async def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
+async def connect(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    is_brief: bool = False,
+    agent: str = AGENT,
+) -> Client:
     """Return a client for the cluster.
 
     Args:
         kubeconfig: Path, or several as in the variable KUBECONFIG; by default the service account
             inside a pod, else ~/.kube/config.
         context: Name of a context; implies a kubeconfig even inside a pod.
+        is_brief: Whether to start faster for a few requests, as of a command.
+        agent: The name under which the API server notes the writes.
 
     Raises:
         ConfigError: there is no usable kubeconfig or service account.
     """
-    configuration = Configuration()
-    if not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
-        try:
-            load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # not annotated
-            return Client(configuration)
-        except (ConfigException, OSError) as error:
-            raise ConfigError(
-                f"cannot use the service account: {error}; mount its token or set a kubeconfig"
-            ) from error
-    paths = kubeconfig or _KUBECONFIG
-    if not _is_there(paths):
-        raise ConfigError(f"no kubeconfig at {paths}: set its path, or run in a pod")
-    try:
-        return Client(configuration, await _load(configuration, paths, context))
-    except (
-        ConfigException,
-        yaml.YAMLError,
-        OSError,
-        ValueError,
-        TypeError,
-        AttributeError,
-    ) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"cannot use kubeconfig {paths}: {reason}; fix it") from error
+    access = await find_access(kubeconfig, context)
+    proxy = access.proxy or _proxy_from_environment(access.server)
+    return Client(replace(access, proxy=proxy), is_brief=is_brief, agent=agent)
 
 
-async def _load(configuration: Configuration, paths: str, context: str | None) -> str:
-    """Read a kubeconfig, and refresh its credentials regularly; return the current namespace.
-
-    The Kubernetes client reads credentials once, but tokens from files and exec plugins expire.
-    """
-    loader = await load_kube_config(  # type: ignore[no-untyped-call]  # not annotated
-        config_file=paths,
-        context=context,
-        client_configuration=configuration,
-        persist_config=False,
-    )
-    loop = asyncio.get_running_loop()
-    fresh_until = loop.time() + _REFRESH_SECONDS
-
-    async def refresh(configuration: Configuration) -> None:
-        nonlocal fresh_until
-        if loop.time() >= fresh_until:
-            fresh_until = loop.time() + _REFRESH_SECONDS
-            await loader.load_and_set(configuration)
-
-    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # inferred as None
-    return str(loader.current_context["context"].get("namespace") or "")
+def _target(path: str, query: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
 
 
-def _proxy_from_environment(server: URL) -> str | None:
+def _proxy_from_environment(server: str) -> str | None:
     """Return the proxy that HTTPS_PROXY and NO_PROXY select, evaluated once.
 
     aiohttp's own `trust_env` would evaluate the variables, and ~/.netrc, for each request, in a
     thread.
     """
-    if server.host is None or proxy_bypass(server.host):
+    if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
-    return getproxies().get(server.scheme)
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - slow, and rarely needed
 
-
-def _is_there(paths: str) -> bool:
-    return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
+    url = urlsplit(server)
+    if url.hostname is None or proxy_bypass(url.hostname):
+        return None
+    return getproxies().get(url.scheme)
 
 
 @lru_cache(maxsize=1)
 def _parsed(date: str) -> datetime | None:
     """Return the time of an HTTP date, None if it is none; answers of one second share it."""
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow, and rarely needed
+
     try:
         return parsedate_to_datetime(date).astimezone(UTC)
     except ValueError:

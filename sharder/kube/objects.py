@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.since import DatedObject
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
@@ -114,3 +115,8 @@ async def discover(client: Client, resource: GroupResource) -> Resource:
 
 async def _read(client: Client, path: str, of: type[D]) -> D:
     return understand(await client.request("GET", path), of, path)
+
+
+def dated_objects(client: Client, resource: Resource, labels: str = "") -> KubeStore[DatedObject]:
+    """Return the objects of a resource with the writes of each client."""
+    return KubeStore(client, DatedObject, resource, labels=labels, metadata_only=True)

@@ -8,7 +8,7 @@ from random import SystemRandom  # noqa: TID251 - the composition root of an SDK
 from sharder.core.addresses import address_of
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.kube.client import connect
+from sharder.kube.client import SHARD_AGENT, connect
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.sdk.assembly import Assembly
@@ -188,7 +188,7 @@ class Shard:
             NotFound: the API server does not serve one of the resources.
         """
         settings, metrics, clock = self.settings, process_metrics(), SystemClock()
-        client = await connect(settings.kubeconfig or None)
+        client = await connect(settings.kubeconfig or None, agent=SHARD_AGENT)
         client.observe(metrics.requested)
         try:
             with watched(self._activity, clock, renew_deadline=settings.lease.renew_deadline):

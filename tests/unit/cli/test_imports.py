@@ -10,17 +10,14 @@ import pytest
 
 from sharder.cli import main
 from sharder.core.names import API_GROUP, API_VERSION
-from sharder.kube.lean import skip_unused
 
 SERVER = {"fastapi", "uvicorn", "uvloop", "httptools", "prometheus_client", "starlette"}
-CLIENT = {"aiohttp", "kubernetes.aio.client", "yaml"}
-REST_OF_CLIENT = {
-    *("kubernetes.client", "kubernetes.config", "kubernetes.dynamic", "kubernetes.stream"),
-    *("kubernetes.watch", "kubernetes.aio.dynamic", "kubernetes.aio.watch", "requests", "urllib3"),
-}
+CLIENT = {"yaml", "sharder.kube.plain", "asyncio"}
+SLOW = {"aiohttp", "kubernetes"}
+"""What took most of the time to start."""
 PLAN = {"sharder.core.preview.plan", "sharder.core.preview.report", "sharder.core.rebalance.run"}
-OTHERS = {"cryptography", "rich", "webhook", "sharder.cli.serve", "sharder.sdk"}
-READING = SERVER | REST_OF_CLIENT | OTHERS
+OTHERS = {"cryptography", "webhook", "sharder.cli.serve", "sharder.sdk"}
+READING = SERVER | SLOW | OTHERS
 
 
 RUN = """
@@ -64,10 +61,10 @@ def test_a_command_imports_only_what_it_runs(nowhere: dict[str, str]) -> None:
     found = imported(*without_cluster, *that_list, *that_plan, environment=nowhere)
 
     assert "sharder.cli.app" in found[0]
-    assert found[2] & (READING | CLIENT | PLAN | {"asyncio"}) == set()
+    assert found[2] & (READING | CLIENT | PLAN) == set()
     assert found[4] & (READING | PLAN) == set()
     assert found[6] & READING == set()
-    assert found[6] >= CLIENT | PLAN
+    assert found[6] >= PLAN | CLIENT - {"yaml"}
 
 
 def test_a_plan_from_a_dump_imports_no_client_and_reads_json_without_yaml(
@@ -80,36 +77,16 @@ def test_a_plan_from_a_dump_imports_no_client_and_reads_json_without_yaml(
     (found,) = imported(f"plan --file {file}", environment=nowhere)
 
     assert found >= PLAN
-    assert found & (READING | CLIENT | {"asyncio"}) == set()
+    assert found & (READING | CLIENT) == set()
 
 
-def test_the_service_leaves_out_what_it_does_not_use_of_the_client(
+def test_the_service_and_its_shards_leave_out_the_kubernetes_client(
     nowhere: dict[str, str],
 ) -> None:
     (found,) = imported("run", environment=nowhere)
 
-    assert found & REST_OF_CLIENT == set()
-    assert found >= {"kubernetes.aio.client", "webhook.server"}
-
-
-def test_a_client_that_is_imported_already_stays_as_it_is() -> None:
-    import kubernetes.client  # noqa: PLC0415 - long, and for this test alone
-
-    skip_unused()
-
-    assert kubernetes.client.ApiClient.__module__ == "kubernetes.client.api_client"
-
-
-def test_what_was_left_out_is_imported_when_it_is_asked_for() -> None:
-    program = (
-        "from sharder.kube.lean import skip_unused; skip_unused()\n"
-        "import kubernetes\n"
-        "from kubernetes import client\n"
-        "assert kubernetes.config.load_kube_config and client.ApiClient\n"
-        "assert not hasattr(kubernetes, 'nothing')\n"
-    )
-
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert found & {"kubernetes", "requests", "urllib3"} == set()
+    assert found >= {"webhook.server"}
 
 
 MISSING = """

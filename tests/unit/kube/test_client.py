@@ -10,7 +10,7 @@ from aiohttp import web
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
-from sharder.kube import answers
+from sharder.kube import session
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
@@ -68,7 +68,7 @@ async def test_credentials_that_cannot_be_read_again_are_worth_another_try(
     time = loop.time
     monkeypatch.setattr(loop, "time", lambda: time() + 60)
 
-    with pytest.raises(Unavailable, match="cannot renew the credentials"):
+    with pytest.raises(Unavailable, match="cannot read the credentials"):
         await client.request("GET", "/x")
 
 
@@ -196,7 +196,7 @@ async def test_what_comes_within_a_pause_is_read_together_after_it(
 async def test_a_flood_is_read_without_a_pause(
     script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "FLOOD_BYTES", 1)
+    monkeypatch.setattr(session, "FLOOD_BYTES", 1)
 
     async def stream(response: web.StreamResponse) -> None:
         for part in (b"a\n", b"b\n"):
@@ -248,10 +248,13 @@ async def test_a_stream_that_breaks_is_unavailable(script: Script, client: Clien
     ("text", "reason"),
     [
         ("", "cannot use kubeconfig"),
-        ("a: b: c", "mapping values are not allowed here"),
+        ("a: b: c", "mapping values are not allowed"),
         ("[1]", "cannot use kubeconfig"),
         (kubeconfig("http://x").replace("current-context: here", ""), "current-context"),
-        (kubeconfig("http://x").replace("current-context: here", "current-context: z"), "name z"),
+        (
+            kubeconfig("http://x").replace("current-context: here", "current-context: z"),
+            "no context z",
+        ),
         (kubeconfig("http://x"), "token"),
     ],
     ids=["empty", "no YAML", "no mapping", "no context", "other context", "no token file"],

@@ -88,7 +88,6 @@ async def test_without_the_library_the_metrics_say_what_to_install() -> None:
 def test_a_shard_runs_without_the_library_of_the_metrics() -> None:
     program = (
         "import sys; sys.modules['prometheus_client'] = None\n"
-        "from sharder.kube.lean import skip_unused; skip_unused()\n"
         "import sharder.sdk\n"
         "from sharder.sdk.observability.exposition import process_metrics\n"
         "print(process_metrics().render())"
@@ -101,7 +100,6 @@ def test_a_shard_runs_without_the_library_of_the_metrics() -> None:
 
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
     program = (
-        "from sharder.kube.lean import skip_unused; skip_unused()\n"
         "import prometheus_client, sharder.sdk\n"
         "from sharder.sdk.observability.exposition import process_metrics\n"
         "prometheus_client.Counter('mine', 'help').inc()\n"

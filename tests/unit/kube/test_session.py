@@ -1,4 +1,4 @@
-"""Facts about `sharder.kube.answers`."""
+"""Facts about `sharder.kube.session`."""
 
 import ssl
 import tracemalloc
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hack.certificates import Authority
-from sharder.kube.answers import RECORD_BYTES, Records
+from sharder.kube.session import RECORD_BYTES, Records
 
 
 @pytest.fixture
