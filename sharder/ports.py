@@ -7,14 +7,16 @@ tests run against both.  Every call can raise an `ApiError` of `sharder.core.err
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
-from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.fence.probe import Proof
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
-from sharder.core.status.stats import StatsOf
-from sharder.core.status.transition_messages import Transition
+
+if TYPE_CHECKING:  # commands use few of the ports, and start faster without these
+    from sharder.core.api.cluster import User
+    from sharder.core.fence.probe import Proof
+    from sharder.core.status.stats import StatsOf
+    from sharder.core.status.transition_messages import Transition
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -170,7 +172,7 @@ class WebhookConfigurations(Protocol):
 class Fences(Protocol):
     """The fences of rings, which the API server enforces on their shards."""
 
-    async def prove(self, ring: RingName) -> Proof:
+    async def prove(self, ring: RingName) -> "Proof":
         """Return the proof from a dry run that only the ring's fence rejects."""
         ...
 
@@ -235,11 +237,11 @@ class Journal(BacklogDisplay, Protocol):
     Called on the event loop, never during an admission; it must not block.
     """
 
-    def leads(self, counts: StatsOf | None) -> None:
+    def leads(self, counts: "StatsOf | None") -> None:
         """Note that this process leads, and how it counts objects; None: it no longer leads."""
         ...
 
-    def happened(self, ring: RingName, transition: Transition) -> None:
+    def happened(self, ring: RingName, transition: "Transition") -> None:
         """Record a transition that the leader reports; for its own, `ring` is `NO_RING`."""
         ...
 
@@ -251,10 +253,10 @@ class Journal(BacklogDisplay, Protocol):
 class Reviews(Protocol):
     """Reviews of clients by the API server."""
 
-    async def identify(self, token: str) -> User | None:
+    async def identify(self, token: str) -> "User | None":
         """Return the user of the bearer token, None if the API server rejects it."""
         ...
 
-    async def may_read_metrics(self, user: User) -> bool:
+    async def may_read_metrics(self, user: "User") -> bool:
         """Return whether the user is allowed to get the metrics, a non-resource path."""
         ...

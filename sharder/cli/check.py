@@ -11,12 +11,13 @@ from sharder.cli import check_reads as reads
 from sharder.cli import connection
 from sharder.cli.check_reads import fence_facts
 from sharder.cli.check_webhook import answer, configuration_of
-from sharder.cli.output import write
+from sharder.cli.output import table, write
 from sharder.config import Settings
 from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
+from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.check.finding import Finding, Unread
 from sharder.core.check.report import CheckReport, Facts, RingFacts, report
 from sharder.core.check.rights import service_account
@@ -75,17 +76,16 @@ def require_health(found: CheckReport) -> None:
 
 
 def draw(found: CheckReport) -> None:
-    """Print one line for each finding, never truncated, and the number of findings."""
-    width = max((len(each.check) for each in found.findings), default=0)
-    write(*(_line(each, width) for each in found.findings))
+    """Print the findings, and their number."""
+    write(table((), map(_row, found.findings)))
     total = len(found.findings)
     write(f"{total} checks: {found.failed} failed, {found.warned} with a warning")
 
 
-def _line(finding: Finding, width: int) -> str:
+def _row(finding: Finding) -> tuple[str, str, str]:
     about = f"{finding.ring}: " if finding.ring else ""
     advice = f" => {finding.advice}" if finding.advice else ""
-    return f"{finding.level:<4}  {finding.check:<{width}}  {about}{finding.message}{advice}"
+    return finding.level, finding.check, f"{about}{finding.message}{advice}"
 
 
 async def _facts(client: Client, where: Installation, names: Collection[str]) -> Facts:
@@ -154,7 +154,7 @@ def _selected(
     if isinstance(spaces, Unread):
         return spaces
     live = [space for space in spaces if space.metadata.deletion_timestamp is None]
-    return selected_namespaces(ring, live, Settings().webhook.config.namespace_selector)
+    return selected_namespaces(ring, live, DEFAULT_NAMESPACES)
 
 
 async def _ring(

@@ -4,35 +4,38 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import TypeVar
 
 from sharder.cli import connection
+from sharder.cli.custom import custom_of
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
-from sharder.config import Settings
-from sharder.config.strategies import installed
 from sharder.controllers.rest_mapper import RestMapper
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing, StrategyName, UnreadableRing
+from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.api.selector import DEFAULT_NAMESPACES
+from sharder.core.api.since import DatedObject, labelled
 from sharder.core.errors import ApiError, ConfigError, NotFound
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of
-from sharder.core.leases.state import state_of
-from sharder.core.names import RING_LABEL, GroupResource, RingName, ShardName
+from sharder.core.leases.state import is_held
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.preview.observe import (
     ObjectCount,
     members_of,
     not_ready,
     selected_namespaces,
+    state_in,
 )
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.quantities import plain
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.validation import refusals
-from sharder.kube.client import Client
-from sharder.kube.objects import KubeObjects
-from sharder.kube.typed_stores import all_rings, leases, namespaces
+from sharder.kube.client import AGENT, Client
+from sharder.kube.objects import KubeObjects, dated_objects
+from sharder.kube.typed_stores import LEASES, all_rings, leases, namespaces
 from sharder.ports import Objects, Readable
 from sharder.runtime.clock import SystemClock
 
@@ -47,6 +50,8 @@ class Cluster:
     leases: Readable[Lease]
     namespaces: Readable[PartialObject]
     objects: Objects
+    dated: Callable[[Resource, str], Readable[DatedObject]]
+    """Objects of a resource by label selector, with the writes of each client."""
     now: datetime
     """The time for which the state of Leases is determined."""
     namespace: str = ""
@@ -82,6 +87,7 @@ def cluster_of(client: Client) -> Cluster:
         leases=leases(client, labels=RING_LABEL),
         namespaces=namespaces(client),
         objects=KubeObjects(client),
+        dated=partial(dated_objects, client),
         now=SystemClock().now(),
         namespace=client.namespace,
     )
@@ -100,15 +106,20 @@ async def rings(cluster: Cluster) -> RingsReport:
 async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     """Count the objects of a ring's shards."""
     view = await view_of(cluster, name)
-    counted = await _count(cluster, view.snapshot)
+    counted, renewals = await _count(cluster, view.snapshot), await _renewals(cluster, view)
     return ShardsReport(
         ring=view.snapshot.name,
         paused=view.snapshot.ring.spec.movement.paused,
         problem=_problem(view.snapshot),
-        shards=tuple(_shard(lease, view.snapshot, counted, cluster.now) for lease in view.leases),
-        objects=counted.objects,
-        unassigned=counted.unassigned,
-        unowned=counted.unowned,
+        shards=tuple(
+            _shard(lease, view.snapshot, counted, renewals.get(lease.metadata.ref), cluster.now)
+            for lease in view.leases
+        ),
+        objects=counted.all.objects,
+        children=counted.all.children,
+        unassigned=counted.unassigned.objects,
+        unowned=counted.unowned.objects,
+        unowned_children=counted.unowned.children,
         draining=counted.draining.total(),
     )
 
@@ -133,6 +144,15 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
         ConfigError: the ring does not exist (the message names the existing rings) or cannot be
             decoded, or `what_if` is not possible.
     """
+    ring = await ring_of_name(cluster, name)
+    spaces = [namespace async for namespace in cluster.namespaces.stream()]
+    stored = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
+    assumed = what_if.leases(ring, stored, cluster.now)
+    return await _view(cluster, what_if.ring(ring), assumed, spaces)
+
+
+async def ring_of_name(cluster: Cluster, name: str) -> ControllerRing:
+    """Return a ring; errors as in `view_of`."""
     existing = {ring.name: ring for ring in await _all_rings(cluster)}
     ring = existing.get(RingName(name))
     if ring is None:
@@ -140,10 +160,7 @@ async def view_of(cluster: Cluster, name: str, what_if: WhatIf = AS_IT_IS) -> Vi
         raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}")
     if isinstance(ring, UnreadableRing):
         raise ConfigError(f"ControllerRing {name} {_unreadable(ring)}")
-    spaces = [namespace async for namespace in cluster.namespaces.stream()]
-    stored = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
-    assumed = what_if.leases(ring, stored, cluster.now)
-    return await _view(cluster, what_if.ring(ring), assumed, spaces)
+    return ring
 
 
 async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
@@ -164,17 +181,15 @@ async def _view(
     cluster: Cluster, ring: ControllerRing, given: Iterable[Lease], spaces: list[PartialObject]
 ) -> View:
     of_ring = [lease for lease in given if ring_of(lease) == ring.name]
-    default = Settings().webhook.config.namespace_selector
-    is_custom = ring.spec.placement.strategy is StrategyName.CUSTOM
     kinds = RestMapper(cluster.objects)
     await kinds.learn((ring,))
     return View(
         snapshot=build(
             ring,
             members=members_of(ring, of_ring),
-            namespaces=selected_namespaces(ring, spaces, default),
+            namespaces=selected_namespaces(ring, spaces, DEFAULT_NAMESPACES),
             served=kinds.of(ring),
-            custom=installed() if is_custom else {},
+            custom=custom_of(ring.spec.placement.strategy),
         ),
         leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),
     )
@@ -195,9 +210,11 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
         resources=tuple(sorted(map(str, snapshot.roles))),
         shards=len(snapshot.members.validity.valid),
         available_shards=len(snapshot.members.available),
-        objects=None if counted is None else counted.objects,
-        unassigned=None if counted is None else counted.unassigned,
-        unowned=None if counted is None else counted.unowned,
+        objects=None if counted is None else counted.all.objects,
+        children=None if counted is None else counted.all.children,
+        unassigned=None if counted is None else counted.unassigned.objects,
+        unowned=None if counted is None else counted.unowned.objects,
+        unowned_children=None if counted is None else counted.unowned.children,
         draining=None if counted is None else counted.draining.total(),
         ready=next(ready, "Unknown"),
         paused=snapshot.ring.spec.movement.paused,
@@ -225,14 +242,37 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
     return counted
 
 
-def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: datetime) -> ShardRow:
-    name, renewed = ShardName(lease.metadata.name), parse_time(lease.spec.renew_time)
+async def _renewals(cluster: Cluster, view: View) -> dict[ObjectRef, str]:
+    """Return when each shard wrote its Lease last, by the note of the API server.
+
+    The Lease of a shard that is gone has the time at which the sharder took or reserved it.
+    """
+    if all(map(is_held, view.leases)):
+        return {}
+    stored = cluster.dated(LEASES, f"{RING_LABEL}={view.snapshot.name}")
+    found = [
+        (lease.metadata.ref, labelled(lease, RING_LABEL, but=(AGENT,)))
+        async for lease in stored.stream()
+    ]
+    return {ref: since.time for ref, since in found if since is not None}
+
+
+def _shard(
+    lease: Lease,
+    snapshot: RingSnapshot,
+    counted: ObjectCount,
+    written: str | None,
+    now: datetime,
+) -> ShardRow:
+    name = ShardName(lease.metadata.name)
+    time = lease.spec.renew_time if is_held(lease) else written
+    renewed = parse_time(time)
     problem = snapshot.members.validity.problems.get(lease.metadata.ref)
-    shard = shard_of(lease)
+    shard, objects = shard_of(lease), counted.by_shard[name]
     return ShardRow(
         name=name,
         namespace=lease.metadata.namespace,
-        state=state_of(lease, now),
+        state=state_in(snapshot.members, lease, now),
         available=problem is None and name in snapshot.members.available,
         cordoned=shard.cordoned,
         evacuating=shard.evacuating,
@@ -241,9 +281,10 @@ def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: date
         pool=shard.pool,
         weight=shard.weight,
         capacity=_capacity(snapshot, shard),
-        objects=counted.by_shard[name],
+        objects=objects.objects,
+        children=objects.children,
         draining=counted.draining[name],
-        renew_time=lease.spec.renew_time,
+        renew_time=time,
         renewed_seconds_ago=None if renewed is None else round((now - renewed).total_seconds(), 1),
         problem=problem,
         mistakes=tuple(invalid_annotations(lease)),

@@ -13,8 +13,7 @@ from sharder.cli.operations import ClusterAccess, Outcome, evacuate, others_acce
 from sharder.cli.reports import OperationReport
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
-from sharder.core.plurals import counted
-from sharder.core.preview.observe import ObjectCount
+from sharder.core.preview.observe import Number, ObjectCount
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two counts of the objects that are left."""
@@ -32,7 +31,7 @@ _NEXT: Final = 'wait again, or end it with "sharder uncordon"'
 class Left:
     """The objects that a shard still has."""
 
-    objects: int
+    objects: Number
     draining: int
     some: tuple[str, ...]
     """Some of the objects, as `resource namespace/name`."""
@@ -54,14 +53,14 @@ async def begin(access: ClusterAccess, *, ring: str, shard: str, dry_run: bool) 
             raise
         return report  # the shard is marked, so the operation has succeeded
     result = f"{report.result}; {_outlook(view, shard, left.objects, dry_run=dry_run)}"
-    return msgspec.structs.replace(report, objects=left.objects, result=result)
+    return msgspec.structs.replace(report, objects=left.objects.objects, result=result)
 
 
-def _outlook(view: View, shard: str, objects: int, *, dry_run: bool) -> str:
+def _outlook(view: View, shard: str, objects: Number, *, dry_run: bool) -> str:
     """Return a message about the future of the shard's objects; none has moved yet."""
     if not objects:
         return "it has no objects"
-    number = counted(objects, "object")
+    number = objects.words
     if view.snapshot.ring.spec.movement.paused:
         return f"it has {number}; none moves while movement is paused"
     if not others_accept(view, shard):
@@ -113,7 +112,7 @@ async def _wait(
             access.shown.show(f"cannot count the objects of {shard}: {error}")
         else:
             _require_evacuation(view, shard, left)
-            empty = empty + 1 if left.objects == 0 else 0
+            empty = 0 if left.objects else empty + 1
             access.shown.show(_line(shard, left))
         spent = access.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
@@ -131,11 +130,9 @@ async def _count(access: ClusterAccess, view: View, shard: ShardName) -> Left:
     for id_, role in view.snapshot.roles.items():
         resource = await access.cluster.objects.find(id_)
         async for obj in access.cluster.objects.of(resource, labels).stream():
-            before = counted.objects
-            counted.count(obj, role)
-            if counted.objects > before and len(some) < _NAMED:
+            if counted.count(obj, role) and len(some) < _NAMED:
                 some.append(f"{id_} {obj.metadata.ref}")
-    return Left(objects=counted.objects, draining=counted.draining[shard], some=tuple(some))
+    return Left(objects=counted.all, draining=counted.draining[shard], some=tuple(some))
 
 
 def _require_evacuation(view: View, shard: ShardName, left: Left) -> None:
@@ -145,12 +142,12 @@ def _require_evacuation(view: View, shard: ShardName, left: Left) -> None:
 
 
 def _line(shard: ShardName, left: Left) -> str:
-    return f"{shard} has {counted(left.objects, 'object')}, {left.draining} of them draining"
+    return f"{shard} has {left.objects.words}, {left.draining} of them draining"
 
 
 def _remaining(shard: ShardName, left: Left | None) -> str:
     if left is None:
         return f"the objects of {shard} could not be counted"
     named = f": {', '.join(left.some)}" if left.some else ""
-    more = ", …" if left.objects > len(left.some) else ""
+    more = ", …" if len(left.some) == _NAMED else ""
     return f"{_line(shard, left)}{named}{more}"

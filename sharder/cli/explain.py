@@ -3,19 +3,22 @@
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from sharder.cli.cluster_view import Cluster, View, objects_of, view_of
 from sharder.cli.lookup import find
+from sharder.cli.objects import state_and_since
 from sharder.cli.reports import ApartView, Explanation, PlacementView, ShardView
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
-from sharder.core.leases.state import ShardState
 from sharder.core.movement.desired import demand_of
 from sharder.core.movement.planner import Owners
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.placement.distribution import Distribution
+from sharder.core.preview.advice import advice
 from sharder.core.preview.balance import balanced, is_rebalanced
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import (
@@ -26,6 +29,7 @@ from sharder.core.preview.plan import (
     why,
 )
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.phases import ShardPhase
 
 _UNAVAILABLE: Final[Mapping[Standing, str]] = {
     Standing.LEAVING: "its Lease is invalid, so it gets no new objects",
@@ -60,7 +64,9 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
             await _plan_controller(cluster, snapshot, obj, owners, whole)
         planned = plan_object(snapshot, obj, role, owners, whole)
     apart = await _apart(cluster, snapshot, obj) if role is Role.LEADING else ()
-    return _explained(cluster, view, served, planned, rebalance=rebalance, apart=apart)
+    since = state_and_since(snapshot, obj)[1]
+    explained = _explained(cluster, view, served, planned, rebalance=rebalance, apart=apart)
+    return explained if since is None else replace(explained, since=since.time, bound=since.bound)
 
 
 async def _apart(
@@ -143,7 +149,7 @@ def _explained(
     apart: tuple[ApartView, ...],
 ) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
-    states = states_of(snapshot.name, view.leases, cluster.now)
+    states = states_of(snapshot.members, view.leases, cluster.now)
     is_controlled = planned.role is Role.CONTROLLED
     in_scope = snapshot.selects(obj, planned.role)
     outside = f"the ring does not select its namespace {obj.metadata.namespace}"
@@ -160,10 +166,13 @@ def _explained(
         owner=planned.current,
         owner_state=None if planned.current is None else states.get(planned.current),
         draining=snapshot.is_draining(obj),
+        since=None,
+        bound=None,
         wanted=planned.desired if in_scope else None,
         action=planned.action if in_scope else Action.NONE,
         to=planned.to if in_scope else planned.current,
         why=why(planned) if in_scope else outside,
+        advice=advice(snapshot, planned) if in_scope else None,
         rebalance=rebalance,
         movement=_PAUSED if snapshot.ring.spec.movement.paused else None,
         rollout=_rollout(snapshot),
@@ -175,7 +184,7 @@ def _explained(
 
 
 def _stray_pin(
-    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
+    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardPhase]
 ) -> list[str]:
     pin = snapshot.reader.pin_of(obj)
     if pin is None or pin in states:
@@ -199,7 +208,7 @@ def _evacuation(snapshot: RingSnapshot, owner: ShardName | None) -> str | None:
 
 
 def _placement(
-    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardState]
+    snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardPhase]
 ) -> PlacementView:
     """Return the shard that the strategy would choose now, with a remark on every shard."""
     members, demand = snapshot.members, demand_of(snapshot, obj)
@@ -222,7 +231,6 @@ def _placement(
             ShardView(
                 name=name,
                 state=states.get(name),
-                standing=members.standing_of(name).name.lower(),
                 rejected=rejected.get(name),
                 remark=answer.remarks.get(name),
             )

@@ -7,22 +7,8 @@ import yaml
 
 from sharder.cli.cluster_view import Cluster, view_of
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError
 from sharder.core.fence.policy import fence_of
 from sharder.core.names import ObjectRef
-
-
-def accounts_in(words: Sequence[str]) -> list[ObjectRef]:
-    """Return the ServiceAccounts that the words name.
-
-    Raises:
-        ConfigError: a word does not have the form NAMESPACE/NAME.
-    """
-    pairs = [word.split("/") for word in words]
-    for word, pair in zip(words, pairs, strict=True):
-        if len(pair) != 2 or not all(pair):
-            raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
-    return [ObjectRef(namespace, name) for namespace, name in pairs]
 
 
 async def manifests(

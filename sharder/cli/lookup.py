@@ -5,7 +5,8 @@ from contextlib import suppress
 from sharder.cli.cluster_view import Cluster
 from sharder.cli.words import the_one
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import Resource
+from sharder.core.api.since import DatedObject
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.leases.state import is_held
 from sharder.core.names import GroupResource, ObjectRef, RingName, is_label_value
@@ -25,7 +26,7 @@ def ring_named(text: str) -> RingName:
 
 async def find(
     cluster: Cluster, snapshot: RingSnapshot, resource: str, name: str
-) -> tuple[Resource, PartialObject]:
+) -> tuple[Resource, DatedObject]:
     """Return an object of a ring; `resource` and `name` are such as `deploy` and `default/web`.
 
     Raises:
@@ -34,7 +35,7 @@ async def find(
     served = await _resource_in(cluster, snapshot, resource)
     ref = _ref_of(served, name)
     try:
-        return served, await cluster.objects.of(served).get(ref)
+        return served, await cluster.dated(served, "").get(ref)
     except NotFound as error:
         raise ConfigError(f"{served.id} {ref} not found; check the name") from error
 

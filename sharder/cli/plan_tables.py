@@ -1,27 +1,32 @@
 """Plans and explanations as tables for people; their form can change in any release."""
 
-from collections import Counter
-from itertools import islice
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Final
 
-from sharder.cli.output import table, write
+from sharder.cli.output import Table, table, write
 from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.cli.tables import PAUSED
 from sharder.cli.words import named_by
+from sharder.core.api.lease import parse_time
+from sharder.core.api.since import short
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.step import Action
+from sharder.core.names import ShardName
 from sharder.core.plurals import counted
 from sharder.core.preview.balance import BalanceReport
-from sharder.core.preview.report import PlanReport, ShardLoad
+from sharder.core.preview.observe import Number, beside
+from sharder.core.preview.report import Assignment, PlanReport, ShardLoad
 from sharder.core.rebalance.messages import number
+from sharder.core.ring.snapshot import Role
 
-_SHOWN_MOVES: Final = 50
-"""Limit on the moves in a table; the line below it counts the others.  The same for the rest."""
 _SHOWN_REASONS: Final = 5
 _SHOWN_MEASURES: Final = 10
+"""Limits on the lines; the line below them counts the others."""
 
 
-def explanation(report: Explanation) -> None:
+def explanation(report: Explanation, now: datetime) -> None:
     """Print why an object is where it is."""
     owner = report.owner and f"{report.owner} ({report.owner_state or 'has no Lease'})"
     rows = {
@@ -31,8 +36,10 @@ def explanation(report: Explanation) -> None:
         "Owner": owner,
         "Wanted": report.wanted,
         "Draining": "yes" if report.draining else "no",
+        "Since": _since(report, now),
         "Next": report.action if report.to == report.owner else f"{report.action} to {report.to}",
         "Why": report.why,
+        "Do": report.advice,
         "Rebalance": report.rebalance,
         "Movement": report.movement,
         "Rollout": report.rollout,
@@ -50,6 +57,15 @@ def explanation(report: Explanation) -> None:
             for s in placement.shards
         )
         write("", table(("SHARD", "STATE", "ELIGIBLE", "REASON"), shards))
+
+
+def _since(report: Explanation, now: datetime) -> str | None:
+    begin = parse_time(report.since)
+    if begin is None:
+        return None
+    what = "unassigned" if report.owner is None else "has its owner"
+    what = "draining" if report.draining else what
+    return f"{report.since}: {what} for {report.bound} {short((now - begin).total_seconds())}"
 
 
 def _apart(report: Explanation) -> str | None:
@@ -77,38 +93,77 @@ def _verdict(shard: ShardView, placement: PlacementView) -> str:
     return "yes, the best" if shard.name == placement.chosen else "yes"
 
 
-def plan(report: PlanReport) -> None:
+def plan(report: PlanReport, *, verbose: bool = False) -> None:
     """Print the shards before and after, the moves, and why some objects stay unowned."""
-    before = Counter(assignment.origin for assignment in report.assignments)
-    shards = (
-        (s.name, s.state, before[s.name], s.objects, *_load_and_capacity(s)) for s in report.shards
+    shards = _before(report)
+    rows = (
+        (s.name, s.state, shards[s.name], beside(s.objects, s.children), _capacity(s))
+        for s in report.shards
     )
-    columns = ("SHARD", "STATE", "OBJECTS", "AFTER", "LOAD", "CAPACITY")
-    write(table(columns, shards), "")
-    moving = [a for a in report.assignments if a.action not in {Action.KEEP, Action.NONE}]
-    moves = ((named_by(a.object), a.action, a.origin, a.to) for a in islice(moving, _SHOWN_MOVES))
+    write(table(("SHARD", "STATE", "OBJECTS", "AFTER", "CAPACITY"), rows), "")
+    moving = [each for each in report.assignments if each.action not in _STAYS]
     if moving:
-        write(table(("OBJECT", "ACTION", "FROM", "TO"), moves))
-    if len(moving) > _SHOWN_MOVES:
-        write(f"and {len(moving) - _SHOWN_MOVES} more: see -o json")
+        write(_listed(moving) if verbose else _counted(moving))
     reasons = Counter(report.reasons.values()).most_common(_SHOWN_REASONS)
     write(*(f"{count} unowned: {reason}" for reason, count in reasons))
     write(*(f"the API server would reject the ring: {refusal}" for refusal in report.refusals))
     write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
     if report.rebalance is not None:
-        write(_balance(report.rebalance))
-    summary = report.summary
-    write(
-        *[f"{report.ring} {PAUSED}; --resume previews the moves"] * report.paused,
-        f"{report.strategy}: {counted(summary.objects, 'object')}, "
-        f"{counted(summary.moves, 'move')}, "
-        f"{len(report.unassigned)} unassigned, {len(report.unowned)} unowned; imbalance "
-        f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}",
+        write(*_balance(report.rebalance))
+    write(*[f"{report.ring} {PAUSED}; --resume previews the moves"] * report.paused)
+    write(_sentence(report))
+
+
+_STAYS: Final = frozenset({Action.KEEP, Action.NONE})
+
+
+def _before(report: PlanReport) -> Mapping[ShardName | None, Number]:
+    """Return the objects that each shard has now."""
+    before = defaultdict[ShardName | None, Number](Number)
+    for each in report.assignments:
+        before[each.origin].add(_role(each))
+    return before
+
+
+def _role(assignment: Assignment) -> Role:
+    return Role.CONTROLLED if assignment.controlled else Role.MAIN
+
+
+def _counted(moving: Iterable[Assignment]) -> Table:
+    """Return how many objects move from each shard to each, most main objects first."""
+    moves = defaultdict[tuple[ShardName | None, ShardName | None], Number](Number)
+    steps = dict[tuple[ShardName | None, ShardName | None], Action]()
+    for each in sorted(moving, key=lambda each: each.controlled):
+        moves[each.origin, each.to].add(_role(each))
+        steps.setdefault((each.origin, each.to), each.action)
+    most = sorted(moves, key=lambda it: (-moves[it].objects, -moves[it].children, str(it)))
+    rows = ((origin, to, moves[origin, to], steps[origin, to]) for origin, to in most)
+    return table(("FROM", "TO", "OBJECTS", "STEP"), rows)
+
+
+def _listed(moving: Iterable[Assignment]) -> Table:
+    """Return the moves of all objects, controlled ones last."""
+    ordered = sorted(moving, key=lambda each: each.controlled)
+    rows = ((named_by(each.object), each.action, each.origin, each.to) for each in ordered)
+    return table(("OBJECT", "STEP", "FROM", "TO"), rows)
+
+
+def _sentence(report: PlanReport) -> str:
+    summary, waits = report.summary, {a.object for a in report.assignments if a.controlled}
+    unassigned = sum(each not in waits for each in report.unassigned)
+    unowned = sum(each not in waits for each in report.unowned)
+    about = "" if summary.exact else "about "
+    return (
+        f"{report.strategy}: {beside(counted(summary.objects, 'object'), summary.children)}, "
+        f"{about}{beside(counted(summary.moves, 'move'), summary.moved_children)}, "
+        f"{beside(unassigned, len(report.unassigned) - unassigned)} unassigned, "
+        f"{beside(unowned, len(report.unowned) - unowned)} unowned; imbalance "
+        f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}"
     )
 
 
-def _balance(report: BalanceReport) -> str:
-    """Return the result of the rebalance, and the most loaded shards before and after."""
+def _balance(report: BalanceReport) -> Iterator[str]:
+    """Yield the result of the rebalance, and the most loaded shards before and after."""
     worst = sorted(report.shards, key=lambda shard: (-shard.before, shard.name))
     shown = [
         f"{shard.name} {number(shard.before)}, then {number(shard.after)}"
@@ -117,23 +172,17 @@ def _balance(report: BalanceReport) -> str:
     more = len(worst) - len(shown)
     shown += [f"and {more} more"] if more else []
     refused = sum(move.refused is not None for move in report.moves)
-    parts = (
-        f"balance by {report.strategy}{', a dry run' if report.dry_run else ''}: {report.why}",
-        _skipped(refused),
-        f"{report.measure}: {'; '.join(shown)}" if shown else "",
-    )
-    return " | ".join(filter(None, parts))
+    dry_run = ", a dry run" if report.dry_run else ""
+    yield f"balance by {report.strategy}{dry_run}: {report.why}"
+    if refused:
+        moves = "move is" if refused == 1 else "moves are"
+        yield f"{refused} {moves} skipped: earlier moves leave no room"
+    if shown:
+        yield f"{report.measure}: {'; '.join(shown)}"
 
 
-def _skipped(refused: int) -> str:
-    if not refused:
-        return ""
-    moves = "move is" if refused == 1 else "moves are"
-    return f"{refused} {moves} skipped: earlier moves leave no room"
-
-
-def _load_and_capacity(shard: ShardLoad) -> tuple[int | None, int | None]:
-    return (shard.load or {}).get(OBJECTS), (shard.capacity or {}).get(OBJECTS)
+def _capacity(shard: ShardLoad) -> int | None:
+    return (shard.capacity or {}).get(OBJECTS)
 
 
 def _ratio(imbalance: float | None) -> str:

@@ -6,9 +6,10 @@ from typing import TypeAlias
 import msgspec
 
 from sharder.core.api.ring import StrategyName
-from sharder.core.leases.state import ShardState
+from sharder.core.api.since import Bound, Since
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
+from sharder.core.status.phases import ShardPhase
 
 
 class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -20,10 +21,14 @@ class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     shards: int
     available_shards: int
     objects: int | None
+    """Main objects, as in the next fields; children stand in fields of their own."""
+    children: int | None
+    """Controlled objects."""
     unassigned: int | None
     """Objects without an owner label."""
     unowned: int | None
     """Objects without an available owner: unassigned, or of a shard that is gone."""
+    unowned_children: int | None
     draining: int | None
     ready: str
     """Status of the condition Ready: `True`, `False` or `Unknown`."""
@@ -44,7 +49,7 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     name: ShardName
     namespace: str
-    state: ShardState
+    state: ShardPhase
     available: bool
     cordoned: bool
     """The shard keeps its objects and gets no new objects."""
@@ -58,8 +63,11 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     capacity: dict[str, str]
     """The capacity by resource; other resources have no limit."""
     objects: int
+    """Main objects."""
+    children: int
     draining: int
     renew_time: str | None
+    """When the shard itself renewed its Lease last; None if it is unknown."""
     renewed_seconds_ago: float | None
     problem: str | None
     """Why the Lease is ignored as a shard, or None."""
@@ -67,7 +75,7 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Annotations of the Lease that are ignored, and why."""
 
 
-class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
+class ShardsReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The shards of a ring, by name, and counts of all its objects."""
 
     ring: RingName
@@ -77,21 +85,63 @@ class ShardsReport(msgspec.Struct, frozen=True, kw_only=True):
     """Why the ring does not work, or None."""
     shards: tuple[ShardRow, ...]
     objects: int
+    children: int
     unassigned: int
-    """Objects without an owner label."""
     unowned: int
-    """Objects without an available owner: unassigned, or of a shard that is gone."""
+    unowned_children: int
     draining: int
+    """As in `RingRow`."""
+
+
+class ObjectState(StrEnum):
+    """What an object waits for."""
+
+    DRAINING = "draining"
+    """Its shard has to release it."""
+    UNASSIGNED = "unassigned"
+    """It has no owner label."""
+    UNOWNED = "unowned"
+    """Its shard is gone."""
+    APART = "apart"
+    """It is controlled, and not on the shard of its parent."""
+    ASSIGNED = "assigned"
+    """Nothing: its shard works on it."""
+
+
+class ObjectRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One object."""
+
+    object: str
+    """`group/Kind/namespace/name`."""
+    shard: ShardName | None
+    """Its owner."""
+    state: ObjectState
+    since: str | None
+    """Since when, as far as one read shows it; see `bound`."""
+    bound: Bound | None
+    """Whether it is in the state for at least, or at most, the time since then."""
+
+    @property
+    def begin(self) -> Since | None:
+        """Both."""
+        return None if self.since is None or self.bound is None else Since(self.since, self.bound)
+
+
+class ObjectsReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of a ring, those that are longest in their state first."""
+
+    ring: RingName
+    time: str
+    """When they were read."""
+    objects: tuple[ObjectRow, ...]
 
 
 class ShardView(msgspec.Struct, frozen=True, kw_only=True):
     """One shard as a candidate for an object."""
 
     name: ShardName
-    state: ShardState | None
+    state: ShardPhase | None
     """None if it has no Lease."""
-    standing: str
-    """`available`, `leaving`, `missing` or `gone`."""
     rejected: str | None
     """Why the shard cannot have the object, or None."""
     remark: str | None
@@ -137,13 +187,19 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     controller: str | None
     """The parent of the object, if its resource is controlled."""
     owner: ShardName | None
-    owner_state: ShardState | None
+    owner_state: ShardPhase | None
     """None if the owner has no Lease."""
     draining: bool
+    since: str | None
+    """Since when it drains, has its owner, or at most waits for one; see `bound`."""
+    bound: Bound | None
+    """Whether that is at least, or at most, the time since then."""
     wanted: ShardName | None
     action: Action
     to: ShardName | None
     why: str
+    advice: str | None
+    """What to do, None if there is nothing to do."""
     rebalance: str | None
     """Whether the object moves for balance, and why; None if it is not rebalanced."""
     movement: str | None
@@ -286,7 +342,7 @@ class OperationReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     result: str
     """One sentence for people."""
     objects: int | None
-    """The shard's objects, for an evacuation; None if they cannot be counted."""
+    """The shard's main objects, for an evacuation; None if they cannot be counted."""
     warnings: tuple[str, ...]
 
 

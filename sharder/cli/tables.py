@@ -1,7 +1,7 @@
 """Lists and results as tables for people; their form can change in any release."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,7 @@ from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     FieldValue,
+    ObjectsReport,
     OperationReport,
     OperationsReport,
     RingRow,
@@ -19,8 +20,14 @@ from sharder.cli.reports import (
     ShardsReport,
     VersionReport,
 )
+from sharder.cli.words import named_by
+from sharder.core.api.lease import parse_time
+from sharder.core.api.since import age, short
 from sharder.core.names import API_GROUP
 from sharder.core.plurals import counted
+from sharder.core.preview.observe import beside
+
+Cells: TypeAlias = tuple[object, ...]
 
 _SHOWN_OBJECTS: Final = 50
 """Limit on the objects in a table; the line below it counts the others."""
@@ -29,74 +36,75 @@ _LEASE = "lease.coordination.k8s.io"
 PAUSED = 'is paused; run "sharder resume" to continue'
 
 
-def rings(report: RingsReport, *, wide: bool = False) -> None:
-    """Print the rings."""
+def rings(report: RingsReport, *, form: str = "table") -> None:
+    """Print the rings, with a line for each pause and problem."""
+    if form == "name":
+        write(*(f"{_RING}/{ring.name}" for ring in report.rings))
+        return
     if not report.rings:
         write("no rings found")
         return
-    write(ring_table(report, wide=wide), *ring_notes(report))
-
-
-def ring_table(report: RingsReport, *, wide: bool) -> Table:
-    """Return a row for each ring."""
     columns = ("NAME", "READY", "SHARDS", "OBJECTS", "UNOWNED", "DRAINING")
-    more = ("UNASSIGNED", "STRATEGY", "RESOURCES")
-    return table((*columns, *more) if wide else columns, (_ring(r, wide) for r in report.rings))
+    write(_table(columns, _WIDE_RING, ((_ring(r), _wide_ring(r)) for r in report.rings), form))
+    write(*(f"{ring.name} {PAUSED}" for ring in report.rings if ring.paused))
+    write(*(f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem))
 
 
-def ring_notes(report: RingsReport) -> list[str]:
-    """Return a line for each pause and problem."""
-    paused = [f"{ring.name} {PAUSED}" for ring in report.rings if ring.paused]
-    return paused + [f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem]
+_WIDE_RING: Final = ("UNASSIGNED", "STRATEGY", "RESOURCES")
 
 
-def _ring(ring: RingRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
-    shards = f"{ring.available_shards}/{ring.shards}"
-    row = (ring.name, ring.ready, shards, ring.objects, ring.unowned, ring.draining)
-    more = (ring.unassigned, ring.strategy, ",".join(ring.resources))
-    return (*row, *more) if wide else row
-
-
-def ring_names(report: RingsReport) -> None:
-    """Print the rings as arguments of kubectl."""
-    write(*(f"{_RING}/{ring.name}" for ring in report.rings))
-
-
-def shards(report: ShardsReport, *, wide: bool = False) -> None:
-    """Print the shards of a ring."""
-    if report.shards:
-        write(shard_table(report, wide=wide))
-    else:
-        write(f"{report.ring} has no shards")
-    counts = (
-        counted(report.objects, "object"),
-        f"{report.unassigned} unassigned",
-        f"{report.unowned} unowned",
-        f"{report.draining} draining",
+def _ring(ring: RingRow) -> Cells:
+    objects, unowned = ring.objects, ring.unowned
+    return (
+        ring.name,
+        ring.ready,
+        f"{ring.available_shards}/{ring.shards}",
+        None if objects is None else beside(objects, ring.children),
+        None if unowned is None else beside(unowned, ring.unowned_children),
+        ring.draining,
     )
-    write(", ".join(counts), *shard_notes(report))
 
 
-def shard_table(report: ShardsReport, *, wide: bool) -> Table:
-    """Return a row for each shard."""
+def _wide_ring(ring: RingRow) -> Cells:
+    return ring.unassigned, ring.strategy, ",".join(ring.resources)
+
+
+def shards(report: ShardsReport, *, form: str = "table") -> None:
+    """Print the shards of a ring, with a line for each pause, problem and mistake."""
+    if form == "name":
+        write(*(f"{_LEASE}/{shard.name}" for shard in report.shards))
+        return
     columns = ("NAME", "STATE", "OBJECTS", "DRAINING", "RENEWED")
-    more = ("AVAILABLE", "NAMESPACE", "ZONE", "POOL", "WEIGHT", "CAPACITY")
-    return table((*columns, *more) if wide else columns, (_shard(s, wide) for s in report.shards))
-
-
-def shard_notes(report: ShardsReport) -> list[str]:
-    """Return a line for each pause, problem and mistake."""
-    return [
+    rows = ((_shard(each), _wide_shard(each)) for each in report.shards)
+    write(
+        _table(columns, _WIDE_SHARD, rows, form)
+        if report.shards
+        else f"{report.ring} has no shards"
+    )
+    unowned = beside(report.unowned, report.unowned_children)
+    write(
+        f"{beside(counted(report.objects, 'object'), report.children)}, {report.unassigned} "
+        f"unassigned, {unowned} unowned, {report.draining} draining",
         *[f"{report.ring} {PAUSED}"] * report.paused,
         *[f"{report.ring}: {report.problem}"] * (report.problem is not None),
         *(f"{shard.name}: {shard.problem}" for shard in report.shards if shard.problem),
         *(f"{shard.name}: {text}" for shard in report.shards for text in shard.mistakes),
-    ]
+    )
 
 
-def _shard(shard: ShardRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
-    row = (shard.name, _state(shard), shard.objects, shard.draining, _age(shard))
-    more = (
+_WIDE_SHARD: Final = ("AVAILABLE", "NAMESPACE", "ZONE", "POOL", "WEIGHT", "CAPACITY")
+
+
+def _shard(shard: ShardRow) -> Cells:
+    objects = beside(shard.objects, shard.children)
+    ago = shard.renewed_seconds_ago
+    age = None if ago is None else short(ago)
+    state = in_state(shard.state, cordoned=shard.cordoned, evacuating=shard.evacuating)
+    return shard.name, state, objects, shard.draining, age
+
+
+def _wide_shard(shard: ShardRow) -> Cells:
+    return (
         "yes" if shard.available else "no",
         shard.namespace,
         "/".join(filter(None, (shard.region, shard.zone))) or None,
@@ -104,19 +112,34 @@ def _shard(shard: ShardRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 -
         f"{shard.weight:g}",
         ",".join(f"{name}={amount}" for name, amount in shard.capacity.items()) or None,
     )
-    return (*row, *more) if wide else row
 
 
-def _state(shard: ShardRow) -> str:
-    """Return the state and its restrictions, in the form of `kubectl get nodes`."""
-    restricted = "evacuating" if shard.evacuating else "cordoned" if shard.cordoned else ""
-    ignored = "ignored" if shard.problem else ""
-    return ",".join(filter(None, (shard.state, restricted, ignored)))
+def in_state(state: str, *, cordoned: bool, evacuating: bool) -> str:
+    """Return the state and its restriction, in the form of `kubectl get nodes`."""
+    restricted = "evacuating" if evacuating else "cordoned" if cordoned else ""
+    return ",".join(filter(None, (state, restricted)))
 
 
-def shard_names(report: ShardsReport) -> None:
-    """Print the shards' Leases as arguments of kubectl."""
-    write(*(f"{_LEASE}/{shard.name}" for shard in report.shards))
+def _table(
+    columns: tuple[str, ...], more: tuple[str, ...], rows: Iterable[tuple[Cells, Cells]], form: str
+) -> Table:
+    """Return a table, with more columns if it is wide."""
+    if form == "wide":
+        return table((*columns, *more), ((*row, *wide) for row, wide in rows), is_wide=True)
+    return table(columns, (row for row, _ in rows))
+
+
+def objects(report: ObjectsReport) -> None:
+    """Print objects with their age in a state."""
+    if not report.objects:
+        write(f"no such objects in {report.ring}")
+        return
+    now = parse_time(report.time)
+    rows = (
+        (named_by(each.object), each.shard, each.state, now and age(each.begin, now))
+        for each in report.objects
+    )
+    write(table(("OBJECT", "SHARD", "STATE", "FOR"), rows))
 
 
 def cleanup(report: CleanupReport) -> None:
@@ -156,13 +179,12 @@ def operations(report: OperationsReport) -> None:
         operation(item)
 
 
-def certificates(report: CertificatesReport, *, wide: bool = False) -> None:
+def certificates(report: CertificatesReport, *, form: str = "table") -> None:
     """Print the certificates, and the phase of a replacement."""
     columns = ("ROLE", "SUBJECT", "NOT AFTER", "DAYS LEFT")
     more = ("NOT BEFORE", "SERIAL", "NAMES", "SHA-256")
-    rows = (_certificate(each, wide) for each in report.certificates)
     if report.certificates:
-        write(table((*columns, *more) if wide else columns, rows))
+        write(_table(columns, more, map(_certificate, report.certificates), form))
     maker = "not issued by sharder" if report.foreign else None
     texts = (maker, report.problem, report.phase)
     write(*(f"{report.secret}: {text}" for text in texts if text))
@@ -170,10 +192,9 @@ def certificates(report: CertificatesReport, *, wide: bool = False) -> None:
         write(f"requested: {report.requested}")
 
 
-def _certificate(row: CertificateRow, wide: bool) -> tuple[object, ...]:  # noqa: FBT001 - private
+def _certificate(row: CertificateRow) -> tuple[Cells, Cells]:
     cells = (row.role, row.subject, row.not_after, row.days_left)
-    more = (row.not_before, row.serial, ",".join(row.names) or None, row.fingerprint)
-    return (*cells, *more) if wide else cells
+    return cells, (row.not_before, row.serial, ",".join(row.names) or None, row.fingerprint)
 
 
 def versions(report: VersionReport) -> None:
@@ -186,12 +207,6 @@ def versions(report: VersionReport) -> None:
 
 def _value(value: FieldValue) -> str:
     return "nothing" if value is None else msgspec.json.encode(value).decode()
-
-
-def _age(shard: ShardRow) -> str:
-    """Return the time since the last renewal; at least 0, even if the shard's clock is ahead."""
-    ago = shard.renewed_seconds_ago
-    return "never" if ago is None else f"{max(0.0, ago):.0f}s"
 
 
 class Shortfall(NamedTuple):

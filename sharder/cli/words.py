@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError
-from sharder.core.names import API_GROUP
+from sharder.core.names import API_GROUP, ObjectRef
 
 _RINGS: Final = ("ring", "controllerring", "controllerrings")
 _SHARDS: Final = ("shard", "lease", "leases")
@@ -87,6 +87,14 @@ def ring_in(word: str) -> str:
 def shard_in(word: str) -> str:
     """Return the name of the shard in `lease/NAME`, or in `NAME`."""
     return _bare(word, _SHARDS)
+
+
+def account_in(word: str) -> ObjectRef:
+    """Return the ServiceAccount in `NAMESPACE/NAME`."""
+    pair = word.split("/")
+    if len(pair) != 2 or not all(pair):
+        raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
+    return ObjectRef(*pair)
 
 
 def _bare(word: str, kinds: Iterable[str]) -> str:

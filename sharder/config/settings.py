@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from sharder.config.certificates import CertificateMode, Certificates
-from sharder.core.api.selector import LabelSelector, Requirement
+from sharder.core.api.selector import DEFAULT_NAMESPACES, LabelSelector
 from sharder.core.names import SYSTEM_NAMESPACE
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
@@ -24,16 +24,6 @@ Count = Annotated[int, Meta(ge=1)]
 DEFAULT_CERT_DIR: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - the reference's
 INJECTOR_PREFIX: Final = "cert-manager.io/inject-"
 """Annotations that make cert-manager write the caBundle of a webhook configuration."""
-
-_DEFAULT_NAMESPACES: Final = LabelSelector(
-    match_expressions=(
-        Requirement(
-            key="kubernetes.io/metadata.name",
-            operator="NotIn",
-            values=("kube-system", SYSTEM_NAMESPACE),
-        ),
-    )
-)
 
 
 class LogLevel(StrEnum):
@@ -186,7 +176,7 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     annotations: dict[str, str] = {}
     """Annotations of every webhook configuration; default none."""
     client_config: WebhookClientConfig = WebhookClientConfig()
-    namespace_selector: LabelSelector = _DEFAULT_NAMESPACES
+    namespace_selector: LabelSelector = DEFAULT_NAMESPACES
     """For rings without a selector; default all namespaces but kube-system and sharding-system."""
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import uuid
@@ -46,28 +45,6 @@ class Ring:
             text=True,
             check=False,
         )
-
-    def interrupted(
-        self, command: str, *, lines: int, kubeconfig: Path | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run what the documents say, and press Ctrl-C when it has printed so many lines.
-
-        Without `--foreground`, timeout would send the signal twice: to its process and its group.
-        """
-        arguments = ["bash", "-c", f"exec timeout --foreground 60 {self.told(command)}"]
-        with subprocess.Popen(
-            arguments,
-            env=self._environment(kubeconfig),
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as running:
-            assert running.stdout is not None
-            printed = "".join(running.stdout.readline() for _ in range(lines))
-            running.send_signal(signal.SIGINT)
-            more, errors = running.communicate()
-        return subprocess.CompletedProcess(arguments, running.returncode, printed + more, errors)
 
     def told(self, command: str) -> str:
         """Return a command of the documents as it is for this ring."""

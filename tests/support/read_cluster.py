@@ -7,7 +7,9 @@ import msgspec
 from sharder.cli.cluster_view import Cluster
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
+from sharder.core.api.since import DatedObject
 from sharder.core.names import GroupResource
+from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.fakes import FakeObjects, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
@@ -34,6 +36,7 @@ class ReadCluster:
             leases=self.leases,
             namespaces=self.namespaces,
             objects=self.objects,
+            dated=self._dated,
             now=NOW + timedelta(seconds=20),
         )
 
@@ -55,6 +58,11 @@ class ReadCluster:
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
         return self
+
+    def _dated(self, resource: Resource, labels: str) -> FakeStore[DatedObject]:
+        if resource == LEASES:
+            return self.leases.decoding(DatedObject, labels)
+        return self.objects.stores[resource.id].decoding(DatedObject, labels)
 
     async def add(self, resource: GroupResource, thing: PartialObject) -> None:
         await self.objects.stores[resource].create(thing.metadata.namespace, as_body(thing))

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, TypeVar
 
-from rich.console import Console
 from typing_extensions import override
 
 from sharder.cli.operations import ClusterAccess
@@ -90,16 +89,14 @@ class Steered(ReadCluster):
         self.writable_rings = self.rings
 
     async def run(self, operate: Callable[[ClusterAccess], Awaitable[T]]) -> T:
-        console = Console(file=self.screen, width=1000)
-        with console.status("") as status:
-            access = ClusterAccess(
-                cluster=self.cluster,
-                rings=self.writable_rings,
-                leases=self.writes,
-                clock=self.clock,
-                shown=Progress(console, status, self.clock),
-            )
-            return await operate(access)
+        access = ClusterAccess(
+            cluster=self.cluster,
+            rings=self.writable_rings,
+            leases=self.writes,
+            clock=self.clock,
+            shown=Progress(self.screen, self.clock),
+        )
+        return await operate(access)
 
     async def on_shard(self, operation: OnShard, shard: str = A) -> OperationReport:
         return await self.run(partial(operation, ring=DEMO, shard=shard, dry_run=False))

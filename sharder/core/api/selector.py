@@ -5,6 +5,8 @@ from typing import Final
 
 import msgspec
 
+from sharder.core.names import SYSTEM_NAMESPACE
+
 OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 """The operators that the API server knows."""
 
@@ -40,3 +42,15 @@ class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
+
+
+DEFAULT_NAMESPACES: Final = LabelSelector(
+    match_expressions=(
+        Requirement(
+            key="kubernetes.io/metadata.name",
+            operator="NotIn",
+            values=("kube-system", SYSTEM_NAMESPACE),
+        ),
+    )
+)
+"""The namespaces of a ring without a selector."""

@@ -94,7 +94,7 @@ def diagnose(facts: Facts) -> Iterator[Finding]:
 
 
 def _of_ring(facts: RingFacts, now: datetime) -> Iterator[Finding]:
-    yield from ring.ring(facts.ring)
+    yield from ring.ring(facts.ring, now)
     if isinstance(facts.ring, UnreadableRing):
         return
     yield webhook.configuration(facts.ring, facts.configuration)

@@ -1,16 +1,17 @@
 """The checks of rings, by their conditions, and of the Leases of their shards."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.api.since import short
 from sharder.core.check.finding import Finding, Level, fail, ok, warn
 from sharder.core.check.installation import MAX_SKEW
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.shard import shard_of
-from sharder.core.leases.state import ShardState, is_held, state_of
+from sharder.core.leases.state import is_held
 from sharder.core.names import RingName
 from sharder.core.plurals import counted
 from sharder.core.status.conditions import (
@@ -23,10 +24,13 @@ from sharder.core.status.conditions import (
     WATCHED,
     condition_of,
 )
+from sharder.core.status.phases import ShardPhase, phase_of
 
 RING, SHARDS = "ring", "shards"
 
 _SHOWN: Final = 10
+_LONG_DRAIN: Final = timedelta(minutes=1)
+"""A drain takes as long as a reconcile; most take seconds."""
 
 
 class _Fault(NamedTuple):
@@ -50,8 +54,8 @@ _FAULTS: Final = (
 )
 
 
-def ring(ring: ControllerRing) -> Iterator[Finding]:
-    """Yield the faults of a ring according to its conditions, or that it has none."""
+def ring(ring: ControllerRing, now: datetime) -> Iterator[Finding]:
+    """Yield the faults of a ring according to its status, or that it has none."""
     name = ring.name
     if isinstance(ring, UnreadableRing):
         advice = "correct the ring, or upgrade sharder if the ring is of a later version"
@@ -61,7 +65,7 @@ def ring(ring: ControllerRing) -> Iterator[Finding]:
         advice = "check that a replica leads"
         yield fail(RING, "the ring has no status: no leader has seen it", advice, ring=name)
         return
-    findings = [*_by_conditions(ring)]
+    findings = [*_by_conditions(ring), *_open_drains(ring, now)]
     if ring.status.observed_generation < ring.metadata.generation:
         advice = "check that a replica leads; this takes a moment after an edit"
         findings.append(warn(RING, "no leader has seen the last edit", advice, ring=name))
@@ -145,6 +149,15 @@ def _unable(ring: RingName, lease: Lease) -> Iterator[Finding]:
             yield warn(SHARDS, f"{name} left: {problem}", advice, ring=ring)
 
 
+def _open_drains(ring: ControllerRing, now: datetime) -> Iterator[Finding]:
+    begin, many = parse_time(ring.status.oldest_drain_since), ring.status.draining or 0
+    if many and begin is not None and now - begin > _LONG_DRAIN:
+        age = short((now - begin).total_seconds())
+        message = f"{counted(many, 'object')} draining, the oldest for {age}"
+        advice = f"see which, and on which shards: sharder objects {ring.name} --draining"
+        yield warn(RING, message, advice, ring=ring.name)
+
+
 def _late(ring: RingName, lease: Lease, now: datetime) -> Iterator[Finding]:
     renewed, name = parse_time(lease.spec.renew_time), lease.metadata.name
     if renewed is None or not is_held(lease):
@@ -153,8 +166,8 @@ def _late(ring: RingName, lease: Lease, now: datetime) -> Iterator[Finding]:
     if age < -MAX_SKEW:
         message = f"{name} renewed its Lease {-age.total_seconds():.0f}s in the future"
         yield warn(SHARDS, message, "correct the clock of its node", ring=ring)
-    elif (state := state_of(lease, now)) is not ShardState.READY:
-        message = f"{name} has not renewed its Lease for {age.total_seconds():.0f}s: it is {state}"
+    elif phase_of(lease, now) is ShardPhase.LATE:
+        message = f"{name} has not renewed its Lease for {short(age.total_seconds())}: it is late"
         advice = "check that the shard runs, has CPU, and reaches the API server"
         yield warn(SHARDS, message, advice, ring=ring)
 

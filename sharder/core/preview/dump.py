@@ -103,7 +103,8 @@ def plan_dump(
         custom=custom,
     )
     plan = plan_ring(snapshot, _in_scope(snapshot, dump))
-    return report(snapshot, plan, states_of(ring.name, leases, now))
+    states = states_of(snapshot.members, leases, now)
+    return report(snapshot, plan, states, is_exact=what_if.is_exact)
 
 
 def decode_dump(data: bytes) -> Dump:

@@ -4,19 +4,23 @@ The service takes objects from a shard only after it has watched the shard's Lea
 trusts the Leases instead: a shard that holds its Lease works, and one without a Lease does not.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+
+from typing_extensions import override
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
-from sharder.core.leases.membership import Members, Standing, ring_of
+from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
-from sharder.core.leases.state import HEALTHIEST_FIRST, ShardState, state_of
-from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, RingName, ShardName
+from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, ShardName
+from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.phases import ShardPhase, phase_of
 
 
 def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:
@@ -46,19 +50,60 @@ def not_ready(ring: ControllerRing) -> str | None:
     return ready.message or ready.reason
 
 
+def state_in(members: Members, lease: Lease, now: datetime) -> ShardPhase:
+    """Return the state of a shard of the ring at `now` (aware), by its Lease."""
+    validity = members.validity
+    if lease.metadata.name in validity.duplicate_names:
+        return ShardPhase.MISSING
+    return phase_of(lease, now, validity.problems.get(lease.metadata.ref))
+
+
 def states_of(
-    ring: RingName, leases: Iterable[Lease], now: datetime
-) -> dict[ShardName, ShardState]:
-    """Return the state of every shard of the ring at `now` (aware), by the times in its Lease.
+    members: Members, leases: Iterable[Lease], now: datetime
+) -> dict[ShardName, ShardPhase]:
+    """Return the state of every shard of the ring at `now` (aware), by its Leases.
 
     If two namespaces have a Lease of the same name, the healthier one counts.
     """
-    states: dict[ShardName, ShardState] = {}
+    states: dict[ShardName, ShardPhase] = {}
+    order = tuple(ShardPhase).index
     for lease in leases:
-        if ring_of(lease) == ring:
-            shard, state = ShardName(lease.metadata.name), state_of(lease, now)
-            states[shard] = min(state, states.get(shard, state), key=HEALTHIEST_FIRST.index)
+        shard, state = ShardName(lease.metadata.name), state_in(members, lease, now)
+        states[shard] = min(state, states.get(shard, state), key=order)
     return states
+
+
+@dataclass(slots=True)
+class Number:
+    """How many objects; main objects and controlled ones are never added up."""
+
+    objects: int = 0
+    """Main objects."""
+    children: int = 0
+
+    def add(self, role: Role, many: int = 1) -> None:
+        """Count objects."""
+        if role is Role.CONTROLLED:
+            self.children += many
+        else:
+            self.objects += many
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.children)
+
+    @override
+    def __str__(self) -> str:
+        return beside(self.objects, self.children)
+
+    @property
+    def words(self) -> str:
+        """The number in a sentence, such as `2 objects +4`."""
+        return beside(counted(self.objects, "object"), self.children)
+
+
+def beside(objects: object, children: int | None) -> str:
+    """Return a number of main objects with that of children beside it, such as `2 +4`."""
+    return f"{objects} +{children}" if children else str(objects)
 
 
 class ObjectCount:
@@ -66,25 +111,28 @@ class ObjectCount:
 
     def __init__(self, snapshot: RingSnapshot) -> None:
         self._snapshot = snapshot
-        self.objects = 0
-        self.unassigned = 0
+        self.all = Number()
+        self.unassigned = Number()
         """Objects without an owner label."""
-        self.unowned = 0
+        self.unowned = Number()
         """Objects without an available owner: unassigned, or of a shard that is gone."""
-        self.by_shard: Counter[ShardName] = Counter()
+        self.by_shard: defaultdict[ShardName, Number] = defaultdict(Number)
         self.draining: Counter[ShardName] = Counter()
 
-    def count(self, obj: PartialObject, role: Role) -> None:
-        """Count an object, unless it is out of scope or a controlled one without a controller."""
+    def count(self, obj: PartialObject, role: Role) -> bool:
+        """Count an object; False if it is out of scope or controlled without a controller."""
         if not self._snapshot.selects(obj, role) or self._snapshot.key_of(obj, role) is None:
-            return
+            return False
         owner = self._snapshot.owner_of(obj)
-        self.objects += 1
-        self.unassigned += owner is None
-        self.unowned += is_unowned(self._snapshot, owner)
-        if owner is not None:
-            self.by_shard[owner] += 1
+        self.all.add(role)
+        if is_unowned(self._snapshot, owner):
+            self.unowned.add(role)
+        if owner is None:
+            self.unassigned.add(role)
+        else:
+            self.by_shard[owner].add(role)
             self.draining[owner] += self._snapshot.is_draining(obj)
+        return True
 
 
 def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:

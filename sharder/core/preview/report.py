@@ -3,21 +3,21 @@
 The structs are what `sharder plan -o json` prints (docs/cli.md).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
-from sharder.core.leases.state import ShardState
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.preview.balance import BalanceReport, balanced, is_rebalanced
-from sharder.core.preview.observe import imbalance, is_unowned, not_ready
+from sharder.core.preview.observe import Number, imbalance, is_unowned, not_ready
 from sharder.core.preview.plan import Planned, followed, tally_after, why
-from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.phases import ShardPhase
 from sharder.core.validation import refusals
 
 
@@ -29,14 +29,18 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     origin: ShardName | None = msgspec.field(name="from")
     to: ShardName | None
     action: Action
+    controlled: bool
+    """Whether it follows its parent."""
 
 
 class ShardLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A shard and its objects after the plan."""
 
     name: ShardName
-    state: ShardState
+    state: ShardPhase
     objects: int
+    """Main objects."""
+    children: int
     load: dict[str, int] | None = None
     """The load that counts towards its ceiling: `objects` of main resources; None: no load."""
     capacity: dict[str, int] | None = None
@@ -44,16 +48,20 @@ class ShardLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The plan in numbers.
+    """The plan in numbers, of main objects and of children.
 
-    Imbalance is the highest number of objects on an available shard divided by the mean; 1.0 is
-    perfect balance, and None means that no available shard has objects.
+    Imbalance is the highest number of main objects on an available shard divided by the mean; 1.0
+    is perfect balance, and None means that no available shard has objects.
     """
 
     objects: int
     """The number of objects in scope that a shard should own."""
+    children: int
     moves: int
     """The number of objects that get another shard, or their first one."""
+    moved_children: int
+    exact: bool
+    """Whether the moves are exact; new shards with other names get other objects."""
     imbalance_before: float | None
     imbalance_after: float | None
 
@@ -83,21 +91,21 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report(
-    snapshot: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardState]
+    snapshot: RingSnapshot,
+    plan: Iterable[Planned],
+    states: Mapping[ShardName, ShardPhase],
+    *,
+    is_exact: bool = True,
 ) -> PlanReport:
     """Return the report of a plan, and add the moves for balance.
 
-    `states` contains the shards to list, with their states.
+    `states` contains the shards to list, with their states; `is_exact` is that of the `WhatIf`.
     """
     plan = list(plan)
     for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None
     plan = followed(snapshot, plan if for_balance is None else for_balance.plan)
     ordered = sorted(plan, key=lambda planned: main_key(planned.obj))
     counted = [planned for planned in ordered if planned.key is not None]
-    before = Counter(planned.current for planned in counted if planned.current is not None)
-    after = Counter(planned.to for planned in counted if planned.to is not None)
-    available = snapshot.members.available
-    tally = tally_after(snapshot, ordered)
     unowned = {
         main_key(planned.obj): planned.choice.reason or why(planned)
         for planned in counted
@@ -108,36 +116,65 @@ def report(
         strategy=snapshot.ring.spec.placement.strategy,
         paused=snapshot.ring.spec.movement.paused,
         problem=not_ready(snapshot.ring),
-        shards=tuple(
-            ShardLoad(
-                name=name,
-                state=states[name],
-                objects=after[name],
-                load=None if tally is None else {OBJECTS: tally.on(name)},
-                capacity=None if tally is None else _capacity(snapshot, tally, name),
-            )
-            for name in sorted(states)
-        ),
-        assignments=tuple(
-            Assignment(
-                object=main_key(planned.obj),
-                origin=planned.current,
-                to=planned.to,
-                action=planned.action,
-            )
-            for planned in ordered
-        ),
+        shards=_shards(snapshot, ordered, states),
+        assignments=tuple(map(_assignment, ordered)),
         unassigned=tuple(main_key(planned.obj) for planned in counted if planned.to is None),
         unowned=tuple(unowned),
         reasons=unowned,
         refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
         rebalance=None if for_balance is None else for_balance.report,
-        summary=Summary(
-            objects=len(counted),
-            moves=sum(planned.current != planned.to for planned in counted),
-            imbalance_before=imbalance(before, available),
-            imbalance_after=imbalance(after, available),
-        ),
+        summary=_summary(snapshot, counted, is_exact=is_exact),
+    )
+
+
+def _assignment(planned: Planned) -> Assignment:
+    return Assignment(
+        object=main_key(planned.obj),
+        origin=planned.current,
+        to=planned.to,
+        action=planned.action,
+        controlled=planned.role is Role.CONTROLLED,
+    )
+
+
+def _shards(
+    snapshot: RingSnapshot, plan: Sequence[Planned], states: Mapping[ShardName, ShardPhase]
+) -> tuple[ShardLoad, ...]:
+    tally, after = tally_after(snapshot, plan), defaultdict[ShardName | None, Number](Number)
+    for planned in plan:
+        if planned.key is not None:
+            after[planned.to].add(planned.role)
+    return tuple(
+        ShardLoad(
+            name=name,
+            state=states[name],
+            objects=after[name].objects,
+            children=after[name].children,
+            load=None if tally is None else {OBJECTS: tally.on(name)},
+            capacity=None if tally is None else _capacity(snapshot, tally, name),
+        )
+        for name in sorted(states)
+    )
+
+
+def _summary(snapshot: RingSnapshot, plan: Iterable[Planned], *, is_exact: bool) -> Summary:
+    objects, moves = Number(), Number()
+    before, after = Counter[ShardName](), Counter[ShardName]()
+    for planned in plan:
+        objects.add(planned.role)
+        moves.add(planned.role, planned.current != planned.to)
+        if planned.role is not Role.CONTROLLED:
+            before.update(filter(None, (planned.current,)))
+            after.update(filter(None, (planned.to,)))
+    available = snapshot.members.available
+    return Summary(
+        objects=objects.objects,
+        children=objects.children,
+        moves=moves.objects,
+        moved_children=moves.children,
+        exact=is_exact,
+        imbalance_before=imbalance(before, available),
+        imbalance_after=imbalance(after, available),
     )
 
 

@@ -26,6 +26,7 @@ from sharder.core.names import (
     WEIGHT_ANNOTATION,
     ZONE_LABEL,
     RingName,
+    is_label_value,
 )
 
 MAX_NEW = 1000
@@ -41,11 +42,18 @@ class WhatIf:
 
     strategy: StrategyName | None = None
     add: int = 0
-    """The number of new, ready shards, at most `MAX_NEW`."""
+    """The number of new, ready shards whose names are not known, at most `MAX_NEW`."""
+    named: tuple[str, ...] = ()
+    """New, ready shards by name."""
     remove: tuple[str, ...] = ()
     """The shards that release their Leases."""
     resume: bool = False
     """Whether movement is resumed."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all shards have the names that they will have: hashes depend on them."""
+        return not self.add
 
     def ring(self, ring: ControllerRing) -> ControllerRing:
         """Return the ring with these differences."""
@@ -63,7 +71,7 @@ class WhatIf:
         """Return the ring's Leases with these differences; `now` is aware.
 
         Raises:
-            ConfigError: A shard to remove has no Lease.
+            ConfigError: A shard to remove has no Lease, or a shard to add has one.
         """
         present = [lease for lease in leases if ring_of(lease) == ring.name]
         names = {lease.metadata.name for lease in present}
@@ -71,11 +79,40 @@ class WhatIf:
         if unknown:
             shards = ", ".join(sorted(names)) or "none"
             raise ConfigError(f"ring {ring.name} has no shard {unknown[0]}; its shards: {shards}")
+        taken = [name for name in self.named if name in names]
+        if taken:
+            raise ConfigError(f"ring {ring.name} already has the shard {taken[0]}")
         kept = [_released(it) if it.metadata.name in self.remove else it for it in present]
-        return *kept, *_new_leases(ring, kept, self.add, now)
+        added = (*self.named, *_free_names(ring.name, present, self.add))
+        return *kept, *_new_leases(ring, kept, added, now)
 
 
 AS_IT_IS: Final = WhatIf()
+
+
+def what_if_of(
+    *, strategy: str | None, add: Iterable[str], remove: Iterable[str], resume: bool
+) -> WhatIf:
+    """Return the differences as people type them; each of `add` is a number or a name.
+
+    Raises:
+        ConfigError: One of them is not possible.
+    """
+    added = tuple(add)
+    many = sum(int(word) for word in added if word.isdecimal())
+    named = tuple(word for word in added if not word.isdecimal())
+    for word in named:
+        if not any(map(str.isalpha, word)) or not is_label_value(word):
+            raise ConfigError(f"--add {word!r} is neither a number nor a name of a shard")
+    if many + len(named) > MAX_NEW:
+        raise ConfigError(f"--add adds more than {MAX_NEW} shards")
+    return WhatIf(
+        strategy=None if strategy is None else strategy_named(strategy),
+        add=many,
+        named=named,
+        remove=tuple(remove),
+        resume=resume,
+    )
 
 
 def strategy_named(text: str) -> StrategyName:
@@ -96,7 +133,7 @@ def _released(lease: Lease) -> Lease:
 
 
 def _new_leases(
-    ring: ControllerRing, present: Sequence[Lease], many: int, now: datetime
+    ring: ControllerRing, present: Sequence[Lease], names: Iterable[str], now: datetime
 ) -> list[Lease]:
     """Return Leases of new shards that are like the present ones.
 
@@ -111,7 +148,7 @@ def _new_leases(
     places = Counter(place for lease in held if any(place := _place(lease)))
     namespace = next(iter(ring.spec.shard_namespaces), held[0].metadata.namespace if held else "")
     time, leases = format_time(now), list[Lease]()
-    for name in _free_names(ring.name, present, many):
+    for name in names:
         place = min(places, key=lambda it: (places[it], it), default=("", ""))
         places[place] += 1
         topology = dict(zip((REGION_LABEL, ZONE_LABEL), place, strict=True))

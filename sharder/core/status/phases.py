@@ -53,10 +53,14 @@ def phases_of(members: Members, before: Collection[ShardName] = ()) -> dict[Shar
     }
 
 
-def phase_of(lease: Lease, now: datetime) -> ShardPhase:
-    """Return the phase by one read of the Lease, whose times are those of the shard's clock."""
+def phase_of(lease: Lease, now: datetime, problem: str | None = None) -> ShardPhase:
+    """Return the phase by one read of the Lease, whose times are those of the shard's clock.
+
+    `problem` is why the ring ignores the Lease, if that is known.
+    """
     is_on_time = state_of(lease, now) is ShardState.READY
-    return _phase(standing_by(lease, problem_of(lease)), lease, is_on_time=is_on_time)
+    standing = standing_by(lease, problem or problem_of(lease))
+    return _phase(standing, lease, is_on_time=is_on_time)
 
 
 def leases_of(members: Members) -> dict[ShardName, Lease]:

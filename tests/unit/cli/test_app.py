@@ -11,8 +11,11 @@ import yaml
 
 from sharder import __version__
 from sharder.cli.app import run_command
+from sharder.cli.arguments import SECRET
+from sharder.cli.command import COMMANDS
+from sharder.config import Settings
 from sharder.core.preview.report import PlanReport
-from tests.support.golden import require_golden
+from tests.support.golden import FOLDER, require_golden
 
 SHARDER = Path(sys.executable).with_name("sharder")
 DUMP = """
@@ -64,16 +67,15 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         *("", "run", "rings", "rings cleanup", "shards", "explain", "plan", "dump", "certs"),
         *("certs rotate", "cordon", "uncordon", "evacuate", "pause", "resume", "pin", "unpin"),
-        *("version", "check", "fence"),
+        *("version", "check", "fence", "objects", "console", "init"),
     ],
 )
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run_command([*command.split(), "--help"])
 
     assert code == 0
-    assert f"\n  sharder {command or 'rings'}" in capsys.readouterr().out.replace(
-        "List the rings:            ", ""
-    )
+    example = f"  sharder {command}" if command else "List the rings:            sharder rings"
+    assert f"\n{example}" in capsys.readouterr().out
 
 
 def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,28 +90,30 @@ def test_the_version_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["pin", "--help"], "kubectl shard")
-    require_golden("help-kubectl-pin", capsys)
+
+    told = capsys.readouterr().out
+    assert told.startswith("usage: kubectl shard pin [-h] ")
+    assert "as kubectl shard shards lists it" in " ".join(told.split())
+    assert "\n  kubectl shard unpin my-ring secret/my-secret -n default\n" in told
+    assert "sharder" not in told.replace("the sharder", "")
 
 
 def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["--help"])
 
-    _, _, listed = capsys.readouterr().out.partition("Commands:\n")
+    _, _, listed = capsys.readouterr().out.partition("commands:\n")
     commands = [line.split()[0] for line in listed.splitlines()]
-    assert commands[:2] == ["rings", "shards"]
+    assert commands[:4] == ["rings", "rings", "shards", "objects"]
     assert commands[-5:] == ["certs", "run", "init", "version", "completion"]
 
 
-@pytest.mark.parametrize("command", ["", "rings", "certs"])
-def test_a_terminal_of_80_columns_shows_whole_what_each_command_does(
-    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    run_command([*command.split(), "--help"])
+def test_the_help_of_every_command_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("", *COMMANDS):
+        run_command([*command.split(), "--help"])
 
-    _, _, listed = capsys.readouterr().out.partition("Commands:\n")
-    assert listed
-    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 20 * len(COMMANDS) / 2
+    assert [line for line in lines if len(line) > 80 and " | jq" not in line] == []
 
 
 def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,8 +125,8 @@ def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["bogus"], "No such command 'bogus'"),
-        (["shards"], "Missing argument 'RING'"),
+        (["bogus"], "no such command: bogus"),
+        (["shards"], "required: RING"),
         (["plan"], "give either RING or --file"),
         (["plan", "demo", "--file", "x"], "give either RING or --file"),
         (["plan", "demo", "--now", "2026-03-01T12:00:00Z"], "--now needs --file"),
@@ -132,30 +136,38 @@ def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFix
             "LeastLoaded, Custom",
         ),
         *(
-            (["plan", "x", "--add", text], f"'{text}' is not a whole number from 0 to 1000")
-            for text in ("-1", "1001", "two", "1.5", "")
+            (["plan", "x", "--add", text], f"--add '{text}' is neither a number nor a name")
+            for text in ("-1", "1.5", "", "a b")
         ),
+        (["plan", "x", "--add", "900", "--add", "101"], "--add adds more than 1000 shards"),
         (["explain", "demo", "secrets"], "secrets is not an object"),
         (["explain", "demo", "secrets", "a", "b"], "name one object"),
-        (["pin", "demo", "secret/a"], "Missing argument 'OBJECT'"),
+        (["pin", "demo", "secret/a"], "required: SHARD"),
         (["unpin", "demo", "secret/a", "-n", ""], "--namespace is empty"),
-        (["rings", "--watch", "-o", "name"], "--watch cannot be combined with -o name"),
-        (["fence", "demo"], "Missing option '--service-account'"),
+        (["shards", "demo", "--watch", "-o", "name"], "--watch cannot be combined with --output"),
+        (["objects", "demo", "--draining", "--apart"], "give one of --draining, --unassigned"),
+        (
+            ["objects", "demo", "--draining=x"],
+            "argument --draining: ignored explicit argument 'x'",
+        ),
+        (["rings", "-o"], "argument -o/--output: expected one argument"),
+        (["fence", "demo"], "required: --service-account"),
         (["fence", "demo", "--service-account", "a"], "a is not a ServiceAccount"),
-        (["completion", "csh"], "'csh' is not one of 'bash', 'zsh', 'fish'"),
-        (["rings", "cleanup"], "Missing argument 'NAME'"),
-        (["rings", "--context", "x", "cleanup", "y"], "give options after cleanup, not before"),
-        (["certs", "--secret", "x", "rotate"], "give options after rotate, not before"),
-        (["evacuate", "a"], "Missing argument 'SHARD'"),
+        (["completion", "csh"], "argument SHELL: invalid choice: 'csh' (choose from "),
+        (["rings", "cleanup"], "required: NAME"),
+        (["rings", "--context", "x", "cleanup", "y"], "unrecognized arguments: cleanup y"),
+        (["certs", "--secret", "x", "rotate"], "unrecognized arguments: rotate"),
+        (["evacuate", "a"], "required: SHARD"),
         (["evacuate", "a", "b", "--timeout", "5m"], "--timeout needs --wait"),
         (["evacuate", "a", "b", "--wait", "--timeout", "5"], "'5' is not a duration"),
-        (["evacuate", "a", "b", "--wait", "--timeout", "-5s"], "-5s is negative"),
+        (["evacuate", "a", "b", "--wait", "--timeout=-5s"], "-5s is negative"),
         (
             ["evacuate", "a", "b", "--wait", "--dry-run"],
             "--wait cannot be combined with --dry-run",
         ),
-        (["rings", "-o", "xml"], "'xml' is not one of 'table', 'wide', 'name', 'json', 'yaml'"),
-        (["run", "--only", "both"], "'both' is not one of 'webhook', 'controllers'"),
+        (["rings", "-o", "xml"], "argument -o/--output: invalid choice: 'xml' (choose from "),
+        (["console", "--port", "x"], "argument --port: invalid int value: 'x'"),
+        (["run", "--only", "both"], "argument --only: invalid choice: 'both' (choose from "),
     ],
 )
 def test_an_invalid_call_prints_one_line_and_exits_with_2(
@@ -180,6 +192,7 @@ def test_an_invalid_call_prints_one_line_and_exits_with_2(
         (["rings", "cleanup", "a b"], "'a b' is not a valid name of a ControllerRing"),
         (["shards", "demo"], "no kubeconfig at "),
         (["explain", "demo", "secrets", "a/b"], "no kubeconfig at "),
+        (["explain", "demo", "secrets", "-n", "b", "a"], "no kubeconfig at "),
         (["plan", "demo"], "no kubeconfig at "),
         (["cordon", "demo", "a"], "no kubeconfig at "),
         (["uncordon", "demo", "a"], "no kubeconfig at "),
@@ -190,7 +203,8 @@ def test_an_invalid_call_prints_one_line_and_exits_with_2(
         (["resume", "demo"], "no kubeconfig at "),
         (["pin", "demo", "secrets", "a/b", "c"], "no kubeconfig at "),
         (["unpin", "demo", "secrets", "a/b"], "no kubeconfig at "),
-        (["rings", "--watch"], "no kubeconfig at "),
+        (["shards", "demo", "--watch"], "no kubeconfig at "),
+        (["objects", "demo"], "no kubeconfig at "),
         (["certs"], "no kubeconfig at "),
         (["certs", "rotate"], "no kubeconfig at "),
     ],
@@ -207,14 +221,50 @@ def test_a_failure_prints_one_line_and_exits_with_1(
     assert message in told.err
 
 
+@pytest.mark.usefixtures("nowhere")
+def test_an_option_goes_before_its_variable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command(["rings"])
+    run_command(["rings", "--kubeconfig", "/other"])
+
+    by_variable, by_option = capsys.readouterr().err.splitlines()
+    assert f"no kubeconfig at {tmp_path / 'none'}" in by_variable
+    assert "no kubeconfig at /other" in by_option
+
+
+def test_the_secret_of_certificates_is_the_one_of_the_service() -> None:
+    assert SECRET.options.get("default") == Settings().certificates.secret_name
+
+
 def test_a_plan_from_a_dump_is_a_table(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = run_command(["plan", "--file", dump])
 
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert code == 0
-    assert ["shard-a", "ready", "1", "2", "-", "-"] in lines
+    assert ["shard-a", "ready", "1", "2", "-"] in lines
+    assert ["-", "shard-a", "1", "assign"] in lines
+    assert lines[-2][:4] == ["ConsistentHash:", "2", "objects,", "1"]
+
+
+def test_a_plan_lists_its_moves_if_it_is_asked_to(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command(["plan", "--file", dump, "-v"])
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["secret", "default/one", "assign", "-", "shard-a"] in lines
-    assert lines[-1][:4] == ["ConsistentHash:", "2", "objects,", "1"]
+
+
+def test_the_moves_to_a_shard_without_a_name_are_an_estimate(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_command(["plan", "--file", dump, "--add", "1"])
+    run_command(["plan", "--file", dump, "--add", "shard-b"])
+
+    estimate, exact = [line for line in capsys.readouterr().out.splitlines() if "objects," in line]
+    assert ", about " in estimate
+    assert "about" not in exact
 
 
 def test_a_plan_is_the_same_in_json_and_yaml(
@@ -239,7 +289,7 @@ def test_a_plan_shows_what_is_supposed(dump: str, capsys: pytest.CaptureFixture[
     assert [(shard.name, shard.state, shard.load) for shard in report.shards] == [
         ("demo-new-1", "ready", {"objects": 1}),
         ("demo-new-2", "ready", {"objects": 1}),
-        ("shard-a", "dead", {"objects": 0}),
+        ("shard-a", "left", {"objects": 0}),
     ]
 
 
@@ -256,7 +306,7 @@ def test_leases_are_judged_at_the_given_time(
     run_command(["plan", "--file", dump, "--now", "2026-03-01T12:00:20Z", "-o", "json"])
 
     report = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
-    assert [shard.state for shard in report.shards] == ["expired"]
+    assert [shard.state for shard in report.shards] == ["late"]
 
 
 def test_an_invalid_time_is_refused(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -302,16 +352,35 @@ def test_what_cannot_be_printed_is_reported_in_one_line(dump: str) -> None:
     )
 
 
-def test_many_moves_are_cut_in_the_table(
+PODS = [f"my-controller-7d4b9c6f8d-{suffix}" for suffix in ("x2x9p", "4kq7z")]
+
+
+def test_a_plan_of_many_objects_is_a_row_for_each_pair_of_shards_and_fits_80_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    first = DUMP.replace("shard-a", PODS[0])
+    second = first[first.index("---") :].partition("\n---")[0].replace(PODS[0], PODS[1])
+    owned = "{shard.alpha.sharding.timebertt.dev/demo: " + PODS[0] + "}"
+    parents, children = [
+        [
+            f"---\n{{apiVersion: v1, kind: {kind}, metadata: {{name: s{i:02}, "
+            f"namespace: default, labels: {owned}{more.replace('#', f's{i:02}')}}}}}"
+            for i in range(30)
+        ]
+        for kind, more in (
+            ("Secret", ""),
+            ("ConfigMap", ", ownerReferences: [{apiVersion: v1, kind: Secret, name: '#', "
+             "controller: true}]"),
+        )
+    ]  # fmt: skip
     file = tmp_path / "dump.yaml"
-    more = "\n".join(
-        f"---\n{{apiVersion: v1, kind: Secret, metadata: {{name: s{i}, namespace: default}}}}"
-        for i in range(60)
-    )
-    file.write_text(DUMP + more)
+    controlled = "{resource: secrets, controlledResources: [{resource: configmaps}]}"
+    ring = first.replace("{resource: secrets}", controlled)
+    file.write_text("\n".join((ring, second, *parents, *children)))
 
     run_command(["plan", "--file", str(file)])
 
-    assert "and 11 more: see -o json" in capsys.readouterr().out
+    require_golden("plan", capsys)
+    assert [
+        line for line in (FOLDER / "plan.txt").read_text().splitlines() if len(line) > 80
+    ] == []

@@ -19,8 +19,8 @@ def test_each_finding_is_a_line_with_what_to_do(capsys: pytest.CaptureFixture[st
     draw(CheckReport(failed=0, warned=1, findings=FINDINGS[:2]))
 
     assert capsys.readouterr().out.splitlines() == [
-        "OK    crd     installed",
-        "WARN  shards  demo: late => wait",
+        "OK     crd      installed",
+        "WARN   shards   demo: late => wait",
         "2 checks: 0 failed, 1 with a warning",
     ]
 

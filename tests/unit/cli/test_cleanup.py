@@ -1,11 +1,9 @@
 """Facts about `sharder rings cleanup`: what it touches, what it refuses, and what it reports."""
 
 import asyncio
-import io
 
 import msgspec
 import pytest
-from rich.console import Console
 from typing_extensions import override
 
 from sharder.cli.cleanup import (
@@ -17,7 +15,7 @@ from sharder.cli.cleanup import (
     task_of,
 )
 from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, REJECTED_IN_A_ROW, Tally
-from sharder.cli.progress import Progress, progress
+from sharder.cli.progress import progress
 from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
@@ -497,18 +495,6 @@ async def test_without_a_terminal_there_is_a_line_for_each_resource_with_finds(
 
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", "secrets: 2 found, 1 cleaned, 1 failed\n")
-
-
-def test_on_a_terminal_a_line_follows_what_happens() -> None:
-    screen = io.StringIO()
-    console = Console(file=screen, force_terminal=True, width=80)
-
-    with console.status("") as status:
-        line = line_of(SECRETS, Tally(found=7, cleaned=3))
-        Progress(console, status, FakeClock()).show(line)
-        status._live.refresh()
-
-    assert "secrets: 7 found, 3 cleaned" in screen.getvalue()
 
 
 def test_what_a_server_says_cannot_command_the_terminal(

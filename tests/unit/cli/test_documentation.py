@@ -10,6 +10,7 @@ from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
     Explanation,
+    ObjectsReport,
     OperationReport,
     RingsReport,
     ShardsReport,
@@ -32,6 +33,7 @@ SHOWN = [block.text for block in blocks("json") if block.document == CLI]
         ("sharder rings", RingsReport),
         ("sharder rings cleanup", CleanupReport),
         ("sharder shards", ShardsReport),
+        ("sharder objects", ObjectsReport),
         ("sharder explain", Explanation),
         ("sharder plan", PlanReport),
         ("Steering a ring", OperationReport),
@@ -64,7 +66,7 @@ def test_the_configuration_that_is_shown_is_valid() -> None:
 
 def test_every_command_has_a_section(capsys: pytest.CaptureFixture[str]) -> None:
     run_command(["--help"])
-    _, _, listed = capsys.readouterr().out.partition("Commands:\n")
+    _, _, listed = capsys.readouterr().out.partition("commands:\n")
 
     commands = [line.split()[0] for line in listed.splitlines()]
 

@@ -4,6 +4,7 @@ import pytest
 import yaml
 
 from sharder.cli import fence
+from sharder.cli.words import account_in
 from sharder.core.errors import ConfigError
 from sharder.core.fence.policy import fence_of
 from sharder.core.names import ObjectRef
@@ -32,10 +33,10 @@ async def test_a_ring_that_does_not_exist_is_an_error() -> None:
 
 
 def test_accounts_have_a_namespace() -> None:
-    assert fence.accounts_in(["a/b", "c/d"]) == [ObjectRef("a", "b"), ObjectRef("c", "d")]
+    assert account_in("a/b") == ObjectRef("a", "b")
 
 
 @pytest.mark.parametrize("word", ["a", "a/", "/b", "a/b/c", ""])
 def test_another_form_is_refused(word: str) -> None:
     with pytest.raises(ConfigError, match="is not a ServiceAccount; use NAMESPACE/NAME"):
-        fence.accounts_in(["a/b", word])
+        account_in(word)

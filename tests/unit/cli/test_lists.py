@@ -17,8 +17,8 @@ from sharder.cli.reports import (
     ShardsReport,
 )
 from sharder.core.api.ring import StrategyName
-from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
+from sharder.core.status.phases import ShardPhase
 from tests.support.golden import FOLDER, require_golden
 
 RING = RingName("my-controller")
@@ -30,8 +30,10 @@ GOOD = RingRow(
     shards=3,
     available_shards=2,
     objects=1200,
+    children=2400,
     unassigned=1,
     unowned=401,
+    unowned_children=802,
     draining=4,
     ready="True",
     problem=None,
@@ -44,8 +46,10 @@ RINGS = RingsReport(
             GOOD,
             name=RingName("secrets-of-all-tenants"),
             objects=None,
+            children=None,
             unassigned=None,
             unowned=None,
+            unowned_children=None,
             draining=None,
             ready="False",
             problem="no right to list secrets",
@@ -56,7 +60,7 @@ RINGS = RingsReport(
 FREE = ShardRow(
     name=ShardName("my-controller-7d4b9c6f8d-x2x9p"),
     namespace="my-controller",
-    state=ShardState.READY,
+    state=ShardPhase.READY,
     available=True,
     cordoned=False,
     evacuating=False,
@@ -66,6 +70,7 @@ FREE = ShardRow(
     weight=1.0,
     capacity={},
     objects=601,
+    children=1202,
     draining=4,
     renew_time=None,
     renewed_seconds_ago=3.2,
@@ -86,13 +91,21 @@ SHARDS = ShardsReport(
         FREE,
         shard("4kq7z", cordoned=True, zone="zone-a", renewed_seconds_ago=-0.4),
         shard("9wm2c", cordoned=True, evacuating=True, region="eu", zone="b", weight=2.5),
-        shard("b8n5t", state=ShardState.DEAD, available=False, renewed_seconds_ago=124.0),
+        shard("b8n5t", state=ShardPhase.LOST, available=False, renewed_seconds_ago=124.0),
         shard("ghj2k", capacity={"cpu": "4", "objects": "6000"}, mistakes=("weight: no number",)),
-        shard("k8w2c", available=False, renewed_seconds_ago=None, problem="renewTime is missing"),
+        shard(
+            "k8w2c",
+            state=ShardPhase.LEAVING,
+            available=False,
+            renewed_seconds_ago=None,
+            problem="renewTime is missing",
+        ),
     ),
     objects=1,
+    children=0,
     unassigned=1,
     unowned=1,
+    unowned_children=0,
     draining=0,
 )
 
@@ -127,15 +140,15 @@ CERTIFICATES = CertificatesReport(
     ("name", "draw"),
     [
         ("rings", partial(tables.rings, RINGS)),
-        ("rings-wide", partial(tables.rings, RINGS, wide=True)),
-        ("rings-name", partial(tables.ring_names, RINGS)),
+        ("rings-wide", partial(tables.rings, RINGS, form="wide")),
+        ("rings-name", partial(tables.rings, RINGS, form="name")),
         ("rings-none", partial(tables.rings, RingsReport(rings=()))),
         ("shards", partial(tables.shards, SHARDS)),
-        ("shards-wide", partial(tables.shards, SHARDS, wide=True)),
-        ("shards-name", partial(tables.shard_names, SHARDS)),
+        ("shards-wide", partial(tables.shards, SHARDS, form="wide")),
+        ("shards-name", partial(tables.shards, SHARDS, form="name")),
         ("shards-none", partial(tables.shards, structs.replace(SHARDS, shards=()))),
         ("certs", partial(tables.certificates, CERTIFICATES)),
-        ("certs-wide", partial(tables.certificates, CERTIFICATES, wide=True)),
+        ("certs-wide", partial(tables.certificates, CERTIFICATES, form="wide")),
     ],
 )
 def test_a_list_is_printed_as_a_whole(

@@ -3,39 +3,42 @@
 import io
 
 import pytest
-from rich.console import Console
+from typing_extensions import override
 
 from sharder.cli.progress import QUIET_SECONDS, Progress, progress
 from sharder.sdk.testing.fake_clock import FakeClock
 
 
+class Terminal(io.StringIO):
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
 async def test_progress_without_a_terminal_is_a_line_now_and_then() -> None:
     screen, clock = io.StringIO(), FakeClock()
-    console = Console(file=screen, width=100)
-    with console.status("") as status:
-        shown = Progress(console, status, clock)
+    shown = Progress(screen, clock)
 
-        shown.show("not yet")
-        await clock.advance(QUIET_SECONDS)
-        shown.show("now")
-        shown.show("too early")
-        await clock.advance(QUIET_SECONDS)
-        shown.show("\x1b[2J")
+    shown.show("not yet")
+    await clock.advance(QUIET_SECONDS)
+    shown.show("now")
+    shown.show("too early")
+    await clock.advance(QUIET_SECONDS)
+    shown.show("\x1b[2J")
 
     assert screen.getvalue() == "now\n'\\x1b[2J'\n"
 
 
 def test_progress_on_a_terminal_is_one_line_that_changes() -> None:
-    screen = io.StringIO()
-    console = Console(file=screen, width=100, force_terminal=True)
-    with console.status("") as status:
-        shown = Progress(console, status, FakeClock())
+    screen = Terminal()
+    shown = Progress(screen, FakeClock())
 
-        shown.show("3 objects")
-        shown.show("2 objects")
-        status._live.refresh()
+    shown.show("3 objects")
+    shown.show("2 objects")
+    shown.warn("beware")
 
-    assert "2 objects" in screen.getvalue()
+    line = "\r\x1b[K"
+    assert screen.getvalue() == f"{line}3 objects{line}2 objects{line}warning: beware\n"
 
 
 def test_progress_is_shown_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:

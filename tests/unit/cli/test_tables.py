@@ -27,12 +27,14 @@ from sharder.cli.reports import (
     ShardView,
 )
 from sharder.core.api.ring import RebalanceStrategy, StrategyName
+from sharder.core.api.since import Bound
 from sharder.core.leases.shard import Shard
-from sharder.core.leases.state import ShardState
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
 from sharder.core.preview.balance import BalanceMove, BalanceReport, ShardMeasure
 from sharder.core.preview.report import PlanReport, ShardLoad, Summary
+from sharder.core.status.phases import ShardPhase
+from tests.support.values import NOW
 
 RING = RingName("demo")
 A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")
@@ -51,7 +53,7 @@ def shard(
     return ShardRow(
         name=name,
         namespace="default",
-        state=ShardState.READY,
+        state=ShardPhase.READY,
         available=problem is None,
         cordoned=of.cordoned,
         evacuating=of.evacuating,
@@ -61,12 +63,25 @@ def shard(
         weight=of.weight,
         capacity=dict(capacity),
         objects=2,
+        children=0,
         draining=1,
         renew_time=None,
         renewed_seconds_ago=ago,
         problem=problem,
         mistakes=mistakes,
     )
+
+
+NO_SHARDS = ShardsReport(
+    ring=RING,
+    shards=(),
+    objects=0,
+    children=0,
+    unassigned=0,
+    unowned=0,
+    unowned_children=0,
+    draining=0,
+)
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
@@ -94,10 +109,13 @@ def explained(
         owner=A,
         owner_state=None,
         draining=True,
+        since="2026-03-01T11:59:15Z",
+        bound=Bound.AT_LEAST,
         wanted=B,
         action=Action.DRAIN,
         to=to,
         why="because",
+        advice="wait",
         rebalance=rebalance,
         movement=movement,
         rollout=rollout,
@@ -112,12 +130,14 @@ def explained(
 def test_an_object_is_explained(
     to: ShardName, step: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan_tables.explanation(explained(to))
+    plan_tables.explanation(explained(to), NOW)
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Owner shard-a (has no Lease)" in lines
     assert "Object secret default/s" in lines
     assert f"Next {step}" in lines
+    assert "Since 2026-03-01T11:59:15Z: draining for at least 45s" in lines
+    assert "Do wait" in lines
     hidden = ("Controlled by", "Rebalance", "Movement", "Rollout", "Evacuation", "Apart")
     assert not [line for line in lines if line.startswith(hidden)]
 
@@ -130,7 +150,7 @@ def test_what_keeps_an_object_where_it_is_has_a_line_each(
         rebalance="stays", movement="paused", rollout="two", evacuation="it goes", apart=children
     )
 
-    plan_tables.explanation(told)
+    plan_tables.explanation(told, NOW)
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert {"Rebalance stays", "Movement paused", "Rollout two", "Evacuation it goes"} <= {*lines}
@@ -141,13 +161,9 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     shards = (
-        ShardView(name=A, state=None, standing="gone", rejected="it is away", remark=None),
-        ShardView(
-            name=B, state=ShardState.READY, standing="available", rejected=None, remark="score 7"
-        ),
-        ShardView(
-            name=C, state=ShardState.READY, standing="available", rejected=None, remark="score 5"
-        ),
+        ShardView(name=A, state=None, rejected="it is away", remark=None),
+        ShardView(name=B, state=ShardPhase.READY, rejected=None, remark="score 7"),
+        ShardView(name=C, state=ShardPhase.READY, rejected=None, remark="score 5"),
     )
     placement = PlacementView(
         pin=None,
@@ -160,7 +176,7 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
         shards=shards,
     )
 
-    plan_tables.explanation(explained(placement=placement, mistakes=("a label is ignored",)))
+    plan_tables.explanation(explained(placement=placement, mistakes=("a label is ignored",)), NOW)
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert "Zone z" in lines
@@ -176,6 +192,17 @@ def test_an_object_is_explained_with_a_word_about_every_shard(
     ]
 
 
+SUMMARY = Summary(
+    objects=0,
+    children=0,
+    moves=0,
+    moved_children=0,
+    exact=True,
+    imbalance_before=None,
+    imbalance_after=None,
+)
+
+
 def planned(rebalance: BalanceReport | None = None, *, paused: bool = False) -> PlanReport:
     return PlanReport(
         ring=RING,
@@ -188,7 +215,7 @@ def planned(rebalance: BalanceReport | None = None, *, paused: bool = False) -> 
         reasons={},
         refusals=(),
         rebalance=rebalance,
-        summary=Summary(objects=0, moves=0, imbalance_before=None, imbalance_after=None),
+        summary=SUMMARY,
     )
 
 
@@ -198,12 +225,13 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
     loads = (
         ShardLoad(
             name=A,
-            state=ShardState.READY,
+            state=ShardPhase.READY,
             objects=4,
+            children=8,
             load={"objects": 3},
             capacity={"objects": 3},
         ),
-        ShardLoad(name=B, state=ShardState.DEAD, objects=0, load={"objects": 0}),
+        ShardLoad(name=B, state=ShardPhase.LOST, objects=0, children=0, load={"objects": 0}),
     )
     unowned = ("/Secret/d/x", "/Secret/d/y")
 
@@ -218,14 +246,14 @@ def test_a_plan_is_printed_with_load_and_what_keeps_objects_from_shards(
             reasons=dict.fromkeys(unowned, "no shard can take the object"),
             refusals=("spec: no",),
             rebalance=None,
-            summary=Summary(objects=6, moves=0, imbalance_before=1.0, imbalance_after=None),
+            summary=structs.replace(SUMMARY, objects=6, imbalance_before=1.0),
         )
     )
 
     lines = [" ".join(line) for line in printed(capsys)]
     assert lines[1:] == [
-        "shard-a ready 0 4 3 3",
-        "shard-b dead 0 0 0 -",
+        "shard-a ready 0 4 +8 3",
+        "shard-b lost 0 0 -",
         "",
         "2 unowned: no shard can take the object",
         "the API server would reject the ring: spec: no",
@@ -262,16 +290,16 @@ def balance(
         (balance(), "balance by ResourceBalance: so it is"),
         (
             balance(shards=2),
-            "balance by ResourceBalance: so it is | fragmentation: s1 0.1, then 0; s0 0, then 0",
+            "balance by ResourceBalance: so it is\nfragmentation: s1 0.1, then 0; s0 0, then 0",
         ),
         (
             balance(refused=(None, "full"), dry_run=True),
-            "balance by ResourceBalance, a dry run: so it is | 1 move is skipped: "
+            "balance by ResourceBalance, a dry run: so it is\n1 move is skipped: "
             "earlier moves leave no room",
         ),
         (
             balance(refused=("full", "full")),
-            "balance by ResourceBalance: so it is | 2 moves are skipped: "
+            "balance by ResourceBalance: so it is\n2 moves are skipped: "
             "earlier moves leave no room",
         ),
     ],
@@ -281,13 +309,14 @@ def test_a_plan_says_what_moves_for_balance_and_why(
 ) -> None:
     plan_tables.plan(planned(rebalance=report))
 
-    assert " ".join(printed(capsys)[-2]) == line
+    lines = [" ".join(each) for each in printed(capsys)]
+    assert "\n".join(lines[2:-1]) == line
 
 
 def test_the_worst_of_many_shards_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     plan_tables.plan(planned(rebalance=balance(shards=12)))
 
-    line = " ".join(printed(capsys)[-2])
+    line = " ".join(" ".join(each) for each in printed(capsys)[3:-1])
     assert "fragmentation: s11 1.1, then 0; s10" in line
     assert line.endswith("s2 0.2, then 0; and 2 more")
 
@@ -300,8 +329,10 @@ def test_a_pause_is_reported_wherever_a_ring_is_shown(capsys: pytest.CaptureFixt
         shards=0,
         available_shards=0,
         objects=0,
+        children=0,
         unassigned=0,
         unowned=0,
+        unowned_children=0,
         draining=0,
         ready="True",
         paused=True,
@@ -309,11 +340,7 @@ def test_a_pause_is_reported_wherever_a_ring_is_shown(capsys: pytest.CaptureFixt
     )
 
     tables.rings(RingsReport(rings=(row,)))
-    tables.shards(
-        ShardsReport(
-            ring=RING, paused=True, shards=(), objects=0, unassigned=0, unowned=0, draining=0
-        )
-    )
+    tables.shards(structs.replace(NO_SHARDS, paused=True))
     plan_tables.plan(planned(paused=True))
 
     told = [line for line in capsys.readouterr().out.splitlines() if "is paused" in line]
@@ -324,9 +351,7 @@ def test_a_pause_is_reported_wherever_a_ring_is_shown(capsys: pytest.CaptureFixt
 def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     rows = (shard(ShardName("[red]\x1b[2J\nnew")),)
 
-    tables.shards(
-        ShardsReport(ring=RING, shards=rows, objects=0, unassigned=0, unowned=0, draining=0)
-    )
+    tables.shards(structs.replace(NO_SHARDS, shards=rows))
 
     out = capsys.readouterr().out
     assert r"'[red]\x1b[2J\nnew'" in out

@@ -1,138 +1,99 @@
-"""Facts about `sharder.cli.watch`: what is printed after the list, and how often it is read."""
+"""Facts about `sharder.cli.watch`: what it shows of a ring's status."""
 
-import json
-from functools import partial
+from datetime import timedelta
 
+import msgspec
 import pytest
-from msgspec import structs
-from typing_extensions import override
 
-from sharder.cli import tables
-from sharder.cli.cluster_view import Cluster
-from sharder.cli.options import ListOutput
-from sharder.cli.reports import RingRow, RingsReport, ShardsReport
-from sharder.cli.watch import POLL_SECONDS, Changes, follow
-from sharder.core.errors import Unavailable
-from sharder.core.leases.state import ShardState
-from sharder.core.names import RingName
-from sharder.sdk.testing.fake_clock import FakeClock
-from tests.support.golden import require_golden
-from tests.support.read_cluster import ReadCluster
-from tests.unit.cli.test_lists import FREE, GOOD, SHARDS, shard
+from sharder.cli.watch import show
+from sharder.core.api.lease import to_the_second
+from sharder.core.api.ring import (
+    Condition,
+    ControllerRing,
+    MovementSpec,
+    RingStatus,
+    ShardStatus,
+)
+from sharder.core.status.phases import ShardPhase
+from tests.support.values import NOW, A, B, ring
 
+LATER = NOW + timedelta(seconds=12)
 
-def of_rings(form: ListOutput = ListOutput.TABLE) -> Changes[RingsReport]:
-    rows = partial(tables.ring_table, wide=form is ListOutput.WIDE)
-    return Changes(form, rows=rows, notes=tables.ring_notes)
-
-
-def rings(*rows: RingRow) -> RingsReport:
-    return RingsReport(rings=rows)
-
-
-def test_after_the_list_rows_are_printed_that_change(capsys: pytest.CaptureFixture[str]) -> None:
-    changes, other = of_rings(), structs.replace(GOOD, name=RingName("a-ring-with-a-long-name"))
-
-    changes.show(rings(GOOD))
-    changes.show(rings(GOOD))
-    changes.show(rings(structs.replace(GOOD, draining=0)))
-    changes.show(rings(structs.replace(GOOD, draining=0), other))
-    changes.show(rings(structs.replace(GOOD, draining=0, paused=True), other))
-    changes.show(rings(other))
-    changes.show(rings())
-
-    require_golden("rings-watch", capsys)
+COUNTED = RingStatus(
+    shards=3,
+    available_shards=2,
+    objects=40,
+    unassigned=0,
+    unowned=10,
+    draining=4,
+    oldest_drain_since=to_the_second(NOW),
+    shard_statuses=(
+        ShardStatus(
+            name=A,
+            state="ready",
+            objects=30,
+            load={"objects": "30"},
+            capacity={"objects": "60", "cpu": "8"},
+        ),
+        ShardStatus(name=B, state="expired", objects=10, cordoned=True),
+    ),
+)
 
 
-def test_a_shard_that_renews_its_lease_has_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = partial(tables.shard_table, wide=False)
-    changes: Changes[ShardsReport] = Changes(ListOutput.TABLE, rows=rows, notes=tables.shard_notes)
-
-    changes.show(structs.replace(SHARDS, shards=(FREE, shard("4kq7z"))))
-    later = structs.replace(FREE, renewed_seconds_ago=9.0)
-    changes.show(structs.replace(SHARDS, shards=(later, shard("4kq7z", state=ShardState.DEAD))))
-
-    require_golden("shards-watch", capsys)
+def lines(of: ControllerRing, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    show(of, {A: ShardPhase.READY, B: ShardPhase.LATE}, LATER)
+    return capsys.readouterr().out.splitlines()
 
 
-def test_json_is_a_stream_of_whole_documents(capsys: pytest.CaptureFixture[str]) -> None:
-    changes = of_rings(ListOutput.JSON)
-
-    changes.show(rings(GOOD))
-    changes.show(rings(GOOD))
-    changes.show(rings())
-
-    decoder, text, found = json.JSONDecoder(), capsys.readouterr().out, list[object]()
-    while text.strip():
-        document, end = decoder.raw_decode(text.lstrip())
-        text = text.lstrip()[end:]
-        found.append(document)
-    assert [len(document["rings"]) for document in found if isinstance(document, dict)] == [1, 0]
+def reporting(status: RingStatus, *, paused: bool = False) -> ControllerRing:
+    spec = msgspec.structs.replace(ring().spec, movement=MovementSpec(paused=paused))
+    return msgspec.structs.replace(ring(), status=status, spec=spec)
 
 
-class Ended(Exception):
-    """The test has seen enough."""
-
-
-class CountingClock(FakeClock):
-    """Remembers how long was slept, and ends the loop after some times."""
-
-    def __init__(self, times: int) -> None:
-        super().__init__()
-        self.times = times
-        self.slept: list[float] = []
-
-    @override
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self._elapsed += seconds
-        if len(self.slept) == self.times:
-            raise Ended
-
-
-async def test_a_slow_read_is_repeated_seldom() -> None:
-    clock, cluster = CountingClock(2), ReadCluster().cluster
-    seconds = [0.01, 4.0]
-
-    async def ask(_: Cluster) -> RingsReport:
-        clock._elapsed += seconds.pop(0)
-        return rings()
-
-    with pytest.raises(Ended):
-        await follow(cluster, ask=ask, changes=of_rings(), clock=clock)
-
-    assert clock.slept == [POLL_SECONDS, pytest.approx(36.0)]
-
-
-async def test_a_server_that_is_away_is_asked_again_and_named_once(
+def test_the_sums_stand_first_with_the_age_of_the_oldest_drain(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clock, cluster = CountingClock(4), ReadCluster().cluster
-    answers = [None, None, rings(GOOD), None]
-
-    async def ask(_: Cluster) -> RingsReport:
-        answer = answers.pop(0)
-        if answer is None:
-            raise Unavailable("no answer")
-        return answer
-
-    with pytest.raises(Ended):
-        await follow(cluster, ask=ask, changes=of_rings(), clock=clock)
-
-    told = capsys.readouterr()
-    assert told.err.splitlines() == ["warning: no answer; still trying"] * 2
-    assert GOOD.name in told.out
+    assert lines(reporting(COUNTED), capsys)[:2] == [
+        "demo: 2 of 3 shards available, 40 objects, 4 draining (oldest for 12s), 0",
+        "  unassigned, 10 unowned",
+    ]
 
 
-async def test_leases_are_judged_at_the_time_of_each_read() -> None:
-    clock, cluster = CountingClock(2), ReadCluster().cluster
-    times = []
+def test_each_shard_has_its_share_of_the_objects_as_a_bar(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    *_, fullest, other = lines(reporting(COUNTED), capsys)
 
-    async def ask(at: Cluster) -> RingsReport:
-        times.append(at.now)
-        return rings()
+    assert fullest.split() == [
+        *(A, "ready", "30", "#" * 15, "75%", "objects", "30/60,", "cpu", "-/8")
+    ]
+    assert other.split() == [B, "late,cordoned", "10", "#" * 5, "25%", "-"]
 
-    with pytest.raises(Ended):
-        await follow(cluster, ask=ask, changes=of_rings(), clock=clock)
 
-    assert times[0] < times[1]
+def test_shards_without_objects_have_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    empty = ShardStatus(name=A, state="ready", objects=0, evacuating=True)
+    status = RingStatus(objects=0, shard_statuses=(empty,))
+
+    *_, only = lines(reporting(status), capsys)
+
+    assert only.split() == [A, "ready,evacuating", "0", "0%", "-"]
+
+
+def test_a_ring_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(ring(), capsys) == [
+        "demo: 0 of 0 shards available, - objects, - draining, - unassigned, - unowned",
+        "no shards are counted yet",
+    ]
+
+
+def test_what_is_wrong_stands_above_the_shards_where_a_small_terminal_shows_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    unready = Condition(type="Ready", status="False", message="spec: wrong")
+    status = msgspec.structs.replace(COUNTED, conditions=(unready,), shard_statuses_truncated=True)
+
+    _, _, truncated, paused, wrong, *_ = lines(reporting(status, paused=True), capsys)
+
+    assert "200 fullest" in truncated
+    assert 'run "sharder resume"' in paused
+    assert wrong == "demo is not ready: spec: wrong"

@@ -5,7 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, to_the_second
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
 from sharder.core.check.finding import Finding, Level
@@ -36,7 +36,7 @@ READY = ("Ready", "True", "ReconciliationSucceeded")
 
 
 def test_a_ring_without_faults_is_one_line() -> None:
-    (found,) = check_ring(reported(READY, ("Covered", "True", "AllOwned")))
+    (found,) = check_ring(reported(READY, ("Covered", "True", "AllOwned")), SOON)
 
     assert found.level is Level.OK
     assert "2 of 3 shards" in found.message
@@ -60,7 +60,7 @@ def test_each_condition_with_a_fault_is_a_line_with_its_message(
 ) -> None:
     conditions = {each[0]: each for each in (READY, condition)}
 
-    (found,) = check_ring(reported(*conditions.values()))
+    (found,) = check_ring(reported(*conditions.values()), SOON)
 
     assert found.level is level
     assert "because" in found.message
@@ -72,20 +72,37 @@ def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
     healthy = reported(READY)
     status = msgspec.structs.replace(healthy.status, uncontrolled=4)
 
-    ready, found = check_ring(msgspec.structs.replace(healthy, status=status))
+    ready, found = check_ring(msgspec.structs.replace(healthy, status=status), NOW)
 
     assert {ready.level, found.level} == {Level.OK}
     assert found.message.startswith("4 objects of controlled resources without a controller")
 
 
 def test_an_edit_that_no_leader_has_seen_is_a_warning() -> None:
-    (found,) = check_ring(reported(READY, seen=0))
+    (found,) = check_ring(reported(READY, seen=0), SOON)
 
     assert found.level is Level.WARN
 
 
+@pytest.mark.parametrize(("seconds", "is_long"), [(60, False), (61, True)])
+def test_a_drain_that_is_open_for_more_than_a_minute_is_a_warning(
+    seconds: int, is_long: bool
+) -> None:
+    drains = msgspec.structs.replace(
+        reported(READY).status, draining=4, oldest_drain_since=to_the_second(NOW)
+    )
+    draining = msgspec.structs.replace(ring(), status=drains)
+
+    (found,) = check_ring(draining, NOW + timedelta(seconds=seconds))
+
+    assert (found.level is Level.WARN) is is_long
+    if is_long:
+        assert found.message == "4 objects draining, the oldest for 1m1s"
+        assert found.advice == ("see which, and on which shards: sharder objects demo --draining")
+
+
 def test_a_ring_without_status_fails() -> None:
-    (found,) = check_ring(ring())
+    (found,) = check_ring(ring(), SOON)
 
     assert found.level is Level.FAIL
 
@@ -93,7 +110,7 @@ def test_a_ring_without_status_fails() -> None:
 def test_a_ring_that_cannot_be_decoded_fails() -> None:
     unreadable = unreadable_ring(PartialObject(metadata=ring().metadata), "spec: wrong")
 
-    (found,) = check_ring(unreadable)
+    (found,) = check_ring(unreadable, SOON)
 
     assert found.level is Level.FAIL
     assert "spec: wrong" in found.message
@@ -125,7 +142,7 @@ def test_a_shard_that_cannot_work_is_named_with_the_reason() -> None:
         (Level.FAIL, "shard-a keeps its objects but cannot watch x"),
         (Level.WARN, "shard-b left: cannot watch x"),
     ]
-    (known,) = check_ring(reported(READY, ("Watched", "False", "ShardUnable")))
+    (known,) = check_ring(reported(READY, ("Watched", "False", "ShardUnable")), NOW)
     assert known.level is Level.OK
 
 
@@ -135,7 +152,7 @@ def test_a_shard_that_renews_too_late_is_named() -> None:
     (found,) = of_shards(lease(A), late)
 
     assert found.level is Level.WARN
-    assert found.message.startswith(f"{B} has not renewed its Lease for 62s")
+    assert found.message.startswith(f"{B} has not renewed its Lease for 1m2s: it is late")
 
 
 def test_a_lease_that_is_ignored_is_named_with_the_reason() -> None:

@@ -69,7 +69,7 @@ class Ring:
         return balanced(self.snapshot, self.plan)
 
     def report(self) -> PlanReport:
-        return report(self.snapshot, self.plan, states_of(DEMO, self.leases, NOW))
+        return report(self.snapshot, self.plan, states_of(self.snapshot.members, self.leases, NOW))
 
 
 def on(shard: str | None, many: int, **labels: str) -> list[PartialObject]:

@@ -174,7 +174,7 @@ def test_states_are_judged_at_the_newest_renewal_in_the_file() -> None:
     report = plan(lease("a"), lease("b", renewed="2026-03-01T12:00:16Z"))
 
     assert [(shard.name, shard.state) for shard in report.shards] == [
-        ("a", "expired"),
+        ("a", "late"),
         ("b", "ready"),
     ]
 
@@ -190,10 +190,10 @@ def test_without_any_renewal_the_moment_does_not_matter() -> None:
     assert then == much_later
 
 
-def test_a_lease_without_times_is_shown_as_expired_but_never_available() -> None:
+def test_a_shard_whose_lease_has_no_times_is_leaving() -> None:
     report = plan(lease("a", renewed=None), thing("Secret", "s"))
 
-    assert [shard.state for shard in report.shards] == ["expired"]
+    assert [shard.state for shard in report.shards] == ["leaving"]
     assert report.unassigned == ("/Secret/default/s",)
 
 
@@ -238,7 +238,7 @@ def test_a_dump_is_planned_with_what_is_supposed() -> None:
 
     assert report.strategy == "BoundedLoad"
     assert [(shard.name, shard.state, shard.objects) for shard in report.shards] == [
-        ("a", "dead", 0),
+        ("a", "left", 0),
         ("demo-new-1", "ready", 6),
     ]
 

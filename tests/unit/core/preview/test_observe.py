@@ -6,13 +6,13 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.leases.membership import Standing
-from sharder.core.leases.state import ShardState
-from sharder.core.preview.observe import ObjectCount, imbalance, members_of, states_of
+from sharder.core.preview.observe import Number, ObjectCount, imbalance, members_of, states_of
 from sharder.core.ring.snapshot import Role
+from sharder.core.status.phases import ShardPhase
 from tests.support.values import (
     CONFIGMAPS,
-    DEMO,
     NOW,
+    SECRETS,
     WIDGETS,
     A,
     B,
@@ -31,9 +31,20 @@ def test_objects_are_counted_per_shard() -> None:
     for name, owner, drain in [("x", A, None), ("y", A, "true"), ("z", B, None)]:
         counted.count(obj(WIDGETS, name, owner=owner, drain=drain), Role.MAIN)
 
-    assert counted.by_shard == {A: 2, B: 1}
+    assert {name: str(number) for name, number in counted.by_shard.items()} == {A: "2", B: "1"}
     assert counted.draining.total() == 1
-    assert (counted.objects, counted.unassigned, counted.unowned) == (3, 0, 0)
+    assert not counted.unowned
+
+
+def test_children_are_counted_beside_main_objects() -> None:
+    counted = ObjectCount(snapshot())
+
+    counted.count(obj(SECRETS, "s", owner=A), Role.LEADING)
+    for name in ("c", "d"):
+        counted.count(obj(CONFIGMAPS, name, owner=A, controlled_by="s"), Role.CONTROLLED)
+
+    assert (str(counted.all), counted.all.words) == ("1 +2", "1 object +2")
+    assert str(counted.by_shard[A]) == "1 +2"
 
 
 def test_an_object_is_unowned_without_owner_or_with_one_that_is_gone() -> None:
@@ -42,7 +53,8 @@ def test_an_object_is_unowned_without_owner_or_with_one_that_is_gone() -> None:
     for owner in (None, A, B, C):
         counted.count(obj(owner=owner), Role.MAIN)
 
-    assert (counted.objects, counted.unassigned, counted.unowned) == (4, 1, 2)
+    assert counted.all == Number(objects=4)
+    assert (counted.unassigned, counted.unowned) == (Number(objects=1), Number(objects=2))
 
 
 def test_what_nothing_controls_or_is_out_of_scope_is_not_counted() -> None:
@@ -51,7 +63,7 @@ def test_what_nothing_controls_or_is_out_of_scope_is_not_counted() -> None:
     counted.count(obj(CONFIGMAPS), Role.CONTROLLED)
     counted.count(obj(namespace="elsewhere"), Role.MAIN)
 
-    assert counted.objects == 0
+    assert not counted.all
 
 
 @pytest.mark.parametrize(("name", "is_in"), [("default", True), ("elsewhere", False)])
@@ -102,14 +114,20 @@ def test_a_shard_whose_lease_is_invalid_is_never_available() -> None:
 
 
 def test_states_follow_from_the_times_in_the_leases_of_the_ring() -> None:
-    present = [lease(A), lease(B, holder=None), lease(C, of="other")]
+    present = [lease(A), lease(B, holder=None), lease(C, seconds=None)]
 
-    states = states_of(DEMO, present, NOW + timedelta(seconds=20))
+    states = states_of(members_of(ring(), present), present, NOW + timedelta(seconds=20))
 
-    assert states == {A: ShardState.EXPIRED, B: ShardState.DEAD}
+    assert states == {A: ShardPhase.LATE, B: ShardPhase.LEFT, C: ShardPhase.LEAVING}
 
 
 def test_of_two_leases_of_one_name_the_healthier_one_is_shown() -> None:
     present = [lease(A), lease(A, holder="", namespace="other")]
 
-    assert states_of(DEMO, present, NOW) == {A: ShardState.READY}
+    assert states_of(members_of(ring(), present), present, NOW) == {A: ShardPhase.READY}
+
+
+def test_of_two_shards_of_one_name_nothing_is_certain() -> None:
+    present = [lease(A), lease(A, namespace="other")]
+
+    assert states_of(members_of(ring(), present), present, NOW) == {A: ShardPhase.MISSING}

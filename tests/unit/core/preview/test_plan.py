@@ -17,6 +17,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
+from sharder.core.preview.advice import advice
 from sharder.core.preview.plan import (
     Planned,
     followed,
@@ -81,6 +82,32 @@ def test_an_object_on_a_missing_shard_is_kept_though_it_drains() -> None:
     plan = planned(C, drain="true", at=at)
 
     assert (plan.action, plan.to) == (Action.KEEP, C)
+
+
+@pytest.mark.parametrize(
+    ("owner", "drain", "at", "what"),
+    [
+        (None, None, NOW, "sharder check demo"),
+        (C, None, snapshot(members({})), "start shards"),
+        (C, None, snapshot(members({B: Standing.AVAILABLE, C: Standing.MISSING})), "wait: after"),
+        (B, "true", NOW, "withdraws the drain"),
+        (A, "true", NOW, "--draining --shard shard-a"),
+        (A, None, NOW, "sharder plan demo"),
+        (
+            A,
+            None,
+            steered(shard(A, evacuating=True), shard(B), paused=True),
+            "sharder resume demo",
+        ),
+        (B, None, NOW, None),
+    ],
+)
+def test_a_person_is_told_what_to_do(
+    owner: str | None, drain: str | None, at: RingSnapshot, what: str | None
+) -> None:
+    told = advice(at, planned(owner, drain=drain, at=at))
+
+    assert told == what if what is None else what in (told or "")
 
 
 def test_without_shards_nothing_is_assigned() -> None:

@@ -6,7 +6,6 @@ import msgspec
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
-from sharder.core.leases.state import ShardState
 from sharder.core.movement.planner import Owners
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
@@ -14,6 +13,7 @@ from sharder.core.preview.plan import Planned, plan_object, plan_ring
 from sharder.core.preview.report import report
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.status.phases import ShardPhase
 from tests.support.values import (
     CONFIGMAPS,
     SECRETS,
@@ -47,7 +47,7 @@ def placing(placement: PlacementSpec, standings: Mapping[ShardName, Standing]) -
 
 
 def test_a_report_is_json_as_documented() -> None:
-    states = {B: ShardState.EXPIRED, A: ShardState.READY, C: ShardState.DEAD}
+    states = {B: ShardPhase.LATE, A: ShardPhase.READY, C: ShardPhase.LEFT}
     plan = [planned(A), planned(None, name=named(WIDGETS, A, NOW))]
 
     encoded = msgspec.json.decode(msgspec.json.encode(report(NOW, plan, states)))
@@ -58,9 +58,15 @@ def test_a_report_is_json_as_documented() -> None:
         "paused": False,
         "problem": None,
         "shards": [
-            {"name": A, "state": "ready", "objects": 1, "load": None, "capacity": None},
-            {"name": B, "state": "expired", "objects": 1, "load": None, "capacity": None},
-            {"name": C, "state": "dead", "objects": 0, "load": None, "capacity": None},
+            {
+                "name": name,
+                "state": state,
+                "objects": objects,
+                "children": 0,
+                "load": None,
+                "capacity": None,
+            }
+            for name, state, objects in [(A, "ready", 1), (B, "late", 1), (C, "left", 0)]
         ],
         "assignments": [
             {
@@ -68,6 +74,7 @@ def test_a_report_is_json_as_documented() -> None:
                 "from": origin,
                 "to": to,
                 "action": action,
+                "controlled": False,
             }
             for name, origin, to, action in sorted(
                 [(ON_B, A, B, "drain"), (named(WIDGETS, A, NOW), None, A, "assign")]
@@ -80,7 +87,10 @@ def test_a_report_is_json_as_documented() -> None:
         "rebalance": None,
         "summary": {
             "objects": 2,
+            "children": 0,
             "moves": 2,
+            "movedChildren": 0,
+            "exact": True,
             "imbalanceBefore": 2.0,
             "imbalanceAfter": 1.0,
         },
@@ -124,7 +134,7 @@ def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
     child = (Role.CONTROLLED, obj(CONFIGMAPS, "c", owner=A, controlled_by="s0"))
 
     plan = plan_ring(at, [*main, child, (Role.MAIN, obj(WIDGETS, "w", owner=C))])
-    result = report(at, plan, dict.fromkeys((A, B, C), ShardState.READY))
+    result = report(at, plan, dict.fromkeys((A, B, C), ShardPhase.READY))
 
     assert result.strategy == "BoundedLoad"
     assert {s.name: (s.load, s.capacity) for s in result.shards} == {
@@ -137,7 +147,7 @@ def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
 def test_where_there_is_no_ceiling_there_is_no_capacity() -> None:
     at = placing(PlacementSpec(strategy=StrategyName.SPREAD), {})
 
-    result = report(at, [], {A: ShardState.READY})
+    result = report(at, [], {A: ShardPhase.READY})
 
     assert [(s.load, s.capacity) for s in result.shards] == [({"objects": 0}, None)]
 

@@ -10,7 +10,6 @@ from sharder.core.api.ring import ControllerRing, MovementSpec, StrategyName
 from sharder.core.errors import ConfigError
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.leases.state import ShardState
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
@@ -21,8 +20,9 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.preview.observe import members_of, states_of
-from sharder.core.preview.what_if import AS_IT_IS, MAX_NEW, WhatIf, strategy_named
-from tests.support.values import DEMO, NOW, A, B, lease, ring
+from sharder.core.preview.what_if import AS_IT_IS, MAX_NEW, WhatIf, strategy_named, what_if_of
+from sharder.core.status.phases import ShardPhase
+from tests.support.values import NOW, A, B, lease, ring
 
 
 def placed(name: str, zone: str, region: str = "r", **annotations: str) -> Lease:
@@ -64,7 +64,7 @@ def test_a_removed_shard_has_released_its_lease() -> None:
     members = members_of(ring(), leases)
     assert members.available == {B}
     assert members.standing_of(A) is Standing.GONE
-    assert states_of(DEMO, leases, NOW)[A] is ShardState.DEAD
+    assert states_of(members, leases, NOW)[A] is ShardPhase.LEFT
 
 
 @pytest.mark.parametrize(("present", "there"), [([A, B], "shard-a, shard-b"), ([], "none")])
@@ -79,8 +79,25 @@ def test_new_shards_are_ready_and_available() -> None:
     leases = WhatIf(add=2).leases(ring(), [lease(A)], NOW)
 
     names = {"demo-new-1", "demo-new-2"}
-    assert members_of(ring(), leases).available == {A, *names}
-    assert {states_of(DEMO, leases, NOW)[ShardName(name)] for name in names} == {ShardState.READY}
+    members = members_of(ring(), leases)
+    assert members.available == {A, *names}
+    states = states_of(members, leases, NOW)
+    assert {states[ShardName(name)] for name in names} == {ShardPhase.READY}
+
+
+def test_new_shards_can_have_their_names() -> None:
+    supposed = what_if_of(strategy=None, add=["demo-x", "1"], remove=[], resume=False)
+
+    found = members_of(ring(), supposed.leases(ring(), [lease(A)], NOW))
+
+    assert found.available == {A, "demo-x", "demo-new-1"}
+    assert not supposed.is_exact
+    assert WhatIf(named=("demo-x",)).is_exact
+
+
+def test_a_name_of_a_shard_that_is_there_cannot_be_added() -> None:
+    with pytest.raises(ConfigError, match="ring demo already has the shard shard-a"):
+        WhatIf(named=(A,)).leases(ring(), [lease(A)], NOW)
 
 
 def test_without_any_shard_new_ones_say_nothing_of_themselves() -> None:

@@ -1,0 +1,56 @@
+"""Arguments that commands share."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from sharder.cli import completion
+from sharder.cli.command import UsageError, argument, switch
+from sharder.cli.words import Target, ring_in, shard_in, targets_of
+from sharder.core.durations import parse_duration
+from sharder.core.errors import ConfigError
+from sharder.core.names import SYSTEM_NAMESPACE
+
+RING: Final = argument(
+    "ring", metavar="RING", of=ring_in, propose=completion.rings, help="Name of a ControllerRing."
+)
+RINGS: Final = RING.but("rings", nargs="+", help="Names of ControllerRings.")
+SHARD: Final = argument(
+    "shard",
+    metavar="SHARD",
+    of=shard_in,
+    propose=completion.shards,
+    help="Name of a shard, as sharder shards lists it.",
+)
+SHARDS: Final = SHARD.but("shards", nargs="+", help="Names of shards.")
+OBJECTS: Final = argument(
+    "words",
+    metavar="OBJECT",
+    nargs="+",
+    propose=completion.objects,
+    help="RESOURCE NAME or RESOURCE/NAME, as for kubectl; NAME can be NAMESPACE/NAME.",
+)
+NAMESPACE: Final = argument("-n", "--namespace", metavar="NAME", help="Namespace of the objects.")
+SHARDER_NAMESPACE: Final = NAMESPACE.but(
+    default=SYSTEM_NAMESPACE, help="Namespace of the sharder, or of the Secret."
+)
+SECRET: Final = argument(
+    "--secret", metavar="NAME", default="sharder-certificates", help="Secret of the certificates."
+)
+DRY_RUN: Final = switch("--dry-run", help="Show what would be written, without writing.")
+
+
+def duration(text: str) -> timedelta:
+    """Return the duration, which is not negative."""
+    found = parse_duration(text)
+    if found < timedelta():
+        raise ValueError(f"{text} is negative")
+    return found
+
+
+def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
+    """Return the objects that the arguments name."""
+    try:
+        return targets_of(words, namespace)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error

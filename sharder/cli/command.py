@@ -1,0 +1,234 @@
+"""Commands: what each takes, declared once for argparse, its help and completion.
+
+Only the parser of the command that is called is made.
+"""
+
+import inspect
+import os
+import re
+import textwrap
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias, TypedDict, TypeVar
+
+import msgspec
+from typing_extensions import Unpack, override
+
+from sharder.core.errors import ConfigError, SharderError
+
+if TYPE_CHECKING:
+    from sharder.cli.cluster_view import Cluster
+
+T = TypeVar("T")
+Report = TypeVar("Report", bound=msgspec.Struct)
+
+_WIDTH: Final = 80
+HELP: Final = partial(RawDescriptionHelpFormatter, width=_WIDTH, max_help_position=28)
+"""The form of the help."""
+
+
+class UsageError(SharderError):
+    """The command line is wrong."""
+
+
+class Typed(NamedTuple):
+    """A command line so far."""
+
+    positionals: list[str]
+    options: dict[str, str]
+    """The value of each option by its longest flag, empty for a switch."""
+
+
+Propose: TypeAlias = Callable[[Typed, str], Iterable[str]]
+"""Returns proposals for the word that is being typed."""
+
+
+class Parser(ArgumentParser):
+    """Raises an error instead of exiting."""
+
+    @override
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+class Options(TypedDict, total=False):
+    """Those of argparse's `add_argument`."""
+
+    help: str
+    metavar: str
+    dest: str
+    action: str
+    nargs: str
+    choices: tuple[str, ...]
+    required: bool
+    default: str | int | list[str]
+    type: Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a command, or an option if its names are flags."""
+
+    names: tuple[str, ...]
+    options: Options
+    propose: Propose | None = None
+
+    def but(self, *names: str, **options: Unpack[Options]) -> "Argument":
+        """Return the same with other names, if any are given, and these options changed."""
+        return replace(self, names=names or self.names, options={**self.options, **options})
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is given by a flag."""
+        return self.names[0].startswith("-")
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether it takes no value."""
+        return self.options.get("action") == "store_true"
+
+    @property
+    def takes_many(self) -> bool:
+        """Whether it takes all positional words that follow."""
+        return self.options.get("nargs") in {"*", "+"}
+
+    def proposed(self, typed: Typed, incomplete: str) -> Iterable[str]:
+        """Return proposals for its value."""
+        if self.propose is not None:
+            return self.propose(typed, incomplete)
+        return self.options.get("choices", ())
+
+
+def argument(
+    *names: str,
+    of: Callable[[str], object] = str,
+    propose: Propose | None = None,
+    **options: Unpack[Options],
+) -> Argument:
+    """Return an argument; `of` returns its value, or raises an error that says what is wrong."""
+
+    def parse(word: str) -> object:
+        try:
+            return of(word)
+        except (ConfigError, ValueError) as error:
+            raise ArgumentTypeError(str(error)) from error
+
+    return Argument(names, options if of is str else {**options, "type": parse}, propose)
+
+
+def switch(*flags: str, help: str) -> Argument:  # noqa: A002 - as in argparse
+    """Return an option without a value."""
+    return Argument(flags, {"action": "store_true", "help": help})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What all commands that read a cluster share."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    form: str = "table"
+    """The format of the output."""
+
+    def read(self, ask: "Callable[[Cluster], Awaitable[T]]") -> T:
+        """Return what `ask` returns for the cluster."""
+        from sharder.cli.cluster_view import read  # noqa: PLC0415 - not for the help
+
+        return read(self.kubeconfig, self.context, ask)
+
+    def show(self, report: Report, draw: Callable[[Report], None]) -> None:
+        """Print the report; `draw` prints it for people."""
+        from sharder.cli.output import show  # noqa: PLC0415 - not for the help
+
+        show(report, self.form, draw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command, and the function that carries it out."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    run: Callable[..., None]
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one line."""
+        return (inspect.getdoc(self.run) or "").partition("\n")[0]
+
+    def call(self, words: Sequence[str], program: str) -> None:
+        """Run the command; a UsageError says that it takes no such arguments."""
+        values = vars(self.parser(program).parse_intermixed_args(words))
+        shared = {name: values.pop(name) for name in Call.__slots__ if name in values}
+        self.run(Call(**shared), **values)
+
+    def parser(self, program: str) -> Parser:
+        """Return the parser, with the help that the docstring is."""
+        *text, examples = (inspect.getdoc(self.run) or "").split("\n\n")
+        parser = Parser(
+            prog=f"{program} {self.name}",
+            description="\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in text),
+            epilog=f"examples:\n{textwrap.indent(examples, '  ')}",
+            formatter_class=HELP,
+            allow_abbrev=False,
+        )
+        for each in self.arguments:
+            parser.add_argument(*each.names, **each.options)
+        if KUBECONFIG in self.arguments:
+            parser.set_defaults(kubeconfig=os.environ.get("KUBECONFIG") or None)
+        return parser
+
+
+COMMANDS: Final[dict[str, Command]] = {}
+"""All commands by name, in the order of their definition."""
+
+KUBECONFIG: Final = argument(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Path of a kubeconfig; default: the variable KUBECONFIG, else the pod's service account, "
+    "else ~/.kube/config.",
+)
+CONTEXT: Final = argument("--context", metavar="NAME", help="Context of the kubeconfig.")
+
+TABLE: Final = ("table", "json", "yaml")
+WIDE: Final = ("table", "wide", "json", "yaml")
+LIST: Final = ("table", "wide", "name", "json", "yaml")
+"""The formats of an output, the default first."""
+
+
+def command(
+    *arguments: Argument, name: str = "", output: tuple[str, ...] = TABLE, cluster: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function, which gets a `Call` and then the arguments by name.
+
+    The docstring of the function is the help, and `output` the formats of what it prints.
+    """
+    shared = (KUBECONFIG, CONTEXT) if cluster else ()
+    form = argument(
+        "-o", "--output", dest="form", metavar="FORMAT", choices=output, default="table",
+        help=f"{', '.join(output)}; default: table.  JSON and YAML are stable interfaces.",
+    )  # fmt: skip
+
+    def register(run: Callable[..., None]) -> Callable[..., None]:
+        every = (*arguments, *shared, *((form,) if output else ()))
+        new = Command(name=name or run.__name__, arguments=every, run=run)
+        COMMANDS[new.name] = new
+        return run
+
+    return register
+
+
+def find(words: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
+    """Return the command that the first words name, None if they name none, and the others."""
+    for length in (2, 1):
+        found = COMMANDS.get(" ".join(words[:length]))
+        if found is not None and len(words) >= length:
+            return found, words[length:]
+    return None, words
+
+
+def called(program: str, text: str) -> str:
+    """Return a text with the commands in it as the program was called."""
+    return re.sub(rf"\bsharder(?= ({'|'.join(COMMANDS)})\b)", program, text)

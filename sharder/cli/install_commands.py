@@ -1,0 +1,272 @@
+"""Commands around an installation: check, fence, certificates, the service, a new controller.
+
+As in `sharder.cli.app`, each command imports the modules that do its work.
+"""
+
+# ruff: noqa: PLC0415 - see above
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from sharder import __version__
+from sharder.cli import completion as shells
+from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
+from sharder.cli.command import WIDE, Call, argument, command, switch
+from sharder.cli.words import account_in
+from sharder.core.errors import SharderError
+from sharder.core.names import ObjectRef
+
+
+@command(RINGS.but(nargs="*"), SHARDER_NAMESPACE, SECRET)
+def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
+    """Check the installation and its rings, and say what to do.
+
+    Checks the CRD, the sharder's rights, replicas, leader and certificates, clocks, and of each
+    ring its conditions, its webhook by a dry run, and the Leases of its shards.  Changes nothing.
+    Exits with 1 if a check fails; what it is not allowed to read is a warning.
+
+    sharder check
+    sharder check my-ring --namespace sharding-system
+    sharder check -o json | jq '.findings[] | select(.level != "OK")'
+    """
+    from sharder.cli import check as checks
+
+    where = checks.Installation(namespace=namespace, secret=secret)
+    found = checks.check(call.kubeconfig, call.context, where, rings)
+    call.show(found, checks.draw)
+    checks.require_health(found)
+
+
+@command(
+    RING,
+    argument(
+        "--service-account",
+        dest="accounts",
+        metavar="NAMESPACE/NAME",
+        of=account_in,
+        action="append",
+        required=True,
+        help="ServiceAccount of the shards; repeat for several.",
+    ),
+    output=(),
+)
+def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
+    """Print the policy that lets a shard write only its own objects.
+
+    The API server rejects its other writes.  Apply the policy with kubectl; with the chart, set
+    rings[].serviceAccounts instead.
+
+    sharder fence my-ring --service-account my-namespace/my-account
+    """
+    from sharder.cli import fence as fencing
+
+    fencing.show(call.read(partial(fencing.manifests, ring=ring, accounts=accounts)))
+
+
+@command(SHARDER_NAMESPACE, SECRET, output=WIDE)
+def certs(call: Call, *, namespace: str, secret: str) -> None:
+    """Show the webhook's certificate and its authorities.
+
+    The output includes the phase of a replacement.  Needs the right to get the Secret that holds
+    them; no key is shown.
+
+    sharder certs
+    sharder certs -o json | jq '.certificates[] | {role, notAfter}'
+    """
+    from sharder.cli import certs as of_secret
+    from sharder.cli import tables
+
+    ask = partial(of_secret.show, ref=ObjectRef(namespace, secret))
+    report = of_secret.run(call.kubeconfig, call.context, ask)
+    call.show(report, partial(tables.certificates, form=call.form))
+
+
+@command(
+    switch("--authority", help="Replace the authority, then the certificate."),
+    SHARDER_NAMESPACE,
+    SECRET,
+    name="certs rotate",
+    output=(),
+)
+def rotate(call: Call, *, authority: bool, namespace: str, secret: str) -> None:
+    """Request a new certificate now; no call to the webhook fails.
+
+    A new authority takes twice certificates.overlap, two minutes by default; sharder certs shows
+    the progress.  Needs the rights to get and patch the Secret.
+
+    sharder certs rotate
+    sharder certs rotate --authority
+    """
+    from sharder.cli import certs as of_secret
+
+    ask = partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority)
+    print(of_secret.run(call.kubeconfig, call.context, ask))
+
+
+@command(
+    argument("name", metavar="NAME", help="Name of the deleted ControllerRing."),
+    argument(
+        "--resource",
+        dest="resources",
+        metavar="RESOURCE",
+        action="append",
+        default=[],
+        help="Resource, such as deployments.apps; repeat for several; default: all.",
+    ),
+    DRY_RUN,
+    name="rings cleanup",
+)
+def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> None:
+    """Remove what a deleted ring has left on objects.
+
+    It removes the ring's labels and annotations.  Refuses while the ring exists, except for a
+    --resource that has left the ring.  Safe to rerun; exits with 1 and names the objects that
+    could not be cleaned.
+
+    sharder rings cleanup old-ring --dry-run
+    sharder rings cleanup old-ring
+    sharder rings cleanup my-ring --resource configmaps
+    """
+    from sharder.cli import cleanup as cleaning
+    from sharder.cli import tables
+
+    task = cleaning.task_of(name, resources, dry_run=dry_run)
+    report = cleaning.run(call.kubeconfig, call.context, task)
+    call.show(report, tables.cleanup)
+    cleaning.require_complete(report)
+
+
+@command(
+    argument(
+        "--config", metavar="FILE", of=Path, help="A SharderConfig; without it defaults apply."
+    ),
+    argument("--kubeconfig", metavar="FILE", help="Overrides clientConnection.kubeconfig."),
+    argument(
+        "--only", choices=("webhook", "controllers"), help="Run only this part; default: both."
+    ),
+    switch("--strict-config", help="Treat unknown fields as errors."),
+    argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        help="Overrides logging.level.",
+    ),
+    argument("--log-format", choices=("json", "text"), help="Overrides logging.format."),
+    output=(),
+    cluster=False,
+)
+def run(
+    call: Call,
+    *,
+    config: Path | None,
+    only: str | None,
+    strict_config: bool,
+    log_level: str | None,
+    log_format: str | None,
+) -> None:
+    """Run the webhook, and the controllers while this replica leads.
+
+    Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
+    SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.
+
+    sharder run --config config.yaml
+    sharder run --kubeconfig ~/.kube/config --log-format text --log-level debug
+    """
+    from sharder.cli.serve.start import start
+    from sharder.config import Part
+
+    flags = {
+        "clientConnection.kubeconfig": call.kubeconfig,
+        "logging.level": log_level,
+        "logging.format": log_format,
+    }
+    given = {path: value for path, value in flags.items() if value is not None}
+    part = None if only is None else Part(only)
+    start(config, flags=given, only=part, strict=strict_config)
+
+
+@command(
+    argument("name", metavar="NAME", help="Name of the controller."),
+    output=(),
+    cluster=False,
+)
+def init(_call: Call, name: str) -> None:
+    """Write a new controller on the SDK, with tests and manifests.
+
+    It goes into the new folder NAME, with a Dockerfile.
+
+    sharder init my-controller
+    """
+    from sharder.cli.init import create
+
+    folder = create(name, Path())
+    print(f"wrote {folder}: continue with {folder / 'README.md'}")
+
+
+@command(switch("--client", help="Show the version of this program only."), SHARDER_NAMESPACE)
+def version(call: Call, *, client: bool, namespace: str) -> None:
+    """Show the versions of client, sharder and Kubernetes.
+
+    The sharder's is that of its Deployment, which the chart labels.
+
+    sharder version
+    sharder version --client -o json
+    """
+    from sharder.cli import reports, tables
+
+    known = reports.VersionReport(client_version=__version__)
+    if client:
+        call.show(known, tables.versions)
+        return
+    from sharder.cli import connection
+    from sharder.cli import version as versions
+
+    ask = partial(versions.of_cluster, namespace=namespace)
+    try:
+        report = connection.run(call.kubeconfig, call.context, ask)
+    except SharderError:
+        call.show(known, tables.versions)
+        raise
+    call.show(report, tables.versions)
+
+
+@command(
+    argument("shell", metavar="SHELL", choices=(*shells.SCRIPTS,), help="bash, zsh or fish."),
+    output=(),
+    cluster=False,
+)
+def completion(_call: Call, shell: str) -> None:
+    """Print a script that completes commands and names.
+
+    Names of rings, shards and objects come from the cluster.
+
+    source <(sharder completion bash)
+    source <(sharder completion zsh)
+    sharder completion fish | source
+    """
+    sys.stdout.write(shells.SCRIPTS[shell])
+
+
+@command(
+    argument("--port", metavar="PORT", type=int, default=0, help="Local port; default: any."),
+    switch("--no-browser", help="Only print the address."),
+    SHARDER_NAMESPACE,
+    output=(),
+)
+def console(call: Call, *, port: int, no_browser: bool, namespace: str) -> None:
+    """Open the console of the leader in a browser, until Ctrl-C.
+
+    Forwards a local port to the leader with kubectl, and signs in with a token of the sharder's
+    own account; without the right to create one, the page asks for a token.
+
+    sharder console
+    sharder console --no-browser --port 9090
+    """
+    from sharder.cli.console import Relay
+    from sharder.cli.console import run as relay
+
+    relay(
+        Relay(namespace=namespace, kubeconfig=call.kubeconfig, context=call.context),
+        port=port,
+        browse=not no_browser,
+    )
