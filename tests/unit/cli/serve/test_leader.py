@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from aiohttp import web
+from typing_extensions import override
+
 from sharder.cli.serve.leader import holder_of
 from sharder.config import LeaderElection
 from sharder.controllers.leader import AlwaysLeader
@@ -12,9 +15,19 @@ from tests.unit.kube.conftest import Script, connected, serving
 MISSING: Json = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
 
 
+class NoLease(Script):
+    """Has no Lease, and lets one be created."""
+
+    @override
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return web.json_response(MISSING, status=404)
+        return await super().handle(request)
+
+
 async def led(election: LeaderElection, folder: Path) -> Json:
     """Return the Lease as a replica that starts creates it, `None` if it asks for none."""
-    script = Script([(404, MISSING), (201, {"metadata": {"name": "sharder"}})])
+    script = NoLease([(201, {"metadata": {"name": "sharder"}})])
     async with serving(script) as server, connected(server, folder) as client:
         holder = holder_of(
             election,
