@@ -95,7 +95,6 @@ class Session:
             ApiError: the API server refuses it.
             OSError: the stream could not be opened, or broke.
         """
-        # Not by silence, `sock_read`: it would set a new timer for each event of a watch.
         timeout = aiohttp.ClientTimeout(sock_read=request.seconds, sock_connect=_CONNECT_SECONDS)
         try:
             async with self._session.get(
