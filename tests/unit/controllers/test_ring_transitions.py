@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from sharder.controllers.cache_events import PACE_SECONDS
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.transition_reports import BURST, PAUSE_SECONDS
 from sharder.core.api.meta import Json
@@ -236,7 +237,7 @@ async def test_shards_that_come_and_go_all_the_time_cause_few_events() -> None:
         events = len(replica.recorder.events) - before
         await annotate(cluster, A, **{CORDONED_ANNOTATION: "true"})
         after = len(replica.recorder.events)
-        await replica.cluster.clock.advance(SOON)
+        await replica.cluster.clock.advance(PACE_SECONDS + SOON)
         news = {reason for _, reason, _ in replica.recorder.events[after:]}
 
     assert kinds == {"ShardJoined", "ShardLeft"}
