@@ -14,7 +14,7 @@ from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
-from sharder.core.movement.acknowledgement import Writer
+from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
 from sharder.core.names import GroupResource
 from webhook.shape import shape_of
 
@@ -23,7 +23,6 @@ Body: TypeAlias = bytes | bytearray
 MAX_WARNING_CHARACTERS = 256
 """Kubernetes can truncate longer warnings ("Dynamic Admission Control", section on responses)."""
 
-_POD_NAME = "authentication.kubernetes.io/pod-name"
 """Key of the claim that the API server takes from a token bound to a pod."""
 
 
@@ -145,7 +144,7 @@ class _Resource(msgspec.Struct, frozen=True, gc=False):
     resource: str = ""
 
 
-class _Extra(msgspec.Struct, frozen=True, rename={"pod_names": _POD_NAME}):
+class _Extra(msgspec.Struct, frozen=True, rename={"pod_names": POD_CLAIM}):
     pod_names: list[str] | None = None
 
 

@@ -242,7 +242,7 @@ async def test_the_leader_hands_over_a_released_object_that_controls_others(
 async def test_a_child_is_where_its_creator_works(service: Service) -> None:
     async with (
         service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
-        worker(service, scene, "a", TENANTS) as shard,
+        worker(service, scene, "a", CONTROLLERS) as shard,
     ):
         parents = [await scene.create(SECRETS, name) for name in scene.names_on_each(SECRETS, 2)]
 
@@ -322,7 +322,7 @@ async def test_a_controller_makes_one_child_while_its_owner_waits_to_move(
 ) -> None:
     async with (
         service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
-        worker(service, scene, "a", TENANTS) as shard,
+        worker(service, scene, "a", CONTROLLERS) as shard,
     ):
         parent = await scene.drained(SECRETS, frm="a")
         mine = f"{scene.owner}={scene.shard('a')}"
@@ -359,19 +359,22 @@ async def test_a_forged_owner_of_an_object_without_controller_is_removed(
         assert scene.owner_of(created) == scene.owner_of(labelled) == ""
 
 
-async def test_an_account_without_a_shard_cannot_choose_the_shard_of_a_child(
-    service: Service,
+@pytest.mark.parametrize("letter", ["a", "elsewhere"])
+async def test_a_pod_of_a_namespace_without_shards_cannot_choose_the_shard_of_a_child(
+    service: Service, letter: str
 ) -> None:
     async with (
         service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
-        worker(service, scene, "elsewhere", TENANTS) as pod,
+        worker(service, scene, letter, TENANTS) as pod,
     ):
-        owner = await scene.create(SECRETS, "secret")
-        other = next(shard for shard in scene.shards if shard != scene.owner_of(owner))
+        names = iter(scene.names_on_each(SECRETS, 1))
+        owner = await scene.create(SECRETS, next(names))
+        while scene.owner_of(owner) == scene.shard("a"):
+            owner = await scene.create(SECRETS, next(names))
 
         child = await pod.create(
             CONFIGMAPS, "child", namespace=scene.namespace,
-            labels={scene.owner: other}, ownerReferences=controlled_by(owner),
+            labels={scene.owner: scene.shard("a")}, ownerReferences=controlled_by(owner),
         )  # fmt: skip
 
         assert scene.owner_of(child) == scene.owner_of(owner)

@@ -13,7 +13,9 @@ from tests.support.values import SECRETS, WIDGETS, A, B, available, named, snaps
 
 SHARDER = "system:serviceaccount:sharding-system:sharder"
 PERSON = Writer(username="alice")
-OWNERS_POD = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=A)
+OWNERS_POD = Writer(username="system:serviceaccount:default:operator", pod_name=A)
+NAMESAKE = Writer(username="system:serviceaccount:elsewhere:operator", pod_name=A)
+"""A pod with the name of a shard, in a namespace without shards."""
 OWNERS_ACCOUNT = Writer(username="system:serviceaccount:default:operator")
 OTHER_POD = Writer(username="system:serviceaccount:default:operator", pod_name=B)
 """A pod of the same Deployment, which is another shard."""

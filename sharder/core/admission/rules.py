@@ -105,10 +105,7 @@ def _create(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     """Assign a new object (e, f); an owner in the request counts only for controlled objects."""
     obj = review.obj
     if role is Role.CONTROLLED:
-        pod, asked = ShardName(review.writer.pod_name), snapshot.owner_of(obj) or ""
-        is_trusted = can_be_shard(review.writer, asked, snapshot)
-        near = (ShardName(asked) if is_trusted else None, pod)
-        return _place_child(obj, snapshot, *near, creator=_creator(review, snapshot))
+        return _place_child(review, snapshot, snapshot.owner_of(obj))
     named = _named(obj, review.uid)
     if not named.metadata.name:
         return Decision(
@@ -142,7 +139,7 @@ def _adopt(review: Review, snapshot: RingSnapshot, role: Role) -> Decision:
     if not snapshot.matches(obj, role):
         return Decision(outcome="out_of_scope")
     if role is Role.CONTROLLED:
-        return _place_child(obj, snapshot, ShardName(review.writer.pod_name))
+        return _place_child(review, snapshot)
     had_none = review.old is not None and snapshot.owner_of(review.old) is None
     if role is Role.LEADING or had_none:
         operations = waiting(review.old, obj.metadata, snapshot)
@@ -158,24 +155,24 @@ def _creator(review: Review, snapshot: RingSnapshot) -> ShardName | None:
 
 
 def _place_child(
-    obj: PartialObject,
-    snapshot: RingSnapshot,
-    *near: ShardName | None,
-    creator: ShardName | None = None,
+    review: Review, snapshot: RingSnapshot, asked: ShardName | None = None
 ) -> Decision:
-    """Assign a controlled object to the first available shard of `near`, else by its controller.
+    """Assign a controlled object to `asked`, else to its writer, else by its controller.
 
     It belongs to the shard that works on its controller.  If it were on another shard, or on none,
     that shard would not see it and would create it again.  So while no shard is available, for
-    example after an outage of the API server, the object stays with its `creator`.
+    example after an outage of the API server, the object stays with its creator.
     """
+    obj, writer = review.obj, review.writer
     if obj.metadata.controller is None:
         return uncontrolled(obj.metadata, snapshot)
-    shard = next((s for s in near if s is not None and _is_available(s, snapshot)), None)
+    near = (asked, ShardName(writer.pod_name))
+    fit = (each for each in near if each and can_be_shard(writer, each, snapshot))
+    shard = next((each for each in fit if _is_available(each, snapshot)), None)
     if shard is None:
         shard = expected_of(snapshot, obj)
     if shard is None or not _is_available(shard, snapshot):
-        shard = creator
+        shard = _creator(review, snapshot)
     return unassigned(obj.metadata, snapshot) if shard is None else assign(obj, snapshot, shard)
 
 

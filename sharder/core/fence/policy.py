@@ -12,6 +12,7 @@ from typing import Final
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
+from sharder.core.movement.acknowledgement import POD_CLAIM
 from sharder.core.names import (
     API_GROUP,
     APP_LABEL,
@@ -27,13 +28,7 @@ from sharder.core.ring.snapshot import Role
 PROBE_MANAGER: Final = "sharder-fence-probe"
 """The field manager of the dry run that the policy rejects for every client (`probe.py`)."""
 
-_POD_CLAIM: Final = "authentication.kubernetes.io/pod-name"
-"""The key under which the API server shows the pod of a bound token, since Kubernetes 1.20.
-
-Source: apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey.
-"""
-
-_POD: Final = f"request.userInfo.?extra['{_POD_CLAIM}'][0].orValue('')"
+_POD: Final = f"request.userInfo.?extra['{POD_CLAIM}'][0].orValue('')"
 
 _WHAT: Final = (
     "request.resource.resource + ' ' + (request.?namespace.orValue('') == '' ? ''"

@@ -4,12 +4,19 @@ The conditions are those of docs/protocol.md, "Admission".
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+
+POD_CLAIM: Final = "authentication.kubernetes.io/pod-name"
+"""The key under which the API server shows the pod of a bound token, since Kubernetes 1.20.
+
+Source: apiserver, pkg/authentication/serviceaccount/util.go, PodNameKey.
+"""
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,14 +97,14 @@ def is_certain(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) ->
 
 
 def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:
-    """Return whether the writer can be the shard: its pod, its ServiceAccount, or a person.
+    """Return whether the writer can be the shard: a ServiceAccount of its namespace, or a person.
 
     The pod of another shard is that shard.
     """
-    if not writer.account or writer.pod_name == shard:
+    if not writer.account:
         return True
     namespaces = snapshot.members.namespaces
-    if ShardName(writer.pod_name) in namespaces:
+    if writer.pod_name != shard and ShardName(writer.pod_name) in namespaces:
         return False
     return writer.account.partition(":")[0] == namespaces.get(ShardName(shard))
 

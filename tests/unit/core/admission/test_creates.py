@@ -11,6 +11,7 @@ from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource, ShardName
 from tests.support.admissions import (
     EMPTY,
+    NAMESAKE,
     OTHER_POD,
     OWNERS_ACCOUNT,
     OWNERS_POD,
@@ -124,6 +125,8 @@ def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> Partia
         (A, PERSON, A),
         (A, OTHER_POD, B),
         (A, STRANGE_ACCOUNT, B),
+        (A, NAMESAKE, B),
+        (None, NAMESAKE, B),
         (C, OWNERS_POD, A),
         (None, OWNERS_POD, A),
         (None, OTHER_POD, B),
@@ -139,6 +142,8 @@ def unnamed(labels: dict[str, str] | None, *, generate_name: str = "") -> Partia
         "the owner stays that a person names",
         "another pod names no shard but itself",
         "an account of another namespace names no shard",
+        "a pod of another namespace names no shard, not even of its own name",
+        "a pod of another namespace is no shard",
         "another owner yields to the creator's pod",
         "the creator's pod",
         "the creator's pod, another one",
