@@ -16,6 +16,7 @@ from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.fence.probe import Proof
 from sharder.core.names import APP_LABEL, RING_LABEL, RingName, webhook_configuration
+from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     DUPLICATES,
     FAILED,
@@ -86,6 +87,7 @@ class _Applied(NamedTuple):
 
     ring: ControllerRing
     registration: Registration
+    shard_namespaces: frozenset[str]
     version: str
     """The resource version of the configuration."""
 
@@ -156,7 +158,7 @@ class RingController:
         if unreadable is not None:
             await self._report_unreadable(unreadable)
             if snapshot is not None:
-                await self._apply(snapshot.ring)
+                await self._apply(snapshot)
             return self._sync_period
         if snapshot is None:
             self._require_synced()
@@ -167,7 +169,7 @@ class RingController:
         failure: ApiError | None = None
         self._compare_status(snapshot.ring)
         try:
-            await self._apply(snapshot.ring)
+            await self._apply(snapshot)
         except ApiError as error:
             failure = error
         problem = f"cannot apply the webhook configuration: {failure}" if failure else None
@@ -243,22 +245,26 @@ class RingController:
         if missing is not None:
             raise Unavailable(missing)
 
-    async def _apply(self, ring: ControllerRing) -> None:
+    async def _apply(self, snapshot: RingSnapshot) -> None:
         """Apply the configuration if it is new, or differs from the last apply."""
-        registration, applied = self._registration(), self._applied.get(ring.name)
+        ring, registration = snapshot.ring, self._registration()
+        applied = self._applied.get(ring.name)
+        shard_namespaces = frozenset(snapshot.members.namespaces.values())
         if (
             applied is not None
             and applied.ring.metadata.uid == ring.metadata.uid
             and applied.ring.spec == ring.spec
             and applied.registration == registration
+            and applied.shard_namespaces == shard_namespaces
         ):
             return
+        body = configuration_of(ring, registration, shard_namespaces)
         try:
-            found = await self._configurations.apply(configuration_of(ring, registration))
+            found = await self._configurations.apply(body)
         except ApiError as error:
             raise _without(registration.token, error) from None
         version = found.metadata.resource_version
-        self._applied[ring.name] = _Applied(ring, registration, version)
+        self._applied[ring.name] = _Applied(ring, registration, shard_namespaces, version)
 
     def _compare_status(self, ring: ControllerRing) -> None:
         """Compare with the stored status once per period, to repair writes of others."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from sharder.core.api.meta import Resource
-from sharder.core.api.selector import OPERATORS, LabelSelector, Requirement
+from sharder.core.api.selector import NAME_LABEL, OPERATORS, LabelSelector, Requirement
 from sharder.core.names import (
     EXCLUDED_NAMESPACE,
     SYSTEM_NAMESPACE,
@@ -115,10 +115,6 @@ ListScope = tuple[ListRequest, ...]
 
 WHOLE: ListScope = (ListRequest(),)
 """The requests for cluster-scoped resources."""
-
-
-NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label by which selectors name namespaces; the API server sets it."""
 
 
 def scope_of(

@@ -20,7 +20,7 @@ from hack.ownership import OWNER
 from hack.playground import NAMESPACE, RING, Playground
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition
-from sharder.core.names import WEBHOOK_NAME, ObjectRef
+from sharder.core.names import CREATED_WEBHOOK_NAME, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import rings
@@ -215,6 +215,7 @@ def _figures(playground: Playground) -> tuple[float, float]:
     scrape = playground.plane.kubectl("get", "--raw", "/metrics")
     names = ("fail_open_count", "request_total")
     fail_opens, reviews = (
-        total(scrape, f"apiserver_admission_webhook_{name}", name=WEBHOOK_NAME) for name in names
+        total(scrape, f"apiserver_admission_webhook_{name}", name=CREATED_WEBHOOK_NAME)
+        for name in names
     )
     return fail_opens, reviews

@@ -14,7 +14,7 @@ from hack.control_plane import ControlPlane
 from hack.reference import metrics
 from hack.reference.dashboard import queries
 from sharder.core.api.meta import Json, Resource
-from sharder.core.names import EVACUATE_ANNOTATION, WEBHOOK_NAME, GroupResource
+from sharder.core.names import CREATED_WEBHOOK_NAME, EVACUATE_ANNOTATION, GroupResource
 from tests.support.alerts import Change, changed, judge, rules, samples_of, series
 from tests.support.documents import code, read, tables
 from tests.support.eventually import eventually
@@ -127,7 +127,9 @@ class Scrapes:
         """The samples by which alerts are judged."""
         used = {name for rule in rules() for name in USED.findall(rule["expr"])}
         every = samples_of(self.sharder) + [
-            each for each in samples_of(self.apiserver) if each.labels.get("name") == WEBHOOK_NAME
+            each
+            for each in samples_of(self.apiserver)
+            if each.labels.get("name") == CREATED_WEBHOOK_NAME
         ]
         return [each for each in every if each.name in used]
 
@@ -176,7 +178,9 @@ async def skipped(service: Service, scene: Scene) -> str:
     """Return the API server's metrics after it has skipped the webhook."""
     await scene.author.create(CONFIGMAPS, "skipped", namespace=scene.namespace, dry_run=True)
     scrape = await asyncio.to_thread(service.plane.kubectl, "get", "--raw", "/metrics")
-    assert total(scrape, "apiserver_admission_webhook_fail_open_count", name=WEBHOOK_NAME) > 0
+    assert (
+        total(scrape, "apiserver_admission_webhook_fail_open_count", name=CREATED_WEBHOOK_NAME) > 0
+    )
     return scrape
 
 

@@ -177,7 +177,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
         yield Stage(
             client=client,
             counts=counts,
-            configuration=patient(configuration_of(ring, registration)),
+            configuration=patient(configuration_of(ring, registration, ())),
             custom=custom,
             snapshot=snapshot,
         )

@@ -236,11 +236,13 @@ class Cluster:
             meta.ref, uid=meta.uid, resource_version=meta.resource_version
         )
 
-    async def join(self, shard: ShardName, *, seconds: int = 15, of: str = DEMO) -> Lease:
+    async def join(
+        self, shard: ShardName, *, seconds: int = 15, of: str = DEMO, namespace: str = "default"
+    ) -> Lease:
         """Let a shard take its Lease."""
         now = format_time(self.clock.now())
         return await self.leases.create(
-            "default",
+            namespace,
             {
                 "metadata": {"name": shard, "labels": {RING_LABEL: of}},
                 "spec": {

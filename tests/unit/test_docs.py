@@ -221,10 +221,9 @@ def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
         "object annotation: next": names.next_annotation(RING),
         "holder of a Lease that the sharder took": names.SHARDER_IDENTITY,
         "webhook configuration": names.webhook_configuration(RING),
-        "webhook": names.WEBHOOK_NAME,
-        "webhook for controlled resources of a ring with an objectSelector": (
-            names.CONTROLLED_WEBHOOK_NAME
-        ),
+        "webhook for objects without owner label": names.WEBHOOK_NAME,
+        "webhook for objects with owner label": names.LABELLED_WEBHOOK_NAME,
+        "webhook for new main objects": names.CREATED_WEBHOOK_NAME,
         "webhook path": names.webhook_path(RING, "<token>"),
         "webhook for ControllerRings, and its configuration": names.VALIDATION_NAME,
         "path of the webhook for ControllerRings": names.VALIDATION_PATH,

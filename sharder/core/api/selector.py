@@ -7,11 +7,14 @@ import msgspec
 
 from sharder.core.names import SYSTEM_NAMESPACE
 
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""The label with the name of a namespace; the API server sets it."""
+
 OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 """The operators that the API server knows."""
 
 
-class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Requirement(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One expression of a LabelSelector; with an unknown operator, it matches nothing.
 
     Decoding accepts such an operator, because otherwise the whole ring would be unreadable.
@@ -47,7 +50,7 @@ class LabelSelector(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
 DEFAULT_NAMESPACES: Final = LabelSelector(
     match_expressions=(
         Requirement(
-            key="kubernetes.io/metadata.name",
+            key=NAME_LABEL,
             operator="NotIn",
             values=("kube-system", SYSTEM_NAMESPACE),
         ),

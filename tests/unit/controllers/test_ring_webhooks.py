@@ -8,7 +8,7 @@ from sharder.core.errors import Conflict, Forbidden, Rejected, Unavailable
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef, RingName
 from tests.support.cluster import Cluster
 from tests.support.ring_bench import NAME, SYNC_PERIOD, TOKEN, Bench, counted
-from tests.support.values import DEMO, A, ring
+from tests.support.values import DEMO, A, B, C, ring
 
 OURS = {APP_LABEL[0]: APP_LABEL[1]}
 
@@ -35,6 +35,24 @@ async def test_the_configuration_is_applied_once_per_spec() -> None:
 
     assert applied == [1, 1, 1, 1]
     assert (same_spec, bench.configurations.applies) == (1, 2)
+
+
+async def test_a_configuration_follows_the_namespaces_of_the_shards() -> None:
+    cluster = Cluster()
+    named = list[bool]()
+
+    async with cluster.watched(A):
+        bench = Bench(cluster)
+        for shard, namespace in ((C, "default"), (B, "other")):
+            await bench.reconcile()
+            await cluster.join(shard, namespace=namespace)
+            await cluster.settle()
+            await bench.reconcile()
+            body = str(bench.configurations.bodies[NAME])
+            named.append("system:serviceaccount:other:" in body)
+
+    assert named == [False, True]
+    assert bench.configurations.applies == 2
 
 
 async def test_a_configuration_that_others_wrote_or_relabelled_is_applied_again() -> None:

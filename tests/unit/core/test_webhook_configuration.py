@@ -1,19 +1,28 @@
 """Facts about the MutatingWebhookConfiguration of a ring."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypedDict
+
+import pytest
+from msgspec import structs
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.api.selector import LabelSelector, Requirement
+from sharder.core.api.selector import NAME_LABEL, LabelSelector, Requirement
+from sharder.core.names import GroupResource
 from sharder.core.webhook_configuration import (
     Endpoint,
     Registration,
     configuration_of,
-    match_conditions,
-    parts_of,
 )
 from tests.support.values import DRAIN, OWNER, ring
+
+
+def not_in(*names: str) -> Json:
+    return {"key": NAME_LABEL, "operator": "NotIn", "values": [*names]}
+
 
 SERVICE = Endpoint(service_namespace="sharding-system", service_name="webhook", ca_bundle="Q0E=")
 DEFAULT = LabelSelector(
@@ -21,6 +30,8 @@ DEFAULT = LabelSelector(
         Requirement(key="kubernetes.io/metadata.name", operator="NotIn", values=("kube-system",)),
     )
 )
+BLUE = {"team": "blue"}
+DIFFER = {"name", "objectSelector", "rules", "matchConditions"}
 REGISTRATION = Registration(
     endpoint=SERVICE,
     default_namespaces=DEFAULT,
@@ -30,17 +41,70 @@ REGISTRATION = Registration(
 )
 
 
-def webhook(
-    of: ControllerRing | None = None, registration: Registration = REGISTRATION
-) -> dict[str, Json]:
-    body = configuration_of(of or ring(), registration)
-    (found,) = json.loads(json.dumps(body))["webhooks"]
-    assert isinstance(found, dict)
-    return found
+CREATED, LABELLED, UNASSIGNED = (
+    f"{prefix}sharder.sharding.timebertt.dev" for prefix in ("created.", "labelled.", "")
+)
+
+
+class Rule(TypedDict):
+    resources: list[str]
+    operations: list[str]
+    apiVersions: list[str]
+    scope: str
+
+
+class Condition(TypedDict):
+    name: str
+    expression: str
+
+
+class ClientConfig(TypedDict, total=False):
+    url: str
+    service: dict[str, Json]
+    caBundle: str
+
+
+class Found(TypedDict):
+    """A webhook as the API server gets it."""
+
+    name: str
+    rules: list[Rule]
+    matchConditions: list[Condition]
+    clientConfig: ClientConfig
+    namespaceSelector: dict[str, Json]
+    objectSelector: dict[str, Json]
+    failurePolicy: str
+    timeoutSeconds: int
+    sideEffects: str
+    reinvocationPolicy: str
+    admissionReviewVersions: list[str]
+
+
+def webhooks(
+    of: ControllerRing | None = None,
+    registration: Registration = REGISTRATION,
+    shard_namespaces: Iterable[str] = ("shards",),
+) -> dict[str, Found]:
+    """Return the webhooks of a ring by name, in their order."""
+    body = json.loads(json.dumps(configuration_of(of or ring(), registration, shard_namespaces)))
+    return {each["name"]: each for each in body["webhooks"]}
+
+
+def rules(webhook: Found) -> dict[str, str]:
+    """Return the operations by resource."""
+    return {
+        each["resources"][0]: " ".join(each["operations"])
+        for each in webhook["rules"]
+        if (each["apiVersions"], each["scope"], len(each["resources"])) == (["*"], "*", 1)
+    }
+
+
+def conditions(webhook: Found) -> dict[str, str]:
+    return {each["name"]: each["expression"] for each in webhook["matchConditions"]}
 
 
 def test_it_carries_the_names_of_the_protocol() -> None:
-    body = json.loads(json.dumps(configuration_of(ring(), REGISTRATION)))
+    body = json.loads(json.dumps(configuration_of(ring(), REGISTRATION, ())))
 
     assert body["kind"] == "MutatingWebhookConfiguration"
     assert body["metadata"] == {
@@ -63,59 +127,109 @@ def test_it_carries_the_names_of_the_protocol() -> None:
     }
 
 
-def test_it_never_keeps_a_request_from_passing() -> None:
-    found = webhook()
-
-    assert found["name"] == "sharder.sharding.timebertt.dev"
-    assert (found["failurePolicy"], found["timeoutSeconds"]) == ("Ignore", 5)
-    assert (found["sideEffects"], found["reinvocationPolicy"]) == ("None", "IfNeeded")
-    assert found["admissionReviewVersions"] == ["v1"]
+def test_no_webhook_keeps_a_request_from_passing() -> None:
+    for found in webhooks().values():
+        assert (found["failurePolicy"], found["timeoutSeconds"]) == ("Ignore", 5)
+        assert (found["sideEffects"], found["reinvocationPolicy"]) == ("None", "IfNeeded")
+        assert found["admissionReviewVersions"] == ["v1"]
 
 
-def test_it_always_sends_an_object_selector_so_that_the_reference_s_does_not_survive() -> None:
-    assert webhook()["objectSelector"] == {}
+def test_the_webhooks_differ_in_what_they_are_called_for_alone() -> None:
+    alike = [
+        {key: value for key, value in found.items() if key not in DIFFER}
+        for found in webhooks().values()
+    ]
+
+    assert list(webhooks()) == [CREATED, LABELLED, UNASSIGNED]
+    assert alike == [alike[0]] * 3
 
 
-def test_it_asks_for_every_resource_and_its_status() -> None:
-    rules = webhook()["rules"]
+def test_one_webhook_is_called_for_new_main_objects_without_an_expression() -> None:
+    created = webhooks()[CREATED]
 
-    assert isinstance(rules, list)
-    assert rules[0] == {
-        "apiGroups": [""],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": ["configmaps", "configmaps/status"],
-        "scope": "*",
+    assert rules(created) == {"secrets": "CREATE", "widgets": "CREATE"}
+    assert (created["objectSelector"], created["matchConditions"]) == ({}, [])
+
+
+def test_one_webhook_has_the_selector_of_the_reference() -> None:
+    unassigned = webhooks()[UNASSIGNED]
+
+    assert unassigned["objectSelector"] == {
+        "matchExpressions": [{"key": OWNER, "operator": "DoesNotExist"}]
     }
-    assert [rule["resources"][0] for rule in rules] == ["configmaps", "secrets", "widgets"]
+    assert rules(unassigned) == {
+        "configmaps": "CREATE UPDATE", "secrets": "UPDATE", "widgets": "UPDATE",
+    }  # fmt: skip
 
 
-def test_it_never_asks_for_what_is_never_sharded() -> None:
+def test_one_webhook_judges_objects_with_owner_and_the_status_of_built_in_resources() -> None:
+    labelled = webhooks()[LABELLED]
+
+    assert labelled["objectSelector"] == {
+        "matchExpressions": [{"key": OWNER, "operator": "Exists"}]
+    }
+    assert rules(labelled) == {
+        "configmaps": "CREATE UPDATE", "secrets": "UPDATE", "widgets": "UPDATE",
+        "configmaps/status": "UPDATE", "secrets/status": "UPDATE",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("of", "judged"),
+    [
+        (GroupResource("", "pods"), True),
+        (GroupResource("batch", "jobs"), True),
+        (GroupResource("networking.k8s.io", "ingresses"), True),
+        (GroupResource("apps", "deployments"), False),
+        (GroupResource("example.com", "widgets"), False),
+    ],
+)
+def test_writes_of_the_status_count_where_they_can_change_labels(
+    of: GroupResource, *, judged: bool
+) -> None:
+    spec = RingSpec(resources=(RingResource(group=of.group, resource=of.resource),))
+
+    found = webhooks(ControllerRing(metadata=ring().metadata, spec=spec))
+
+    assert (f"{of.resource}/status" in rules(found[LABELLED])) == judged
+    assert f"{of.resource}/status" not in rules(found[UNASSIGNED])
+
+
+def test_no_webhook_is_called_for_what_is_never_sharded() -> None:
     resources = (
         RingResource(group="coordination.k8s.io", resource="leases"),
         RingResource(group="*", resource="*"),
     )
     of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
 
-    assert webhook(of)["rules"] == []
+    assert webhooks(of) == {}
 
 
-def test_the_ring_s_own_selector_replaces_the_default() -> None:
-    blue = LabelSelector(match_labels={"team": "blue"})
-    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(namespace_selector=blue))
+@pytest.mark.parametrize(
+    ("own", "sent"),
+    [
+        (None, {"matchExpressions": [not_in("kube-system"), not_in("own")]}),
+        (LabelSelector(match_labels=BLUE),
+         {"matchLabels": BLUE, "matchExpressions": [not_in("kube-system", "own")]}),
+        (LabelSelector(match_labels={NAME_LABEL: "shop"}), {"matchLabels": {NAME_LABEL: "shop"}}),
+    ],
+)  # fmt: skip
+def test_excluded_namespaces_are_never_selected_whatever_the_ring_selects(
+    own: LabelSelector | None, sent: Json
+) -> None:
+    of = ControllerRing(
+        metadata=ring().metadata, spec=structs.replace(ring().spec, namespace_selector=own)
+    )
 
-    assert webhook(of)["namespaceSelector"] == {"matchLabels": {"team": "blue"}}
-    assert webhook()["namespaceSelector"] == {
-        "matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
-        ]
+    assert {json.dumps(found["namespaceSelector"]) for found in webhooks(of).values()} == {
+        json.dumps(sent)
     }
 
 
 def test_a_service_is_called_at_the_ring_s_path() -> None:
     at_root = replace(REGISTRATION, endpoint=replace(SERVICE, service_path="/base/"))
 
-    assert webhook()["clientConfig"] == {
+    assert webhooks()[CREATED]["clientConfig"] == {
         "service": {
             "namespace": "sharding-system",
             "name": "webhook",
@@ -124,8 +238,7 @@ def test_a_service_is_called_at_the_ring_s_path() -> None:
         },
         "caBundle": "Q0E=",
     }
-    config = webhook(registration=at_root)["clientConfig"]
-    assert isinstance(config, dict)
+    config = webhooks(registration=at_root)[CREATED]["clientConfig"]
     assert config["service"]["path"] == "/base/webhooks/sharder/controllerring/demo"
 
 
@@ -136,9 +249,8 @@ def test_a_token_stands_before_the_path_that_the_reference_has_and_is_not_shown(
         token="0a1b",  # noqa: S106
     )
 
-    config = webhook(registration=registration)["clientConfig"]
+    config = webhooks(registration=registration)[CREATED]["clientConfig"]
 
-    assert isinstance(config, dict)
     assert config["url"] == "https://sharder/0a1b/webhooks/sharder/controllerring/demo"
     assert "0a1b" not in repr(registration)
 
@@ -146,100 +258,89 @@ def test_a_token_stands_before_the_path_that_the_reference_has_and_is_not_shown(
 def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
     endpoint = Endpoint(url="https://sharder:9443/")
 
-    assert webhook(registration=replace(REGISTRATION, endpoint=endpoint))["clientConfig"] == {
+    found = webhooks(registration=replace(REGISTRATION, endpoint=endpoint))
+
+    assert found[CREATED]["clientConfig"] == {
         "url": "https://sharder:9443/webhooks/sharder/controllerring/demo"
     }
 
 
-def conditions(
-    sharders: frozenset[str] = frozenset({"b", "a"}), of: ControllerRing | None = None
-) -> dict[str, str]:
-    of = of or ring()
-    return match_conditions(of, replace(REGISTRATION, sharders=sharders), parts_of(of)[0])
+def test_updates_count_that_change_owner_or_drain_and_are_not_the_sharders() -> None:
+    registration = replace(REGISTRATION, sharders=frozenset({"b", "a"}))
+
+    found = conditions(webhooks(registration=registration)[LABELLED])["concerns-owner"]
+
+    for label in (OWNER, DRAIN):
+        new, old = (f'{obj}.metadata.?labels["{label}"]' for obj in ("object", "oldObject"))
+        assert f"{new} != {old}" in found
+    assert '!(request.userInfo.username in ["a", "b"])' in found
 
 
-def test_the_expression_names_labels_and_sharders() -> None:
-    expression = conditions()["concerns-owner"]
-
-    assert f"object.metadata.?labels[\"{OWNER}\"].orValue('') == ''" in expression
-    new, old = (f'{obj}.metadata.?labels["{DRAIN}"]' for obj in ("object", "oldObject"))
-    assert f"{new} != {old}" in expression
-    assert '!(request.userInfo.username in ["a", "b"])' in expression
-
-
-def test_user_names_are_escaped_as_cel_takes_them() -> None:
-    # CEL refuses the escapes of surrogates that JSON writes for what is outside of the plane.
-    expression = conditions(frozenset({'"quoted" \\ \U0001f600'}))["concerns-owner"]
-
-    assert '["\\"quoted\\" \\\\ \U0001f600"]' in expression
-
-
-def test_excluded_namespaces_are_never_asked_about_whatever_the_ring_selects() -> None:
-    assert 'request.namespace in ["kube-system", "own"]' in conditions()["in-scope"]
-
-
-def test_what_nothing_controls_is_not_asked_about_where_a_resource_is_only_controlled() -> None:
+def test_new_controlled_objects_do_not_count_if_the_pod_in_their_label_writes_them() -> None:
+    labelled = conditions(webhooks(shard_namespaces=("b", "a"))[LABELLED])["concerns-owner"]
     only_main = ControllerRing(
         metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
     )
 
-    assert '["configmaps"]' in conditions()["has-controller"]
-    assert f"labels[\"{OWNER}\"].orValue('') != ''" in conditions()["has-controller"]
-    assert "has-controller" not in conditions(of=only_main)
+    pod = 'request.userInfo.?extra["authentication.kubernetes.io/pod-name"][0]'
+    assert f'object.metadata.?labels["{OWNER}"] == {pod}' in labelled
+    assert '["system:serviceaccount:a:", "system:serviceaccount:b:"].exists(' in labelled
+    assert "pod-name" not in conditions(webhooks(only_main)[LABELLED])["concerns-owner"]
 
 
-def test_the_ring_s_object_selector_is_the_webhook_s() -> None:
-    blue = LabelSelector(match_labels={"team": "blue"})
-    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=blue))
+def test_user_names_are_escaped_as_cel_takes_them() -> None:
+    # CEL refuses the escapes of surrogates that JSON writes for what is outside of the plane.
+    registration = replace(REGISTRATION, sharders=frozenset({'"quoted" \\ \U0001f600'}))
 
-    assert webhook(of)["objectSelector"] == {"matchLabels": {"team": "blue"}}
+    for name in (LABELLED, UNASSIGNED):
+        found = " ".join(conditions(webhooks(registration=registration)[name]).values())
+        assert '["\\"quoted\\" \\\\ \U0001f600"]' in found
 
 
-def selecting() -> ControllerRing:
-    """A ring over blue Secrets, with the ConfigMaps that they control."""
-    blue = LabelSelector(match_labels={"team": "blue"})
-    secrets = RingResource(
-        resource="secrets", controlled_resources=(ControlledResource(resource="configmaps"),)
+def test_what_nothing_controls_does_not_count_where_a_resource_is_only_controlled() -> None:
+    only_main = ControllerRing(
+        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
     )
-    spec = RingSpec(resources=(secrets,), object_selector=blue)
+
+    assert '["configmaps"]' in conditions(webhooks()[UNASSIGNED])["has-controller"]
+    assert "has-controller" not in conditions(webhooks(only_main)[UNASSIGNED])
+
+
+def selecting(*controlled: str) -> ControllerRing:
+    """A ring over blue Secrets, with what they control."""
+    secrets = RingResource(
+        resource="secrets",
+        controlled_resources=tuple(ControlledResource(resource=each) for each in controlled),
+    )
+    spec = RingSpec(resources=(secrets,), object_selector=LabelSelector(match_labels=BLUE))
     return ControllerRing(metadata=ring().metadata, spec=spec)
 
 
-def test_what_is_controlled_is_asked_about_whatever_the_object_selector_says() -> None:
-    main, controlled = json.loads(json.dumps(configuration_of(selecting(), REGISTRATION)))[
-        "webhooks"
-    ]
+def test_the_ring_s_object_selector_selects_main_objects_alone() -> None:
+    found = webhooks(selecting("configmaps"))
 
-    assert main["name"] == "sharder.sharding.timebertt.dev"
-    assert main["objectSelector"] == {"matchLabels": {"team": "blue"}}
-    assert [rule["resources"][0] for rule in main["rules"]] == ["secrets"]
-    assert controlled["name"] == "controlled.sharder.sharding.timebertt.dev"
-    assert controlled["objectSelector"] == {}
-    assert [rule["resources"][0] for rule in controlled["rules"]] == ["configmaps"]
-
-
-def test_both_webhooks_of_a_ring_are_the_same_but_for_what_they_are_asked_about() -> None:
-    main, controlled = json.loads(json.dumps(configuration_of(selecting(), REGISTRATION)))[
-        "webhooks"
-    ]
-
-    differ = {key for key in main.keys() | controlled.keys() if main[key] != controlled[key]}
-    assert differ == {"name", "objectSelector", "rules", "matchConditions"}
-    named = [[each["name"] for each in of["matchConditions"]] for of in (main, controlled)]
-    assert named == [
-        ["in-scope", "concerns-owner"],
-        ["in-scope", "concerns-owner", "has-controller"],
-    ]
+    assert {name: rules(each) for name, each in found.items()} == {
+        CREATED: {"secrets": "CREATE"},
+        LABELLED: {"secrets": "UPDATE", "secrets/status": "UPDATE"},
+        UNASSIGNED: {"secrets": "UPDATE"},
+        f"controlled.{LABELLED}": {
+            "configmaps": "CREATE UPDATE", "configmaps/status": "UPDATE",
+        },
+        f"controlled.{UNASSIGNED}": {"configmaps": "CREATE UPDATE"},
+    }  # fmt: skip
+    assert [each["objectSelector"].get("matchLabels") for each in found.values()] == [
+        BLUE, BLUE, BLUE, None, None,
+    ]  # fmt: skip
+    assert list(found) == [*webhooks(selecting()), *list(found)[3:]]
 
 
-def test_where_an_object_may_come_into_scope_every_change_of_labels_is_asked_about() -> None:
-    # It may bear the label of a shard that is gone.
+def test_where_an_object_can_come_into_scope_every_change_of_labels_counts() -> None:
+    # It can have the label of a shard that is gone.
     change = "labels.orValue({}) != oldObject.metadata.?labels.orValue({})"
 
-    def asks(selector: LabelSelector | None) -> bool:
-        of = ControllerRing(metadata=ring().metadata, spec=RingSpec(object_selector=selector))
-        return change in conditions(of=of)["concerns-owner"]
+    found = webhooks(selecting("configmaps"))
 
-    assert asks(LabelSelector(match_labels={"team": "blue"}))
-    assert not asks(LabelSelector())
-    assert not asks(None)
+    assert [change in str(each["matchConditions"]) for each in found.values()] == [
+        False, True, False, False, False,
+    ]  # fmt: skip
+    assert change not in str(webhooks())
