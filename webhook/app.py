@@ -11,10 +11,8 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request, Response, status
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX, RingName
-from sharder.core.ring.snapshot import RingSnapshot
-from webhook.body import MAX_REQUEST_BYTES
-from webhook.endpoint import AdmissionEndpoint, Observer, OnRefused
+from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
+from webhook.endpoint import AdmissionEndpoint
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
@@ -51,40 +49,18 @@ class Readiness:
 
 
 def create_app(
-    rings: Callable[[RingName], RingSnapshot | None],
+    endpoint: AdmissionEndpoint,
     *,
-    sharders: Callable[[], frozenset[str]],
-    is_stale: Callable[[], bool],
     readiness: Callable[[], str | None],
-    observer: Observer,
     validation: RingValidation,
-    trusts: Callable[[str], bool] = lambda _: False,
-    refused: OnRefused = lambda *_: None,
-    max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> FastAPI:
     """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
 
     Args:
-        rings: Returns a ring's current snapshot, None if there is no such ring.
-        sharders: User names of the sharder itself.
-        is_stale: Whether the cache of the shards is too old to assign objects.
+        endpoint: Answers admission requests.
         readiness: None when ready, else the reason in a few words.
-        observer: Gets every answer after it was sent.
         validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
-        trusts: Returns whether the path before that prefix is a token that only the API server
-            knows; requests without the token are answered, but change nothing.
-        refused: Called for each acknowledgement that the API server was told to undo.
-        max_request_bytes: Limit of a body; larger ones get 413.
     """
-    endpoint = AdmissionEndpoint(
-        rings=rings,
-        sharders=sharders,
-        is_stale=is_stale,
-        observer=observer,
-        trusts=trusts,
-        refused=refused,
-        max_request_bytes=max_request_bytes,
-    )
     app = WebhookApp(endpoint, validation)
     app.include_router(_health_routes(readiness))
     return app

@@ -21,7 +21,7 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook import review
-from webhook.body import Disconnected, Intake, Refused
+from webhook.body import MAX_REQUEST_BYTES, Disconnected, Intake, Refused
 from webhook.review import Body, Request
 
 log = logging.getLogger(__name__)
@@ -87,11 +87,22 @@ class AdmissionEndpoint:
         sharders: Callable[[], frozenset[str]],
         is_stale: Callable[[], bool],
         observer: Observer,
-        trusts: Callable[[str], bool],
+        trusts: Callable[[str], bool] = lambda _: False,
         refused: OnRefused = lambda *_: None,
-        max_request_bytes: int,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
-        """Set up the endpoint; see `webhook.app.create_app`."""
+        """Set up the endpoint.
+
+        Args:
+            rings: Returns a ring's current snapshot, None if there is no such ring.
+            sharders: User names of the sharder itself.
+            is_stale: Whether the cache of the shards is too old to assign objects.
+            observer: Gets every answer after it was sent.
+            trusts: Returns whether the path before that prefix is a token that only the API server
+                knows; requests without the token are answered, but change nothing.
+            refused: Called for each acknowledgement that the API server was told to undo.
+            max_request_bytes: Limit of a body; larger ones get 413.
+        """
         self._rings = rings
         self._sharders = sharders
         self._is_stale = is_stale

@@ -34,6 +34,7 @@ from sharder.metrics.registry import Metrics
 from sharder.ports import Store
 from webhook import RingValidation, Server, ServerTls, create_app
 from webhook.body import MAX_REQUEST_BYTES
+from webhook.endpoint import AdmissionEndpoint
 
 HOST: Final = "127.0.0.1"
 
@@ -98,12 +99,14 @@ async def serve(sizes: Sequence[int]) -> None:
     """
     rings = {ring_name(name, n): filled(name, n) for name in StrategyName for n in sizes}
     app = create_app(
-        rings.get,
-        sharders=lambda: frozenset({"sharder"}),
-        is_stale=lambda: False,
+        AdmissionEndpoint(
+            rings=rings.get,
+            sharders=lambda: frozenset({"sharder"}),
+            is_stale=lambda: False,
+            observer=Metrics(CollectorRegistry(), version="", shard_states=()),
+            trusts=lambda _: True,  # reservations are a part of the cost of an answer
+        ),
         readiness=lambda: None,
-        observer=Metrics(CollectorRegistry(), version="", shard_states=()),
-        trusts=lambda _: True,  # reservations are a part of the cost of an answer
         validation=RingValidation(
             rings=rings.get,
             selected=lambda _: (),

@@ -30,6 +30,7 @@ from tests.support.service import Service
 from tests.support.users import CONFIGMAPS, CONTENT, PODS, WEBHOOKS, WITHIN
 from tests.unit.webhook.reviews import Counts, validation_with
 from webhook import Server, ServerTls, create_app
+from webhook.endpoint import AdmissionEndpoint
 
 HOST = "127.0.0.1"
 
@@ -226,11 +227,13 @@ async def failing_webhook() -> AsyncIterator[Json]:
         validity=timedelta(days=1),
     )
     app = create_app(
-        fail,
-        sharders=frozenset[str],
-        is_stale=lambda: False,
+        AdmissionEndpoint(
+            rings=fail,
+            sharders=frozenset[str],
+            is_stale=lambda: False,
+            observer=Counts(),
+        ),
         readiness=lambda: None,
-        observer=Counts(),
         validation=validation_with(),
     )
     identity = ServerTls(pair.certificate, pair.key)

@@ -44,6 +44,7 @@ from tests.support.odd_objects import (
 from tests.support.values import A, B, C, available
 from tests.unit.webhook.reviews import Counts, validation_with
 from webhook import Server, ServerTls, create_app
+from webhook.endpoint import AdmissionEndpoint
 
 AT_ONCE = 16
 SECONDS = 30
@@ -145,11 +146,13 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
     )
     counts = Counts()
     app = create_app(
-        {RingName(name): snapshot}.get,
-        sharders=frozenset[str],
-        is_stale=lambda: False,
+        AdmissionEndpoint(
+            rings={RingName(name): snapshot}.get,
+            sharders=frozenset[str],
+            is_stale=lambda: False,
+            observer=counts,
+        ),
         readiness=lambda: None,
-        observer=counts,
         validation=validation_with(),
     )
     now = datetime.now(UTC)

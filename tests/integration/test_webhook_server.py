@@ -31,6 +31,7 @@ from tests.unit.webhook.reviews import (
     validation_with,
 )
 from webhook import Server, ServerTls, create_app
+from webhook.endpoint import AdmissionEndpoint
 
 NOW = datetime.now(UTC)
 AUTHORITY = tls.make_authority(NOW)
@@ -57,14 +58,16 @@ def server_tls() -> ServerTls:
 
 def app() -> FastAPI:
     return create_app(
-        demo_only,
-        sharders=frozenset[str],
-        is_stale=lambda: False,
+        AdmissionEndpoint(
+            rings=demo_only,
+            sharders=frozenset[str],
+            is_stale=lambda: False,
+            observer=Counts(),
+            trusts=lambda token: token == TOKEN,
+            max_request_bytes=1_000_000,
+        ),
         readiness=lambda: None,
-        observer=Counts(),
         validation=validation_with(),
-        trusts=lambda token: token == TOKEN,
-        max_request_bytes=1_000_000,
     )
 
 

@@ -23,26 +23,17 @@ from sharder.cli.serve.certificates import (
     excluded_namespaces,
     find_certificate,
 )
-from sharder.cli.serve.leader import leader_of
+from sharder.cli.serve.replica import Replica
 from sharder.cli.serve.servers import Ports
 from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
 from sharder.config import Part, Settings
 from sharder.config.strategies import installed
-from sharder.console.console import Console
-from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.cache import WATCHES, ClusterCache
-from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
-from sharder.controllers.refused_acknowledgements import RefusedAcknowledgements
-from sharder.controllers.ring_gauges import Gauges
 from sharder.core.addresses import Address
 from sharder.core.leases.state import ShardState
-from sharder.core.names import RING_LABEL
+from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
-from sharder.kube.events import KubeRecorder
-from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import KubeReviews, whoami
-from sharder.kube.typed_stores import all_rings, leases, namespaces
 from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.event_loop import probe
@@ -98,28 +89,18 @@ class Service:
         )
         client.observe(self._metrics.client_go.requested)
         self._ports = Ports(self._metrics)
-        self._objects = KubeObjects(client)
         self._custom = installed()
         self._excluded = excluded_namespaces(settings, os.environ.get("POD_NAMESPACE", ""))
-        self._cache = ClusterCache(
-            objects=self._objects,
+        self._replica = Replica(
+            settings,
+            client,
+            custom=self._custom,
+            excluded=self._excluded,
+            metrics=self._metrics,
+            not_ready=lambda: self._not_ready,
             clock=self._clock,
             rng=self._rng,
-            default_namespaces=settings.webhook.config.namespace_selector,
-            excluded=self._excluded,
-            custom=self._custom,
         )
-        self._console = Console(
-            cache=self._cache,
-            clock=self._clock,
-            version=__version__,
-            namespace=settings.leader_election.resource_namespace,
-            not_ready=lambda: self._not_ready,
-        )
-        self._recorder = KubeRecorder(client, clock=self._clock)
-        self._warnings = AnnotationWarnings(self._recorder, self._clock)
-        self._refusals = RefusedAcknowledgements(self._recorder, self._clock)
-        self._sharders = frozenset(settings.sharder_user_names)
         self._deadline = StartupDeadline(self._clock, self._wait)
         self._trust = Trust()
         self._leading = False
@@ -141,11 +122,11 @@ class Service:
             await stack.enter_async_context(
                 self._ports.serving_at("health", self._settings.health.bind_address, health)
             )
-            if not self._sharders:
+            if not self._replica.sharders:
                 name = await self._deadline.retry(
                     "look up the sharder's user name", partial(whoami, self._client)
                 )
-                self._sharders = frozenset({name})
+                self._replica.sharders = frozenset({name})
             source = await self._deadline.retry(
                 "find the webhook's certificate", self._certificate
             )
@@ -153,7 +134,7 @@ class Service:
             for port in self._metrics_and_console(tls):
                 await stack.enter_async_context(port)
             async with asyncio.TaskGroup() as group:
-                cache = group.create_task(self._follow_cluster(), name="cluster")
+                cache = group.create_task(self._replica.follow(), name="cluster")
                 lag = group.create_task(
                     probe(self._metrics.replica.lagged, self._clock), name="lag"
                 )
@@ -167,11 +148,13 @@ class Service:
     def _metrics_and_console(self, tls: ServerTls) -> Iterator[AbstractAsyncContextManager[None]]:
         """Yield the ports of the metrics and of the console."""
         settings, serving_at = self._settings, self._ports.serving_at
-        readers = MetricsAuthorizer(KubeReviews(self._client), self._clock, lambda: self._sharders)
-        routes = console_routes(self._console, guard=guarding(readers))
+        readers = MetricsAuthorizer(
+            KubeReviews(self._client), self._clock, lambda: self._replica.sharders
+        )
+        routes = console_routes(self._replica.console, guard=guarding(readers))
         metrics = create_metrics_app(self._metrics.render, readers, routes)
         yield serving_at("metrics", settings.metrics.bind_address, metrics, tls=tls)
-        console = create_console_app(self._console)
+        console = create_console_app(self._replica.console)
         yield serving_at("console", settings.console.bind_address, console)
 
     async def _serve(self, source: Source, tls: ServerTls) -> None:
@@ -188,10 +171,11 @@ class Service:
 
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
-                "refusals": self._refusals.report,
+                "refusals": self._replica.report_refusals,
             }
-            leader = None if self._only is Part.WEBHOOK else self._leader()
-            if leader is not None:
+            leader = None
+            if self._only is not Part.WEBHOOK:
+                leader = self._replica.leader(self._registration)
                 tasks["controllers"] = partial(leader.campaign, self._lead)
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(self._supervise(tasks), name="supervisor")
@@ -219,39 +203,16 @@ class Service:
             serving=shown.serving_end, authority=shown.authority_end
         )
 
-    async def _follow_cluster(self) -> None:
-        gauges = Gauges(self._cache, self._metrics.rings, self._clock)
-        for watch in WATCHES:
-            self._metrics.replica.show_watch(watch, partial(self._cache.sees, watch))
-        tallies = Tallies(
-            cache=self._cache,
-            objects=self._objects,
-            observe=self._warnings.check,
-            clock=self._clock,
-            rng=self._rng,
-        )
-        with (
-            self._cache.subscribed(gauges.subscriber()),
-            self._cache.subscribed(tallies.subscriber()),
-        ):
-            tasks = {"watches": self._watch, "tallies": tallies.run}
-            await self._supervise(tasks)
-
-    async def _watch(self) -> None:
-        await self._cache.run(
-            rings=all_rings(self._client),
-            leases=leases(self._client, labels=RING_LABEL),
-            namespaces=namespaces(self._client),
-        )
-
     async def _supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         await supervise(tasks, clock=self._clock, rng=self._rng, on_crash=self._metrics.crashed)
 
     async def _sync(self) -> None:
         """Wait until all watches have listed, and for a limited time until objects are counted."""
-        await self._deadline.wait_for_sync(self._cache.not_synced)
+        await self._deadline.wait_for_sync(self._replica.cache.not_synced)
         # Until a ring's objects are counted, the webhook leaves its new objects to the leader.
-        await self._deadline.wait_at_most(COUNT_SECONDS, "count objects of", self._cache.uncounted)
+        await self._deadline.wait_at_most(
+            COUNT_SECONDS, "count objects of", self._replica.cache.uncounted
+        )
         settled()
 
     def _wait(self, why: str) -> None:
@@ -266,21 +227,15 @@ class Service:
     async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
         settings = self._settings.webhook.server
         app = create_app(
-            self._cache.snapshot,
-            sharders=lambda: self._sharders,
-            is_stale=self._cache.is_stale,
+            self._replica.endpoint(self._trust.accepts),
             readiness=lambda: self._not_ready,
-            observer=self._metrics,
-            trusts=self._trust.accepts,
-            refused=self._refusals.note,
             validation=RingValidation(
-                rings=self._cache.snapshot,
-                selected=self._cache.selected_by,
-                objects=self._objects,
+                rings=self._replica.cache.snapshot,
+                selected=self._replica.cache.selected_by,
+                objects=self._replica.objects,
                 custom=self._custom,
                 max_request_bytes=settings.max_request_bytes,
             ),
-            max_request_bytes=settings.max_request_bytes,
         )
         address = Address(settings.bind_address, settings.port)
         port = self._ports.serving("webhook", address, app, tls=tls, most=MAX_CONNECTIONS)
@@ -288,22 +243,8 @@ class Service:
             _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             yield server
 
-    def _leader(self) -> Leader:
-        return leader_of(
-            self._settings,
-            self._client,
-            cache=self._cache,
-            objects=self._objects,
-            registration=lambda: self._trust.registration(
-                self._settings, self._sharders, self._excluded
-            ),
-            recorder=self._recorder,
-            warnings=self._warnings,
-            metrics=self._metrics,
-            journal=self._console.memory,
-            clock=self._clock,
-            rng=self._rng,
-        )
+    def _registration(self) -> Registration:
+        return self._trust.registration(self._settings, self._replica.sharders, self._excluded)
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading

@@ -16,7 +16,7 @@ from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
 from webhook import RingValidation, create_app
 from webhook.body import MAX_REQUEST_BYTES
-from webhook.endpoint import OnRefused
+from webhook.endpoint import AdmissionEndpoint, OnRefused
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105
@@ -115,15 +115,17 @@ def app_with(
 ) -> ASGIApp:
     """The webhook; the sharder's own user is `sharder`."""
     return create_app(
-        rings,
-        sharders=lambda: frozenset({"sharder"}),
-        is_stale=lambda: is_stale,
+        AdmissionEndpoint(
+            rings=rings,
+            sharders=lambda: frozenset({"sharder"}),
+            is_stale=lambda: is_stale,
+            observer=Counts() if counts is None else counts,
+            trusts=lambda token: token == TOKEN,
+            refused=refused,
+            max_request_bytes=max_request_bytes,
+        ),
         readiness=lambda: not_ready,
-        observer=Counts() if counts is None else counts,
         validation=validation or validation_with(),
-        trusts=lambda token: token == TOKEN,
-        refused=refused,
-        max_request_bytes=max_request_bytes,
     )
 
 

@@ -1,0 +1,145 @@
+"""One replica without its ports: it follows the cluster, answers admissions, and campaigns."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from sharder import __version__
+from sharder.cli.serve.leader import leader_of
+from sharder.config import Settings
+from sharder.console.console import Console
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache import WATCHES, ClusterCache
+from sharder.controllers.counting.tallies import Tallies
+from sharder.controllers.leader import Leader
+from sharder.controllers.refused_acknowledgements import RefusedAcknowledgements
+from sharder.controllers.ring_gauges import Gauges
+from sharder.core.names import RING_LABEL
+from sharder.core.placement.strategy import CustomFunction
+from sharder.core.webhook_configuration import Registration
+from sharder.kube.client import Client
+from sharder.kube.events import KubeRecorder
+from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import all_rings, leases, namespaces
+from sharder.metrics.registry import Metrics
+from sharder.runtime.backoff import Rng
+from sharder.runtime.clock import Clock
+from sharder.runtime.supervisor import supervise
+from webhook.endpoint import AdmissionEndpoint
+
+
+class Replica:
+    """What a process does on a cluster."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        *,
+        custom: Mapping[str, CustomFunction],
+        excluded: frozenset[str],
+        metrics: Metrics,
+        not_ready: Callable[[], str | None],
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        """Connect the parts; nothing runs yet.
+
+        Args:
+            settings: The configuration.
+            client: The connection to the API server.
+            custom: Strategies that other packages bring.
+            excluded: Namespaces that no ring selects.
+            metrics: Gets all figures.
+            not_ready: Why this replica is not ready, for the console; None if it is.
+            clock: For all times.
+            rng: For jitter.
+        """
+        self._settings = settings
+        self._client = client
+        self._metrics = metrics
+        self._clock = clock
+        self._rng = rng
+        self.sharders = frozenset(settings.sharder_user_names)
+        """The user names of the sharder."""
+        self.objects = KubeObjects(client)
+        self.cache = ClusterCache(
+            objects=self.objects,
+            clock=clock,
+            rng=rng,
+            default_namespaces=settings.webhook.config.namespace_selector,
+            excluded=excluded,
+            custom=custom,
+        )
+        self.console = Console(
+            cache=self.cache,
+            clock=clock,
+            version=__version__,
+            namespace=settings.leader_election.resource_namespace,
+            not_ready=not_ready,
+        )
+        self._recorder = KubeRecorder(client, clock=clock)
+        self._warnings = AnnotationWarnings(self._recorder, clock)
+        self._refusals = RefusedAcknowledgements(self._recorder, clock)
+
+    def endpoint(self, trusts: Callable[[str], bool]) -> AdmissionEndpoint:
+        """Return what answers the API server; `trusts` recognizes the token in its path."""
+        return AdmissionEndpoint(
+            rings=self.cache.snapshot,
+            sharders=lambda: self.sharders,
+            is_stale=self.cache.is_stale,
+            observer=self._metrics,
+            trusts=trusts,
+            refused=self._refusals.note,
+            max_request_bytes=self._settings.webhook.server.max_request_bytes,
+        )
+
+    async def follow(self) -> None:
+        """Watch rings, Leases and namespaces, and count objects, until cancelled."""
+        gauges = Gauges(self.cache, self._metrics.rings, self._clock)
+        for watch in WATCHES:
+            self._metrics.replica.show_watch(watch, partial(self.cache.sees, watch))
+        tallies = Tallies(
+            cache=self.cache,
+            objects=self.objects,
+            observe=self._warnings.check,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        with (
+            self.cache.subscribed(gauges.subscriber()),
+            self.cache.subscribed(tallies.subscriber()),
+        ):
+            tasks = {"watches": self._watch, "tallies": tallies.run}
+            await supervise(
+                tasks, clock=self._clock, rng=self._rng, on_crash=self._metrics.crashed
+            )
+
+    async def report_refusals(self) -> None:
+        """Record refused acknowledgements as Events, until cancelled."""
+        await self._refusals.report()
+
+    def leader(self, registration: Callable[[], Registration]) -> Leader:
+        """Return what campaigns for the Lease, and leads while it holds it.
+
+        `registration` returns the common parts of the webhook configurations.
+        """
+        return leader_of(
+            self._settings,
+            self._client,
+            cache=self.cache,
+            objects=self.objects,
+            registration=registration,
+            recorder=self._recorder,
+            warnings=self._warnings,
+            metrics=self._metrics,
+            journal=self.console.memory,
+            clock=self._clock,
+            rng=self._rng,
+        )
+
+    async def _watch(self) -> None:
+        await self.cache.run(
+            rings=all_rings(self._client),
+            leases=leases(self._client, labels=RING_LABEL),
+            namespaces=namespaces(self._client),
+        )
