@@ -16,9 +16,9 @@ from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground
 from sharder.core.names import RingName
 from tests.e2e.replicas import REPLICAS, Replicas
 from tests.e2e.writers import WriteLog
+from tests.history.judging import Verdict, judge
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.nemesis.audit import sent
-from tests.long.nemesis.judging import Verdict, judge
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.stage import ACCOUNT
 from tests.long.worker import shard_of

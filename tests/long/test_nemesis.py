@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.long.nemesis.judging import Verdict, judge
+from tests.history.judging import Verdict, judge
 from tests.long.nemesis.keeping import keep
 from tests.long.nemesis.play import play
 from tests.long.nemesis.report import report

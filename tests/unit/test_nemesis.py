@@ -9,15 +9,15 @@ import pytest
 from hack.playground import ROOT
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import RingName
+from tests.history.judging import judge
+from tests.history.traces import Child, Event, Happening, Held, Span, Trace, Work, Write
 from tests.long.etcd_history import Stored
-from tests.long.nemesis.judging import judge
 from tests.long.nemesis.keeping import keep, kept
 from tests.long.nemesis.mutants import MUTANTS, copy_with
 from tests.long.nemesis.play import Played
 from tests.long.nemesis.recording import Recording, wall_offset
 from tests.long.nemesis.report import report
 from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, skews_of
-from tests.long.nemesis.traces import Child, Event, Happening, Held, Span, Trace, Work, Write
 from tests.property.model.mutants import Mutant
 
 WRITES = tuple(

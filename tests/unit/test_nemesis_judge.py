@@ -8,11 +8,9 @@ from random import Random
 import msgspec
 
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL
-from tests.long.etcd_history import Stored
-from tests.long.nemesis.judging import Verdict, judge
-from tests.long.nemesis.recording import held_of
-from tests.long.nemesis.schedule import LASTS, WAYS, Kind, schedule
-from tests.long.nemesis.traces import (
+from tests.history.judging import Verdict, judge
+from tests.history.schedule import LASTS, WAYS, Kind, schedule
+from tests.history.traces import (
     Child,
     Event,
     Happening,
@@ -24,6 +22,8 @@ from tests.long.nemesis.traces import (
     Work,
     Write,
 )
+from tests.long.etcd_history import Stored
+from tests.long.nemesis.recording import held_of
 
 EMPTY = Trace(writes=(), children=(), leases=(), events=(), outages=(), leading=())
 SECONDS = 5.0

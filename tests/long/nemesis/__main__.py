@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from sharder.core.api.ring import StrategyName
-from tests.long.nemesis.judging import judge
+from tests.history.judging import judge
 from tests.long.nemesis.keeping import keep, kept
 from tests.long.nemesis.mutants import MUTANTS
 from tests.long.nemesis.play import Played, play

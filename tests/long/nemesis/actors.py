@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hack.playground import RING
+from tests.history.traces import Happening
 from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.stage import PROCESSES, SHARDERS, Stage
-from tests.long.nemesis.traces import Happening
 from tests.long.worker import shard_of
 
 POLL_SECONDS: Final = 0.1

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tests.e2e.writers import WriteLog
-from tests.long.nemesis.traces import Sent
+from tests.history.traces import Sent
 
 
 def sent(log: WriteLog) -> Iterator[Sent]:

@@ -17,8 +17,7 @@ from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import RING_LABEL, RingName, webhook_configuration
-from tests.long.nemesis.actors import POLL_SECONDS, Actors
-from tests.long.nemesis.schedule import (
+from tests.history.schedule import (
     AUTHORITY,
     BUDGET,
     GHOST,
@@ -29,8 +28,9 @@ from tests.long.nemesis.schedule import (
     Fault,
     Kind,
 )
+from tests.history.traces import Happening, Span
+from tests.long.nemesis.actors import POLL_SECONDS, Actors
 from tests.long.nemesis.stage import LEASE_SECONDS, PROCESSES, SHARDERS, api_port
-from tests.long.nemesis.traces import Happening, Span
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually
 

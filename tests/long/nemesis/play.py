@@ -12,14 +12,14 @@ from typing import Final
 from hack.playground import NAMESPACE, RING
 from sharder.core.names import RingName
 from sharder.kube.client import connect
+from tests.history.judging import judge
+from tests.history.schedule import schedule
+from tests.history.traces import Trace, Work
 from tests.long.nemesis.actors import Actors
 from tests.long.nemesis.audit import sent
 from tests.long.nemesis.faults import Faults
-from tests.long.nemesis.judging import judge
 from tests.long.nemesis.recording import Recording
-from tests.long.nemesis.schedule import schedule
 from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, Stage, stage
-from tests.long.nemesis.traces import Trace, Work
 from tests.long.nemesis.users import Users
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually

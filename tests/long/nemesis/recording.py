@@ -11,8 +11,7 @@ from hack.playground import SHARDS, SYSTEM
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, RingName, drain_label, owner_label
-from tests.long.etcd_history import Stored, record
-from tests.long.nemesis.traces import (
+from tests.history.traces import (
     Child,
     Event,
     Happening,
@@ -24,6 +23,7 @@ from tests.long.nemesis.traces import (
     Work,
     Write,
 )
+from tests.long.etcd_history import Stored, record
 
 STAMP = "nemesis.example.com/write"
 """Annotation by which users mark each of their writes."""

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tests.long.nemesis.absences import Times
-from tests.long.nemesis.history import leaderless_of
-from tests.long.nemesis.judging import Verdict
+from tests.history.absences import Times
+from tests.history.judging import Verdict
+from tests.history.moments import leaderless_of
 from tests.long.nemesis.play import Played
 
 EXAMPLES = 5

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
-from tests.long.nemesis.traces import Down, Happening, Held, Span, Trace
+from tests.history.traces import Down, Happening, Held, Span, Trace
 
 LEADERLESS_SECONDS: Final = 2.5
 """A leader that has not renewed for so long is away, or the machine keeps it waiting: it renews

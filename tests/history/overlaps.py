@@ -18,9 +18,9 @@ from typing import Final
 
 from typing_extensions import override
 
-from tests.long.nemesis.history import Leases, pauses_of
-from tests.long.nemesis.timeline import timeline
-from tests.long.nemesis.traces import Span, Trace, Work
+from tests.history.moments import Leases, pauses_of
+from tests.history.timeline import timeline
+from tests.history.traces import Span, Trace, Work
 
 WAKE_SECONDS: Final = 1.0
 """The event loop has to come round, on a machine with more processes than cores."""

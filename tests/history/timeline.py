@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from tests.long.nemesis.traces import Held, Span, Trace, Write
+from tests.history.traces import Held, Span, Trace, Write
 
 
 def timeline(

@@ -8,8 +8,8 @@ from typing import Final
 
 from typing_extensions import override
 
-from tests.long.nemesis.timeline import timeline
-from tests.long.nemesis.traces import Child, Span, Trace
+from tests.history.timeline import timeline
+from tests.history.traces import Child, Span, Trace
 
 BEFORE_SECONDS: Final = 40.0
 """A timeline begins so long before the second birth."""

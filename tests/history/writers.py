@@ -4,8 +4,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from tests.long.nemesis.departures import by_uid
-from tests.long.nemesis.traces import Sent, Trace, Write
+from tests.history.departures import by_uid
+from tests.history.traces import Sent, Trace, Write
 
 
 def foreign(trace: Trace) -> Iterator[str]:

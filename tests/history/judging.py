@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from tests.long.nemesis.absences import Absence, Times, absences, by_cause, times
-from tests.long.nemesis.departures import by_uid, departures, robberies
-from tests.long.nemesis.history import Leases, downs_of, leaderless_of
-from tests.long.nemesis.overlaps import Overlap, overlaps
-from tests.long.nemesis.traces import Child, Span, Trace, Write
-from tests.long.nemesis.twins import Twins, twins
-from tests.long.nemesis.writers import foreign
+from tests.history.absences import Absence, Times, absences, by_cause, times
+from tests.history.departures import by_uid, departures, robberies
+from tests.history.moments import Leases, downs_of, leaderless_of
+from tests.history.overlaps import Overlap, overlaps
+from tests.history.traces import Child, Span, Trace, Write
+from tests.history.twins import Twins, twins
+from tests.history.writers import foreign
 
 CALM_SECONDS: Final = 20.0
 """So long after an outage it may still be the reason why something is late."""

@@ -9,10 +9,10 @@ from typing import Final
 
 from typing_extensions import override
 
-from tests.long.nemesis.departures import by_uid
-from tests.long.nemesis.history import downs_of
-from tests.long.nemesis.timeline import timeline
-from tests.long.nemesis.traces import Down, Span, Trace
+from tests.history.departures import by_uid
+from tests.history.moments import downs_of
+from tests.history.timeline import timeline
+from tests.history.traces import Down, Span, Trace
 
 NO_LABEL: Final = "no owner label"
 BEFORE_SECONDS: Final = 5.0

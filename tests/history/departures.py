@@ -10,8 +10,8 @@ from typing import Final
 from typing_extensions import override
 
 from sharder.core.names import SHARDER_IDENTITY
-from tests.long.nemesis.history import downs_of, outages_of
-from tests.long.nemesis.traces import Held, Span, Trace, Write
+from tests.history.moments import downs_of, outages_of
+from tests.history.traces import Held, Span, Trace, Write
 
 CLOCK_SECONDS: Final = 0.3
 """So much two times can be apart that were read off the clocks of two processes."""

@@ -1,0 +1,1 @@
+"""What happened in a run, as data, and the judges on it: for real processes and for the stage."""
