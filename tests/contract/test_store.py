@@ -4,8 +4,8 @@ import pytest
 
 from sharder.core.api.meta import Resource
 from sharder.core.errors import Expired
-from sharder.sdk.testing.rules import matches
 from tests.support.fakes import FakeObjects, fake_leases
+from tests.support.rules import matches
 from tests.support.store_contract import CONFIG_MAPS, StoreContract, World
 
 

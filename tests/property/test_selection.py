@@ -17,7 +17,16 @@ from sharder.core.errors import ApiError, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import OwnMeta, Request, Shard
 from sharder.sdk.reads.objects import OwnObject
-from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
+from tests.unit.sdk.scene import (
+    DRAIN,
+    ME,
+    OTHER,
+    OWNER,
+    WIDGETS,
+    Controller,
+    Scene,
+    at_work,
+)
 
 ON, FINALIZER = "example.com/on", "example.com/registered"
 ONE = ObjectRef("default", "one")
@@ -124,9 +133,7 @@ class Stage:
 
     async def settle(self) -> None:
         """End all trouble, and let the shards do their work."""
-        state = self.widgets._state
-        state.faults.clear()
-        state.losses.clear()
+        self.widgets.recover()
         await self.scene.let_watches_flow()
         for _ in range(3):
             await self.scene.clock.advance(400)
@@ -142,8 +149,9 @@ class Stage:
 
     def seen(self) -> OwnMeta | None:
         """Return the metadata of the object, None if there is none."""
-        found = self.widgets.decoding(OwnObject).now()
-        return found[0].metadata if found else None
+        server = self.scene.cluster.server
+        stored = server.storage.of(WIDGETS.id).get(ONE)
+        return None if stored is None else stored.as_(OwnObject).metadata
 
     def check(self) -> None:
         """What is registered has the finalizer, so that it is cleaned up."""

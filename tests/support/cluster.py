@@ -41,7 +41,7 @@ from sharder.core.names import (
 )
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.sdk.testing.fake_clock import FakeClock, settle
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import (
     FakeJournal,
     FakeObjects,

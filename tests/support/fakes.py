@@ -21,9 +21,9 @@ from sharder.core.status.stats import StatsOf
 from sharder.core.status.transition_messages import Transition
 from sharder.kube.typed_stores import LEASES, RINGS
 from sharder.ports import Backlog
-from sharder.sdk.testing.fake_store import FakeStore
-from sharder.sdk.testing.rules import Rules, Tree
-from sharder.sdk.testing.store_state import Versions
+from tests.support.fake_store import FakeStore
+from tests.support.rules import Rules, Tree
+from tests.support.store_state import Versions
 
 WEBHOOKS = Resource(
     id=GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),

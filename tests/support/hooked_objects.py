@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.ports import Listed, WatchEvent
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeObjects
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.movement.patches import Operation
-from sharder.sdk.testing.rules import apply_merge_patch
+from tests.support.rules import apply_merge_patch
 
 
 class PatchError(Exception):

@@ -14,7 +14,7 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Watchable
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import fake_leases
 
 REF = ObjectRef("ns", "shard-a")

@@ -10,7 +10,7 @@ from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
 from sharder.core.api.since import DatedObject
 from sharder.core.names import GroupResource
 from sharder.kube.typed_stores import LEASES
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeObjects, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 

@@ -21,7 +21,7 @@ from sharder.core.names import (
 )
 from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.fake_clock import FakeClock
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.read_cluster import ReadCluster, as_body
 from tests.support.values import DEMO, WIDGETS, A, B, obj
 

@@ -12,7 +12,6 @@ async def test_a_secret_gets_its_checksums() -> None:
 
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from sharder.sdk.testing.fake_cluster import FakeCluster
-from sharder.sdk.testing.fake_store import FakeStore
 from sharder.sdk.testing.resources import custom
 from sharder.sdk.testing.shard_test import SETTINGS, ShardTest
 
@@ -20,7 +19,6 @@ __all__ = [
     "SETTINGS",
     "FakeClock",
     "FakeCluster",
-    "FakeStore",
     "FixedRng",
     "ShardTest",
     "custom",

@@ -1,30 +1,36 @@
 """A cluster in memory: the objects of the API server, and the writes of other clients."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TypeVar, overload
+from typing import Final, TypeVar, overload
 
 import msgspec
 from typing_extensions import override
 
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
+from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
-from sharder.kube.typed_stores import LEASES
+from sharder.kube.typed_stores import LEASES, NAMESPACES
 from sharder.runtime.clock import Clock
+from sharder.runtime.lease_record import Leases
+from sharder.sdk.cluster import KubeCluster
 from sharder.sdk.observability.exposition import NoShardMetrics
-from sharder.sdk.reads.collection import OwnObjects, parse_resource
+from sharder.sdk.reads.collection import Documents, OwnObjects, parse_resource
 from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing.documents import FakeDocuments, ServedView, WholeStore
+from sharder.sdk.testing.api_server import ApiServer
+from sharder.sdk.testing.collection import Collection, Faults
 from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
-from sharder.sdk.testing.fake_store import FakeStore
+from sharder.sdk.testing.memory_client import MemoryClient
+from sharder.sdk.testing.requests import Call, Client, Place, Refused, place_of
 from sharder.sdk.testing.resources import BUILT_IN
-from sharder.sdk.testing.rules import Rules, Tree, as_tree, meta_of, owner_uids, rules_of
-from sharder.sdk.testing.store_state import Versions
+from sharder.sdk.testing.storage import Storage
+from sharder.sdk.writes.children import api_version
+
+_SHARD: Final = Client(username="shard")
+"""The user of all shards; a test acts as another one."""
 
 T = TypeVar("T")
 
@@ -65,29 +71,32 @@ class FakeCluster:
         self.clock = clock or FakeClock()
         self.reconciles = ReconcileCounts(self.clock)
         """How often the shards reconcile."""
-        self.lease_store = FakeStore(Lease, LEASES, rules=Rules(now=self._now))
         self.rings: dict[RingName, ControllerRing] = {}
         """The rings that the shards can read."""
         self.denied: set[Right] = set()
         """The rights that shards lack; an open watch goes on until its store hangs up."""
         self.requests: list[str] = []
         """Reads of whole objects from the API server, not from a cache, such as `get demo`."""
-        self._versions = Versions()
-        self._resources = {**BUILT_IN, **{each.id: each for each in resources}}
-        self._stores: dict[GroupResource, FakeStore[Tree]] = {}
+        self._resources = {
+            each.id: each for each in (LEASES, NAMESPACES, *BUILT_IN.values(), *resources)
+        }
+        self.server = ApiServer(Storage(), self._resources.values(), now=self.clock.now)
+        self.server.allows = self._allows
+        self._faults = defaultdict[GroupResource, Faults](Faults)
         self._is_away = False
-        self.lease_store.guard(request=self._require_answers, answer=self._require_answers)
+        self._shards = KubeCluster(
+            MemoryClient(self.server, _SHARD, before=self._before, after=self._after)
+        )
+        self.lease_store = Collection(self.server, LEASES, Lease, self._faults[LEASES.id])
+        """The Leases of all shards."""
 
-    def leases(self, namespace: str) -> FakeStore[Lease]:
+    def leases(self, namespace: str) -> Leases:
         """Return the Leases of a namespace."""
-        return self.lease_store.selecting("", namespace=namespace)
+        return self._shards.leases(namespace)
 
     async def find(self, resource: GroupResource) -> Resource:
         """Return the resource; `NotFound` if it is not served."""
-        try:
-            return self._resources[resource]
-        except KeyError:
-            raise NotFound(f"the API server does not serve {resource}") from None
+        return await self._shards.find(resource)
 
     async def ring(self, name: RingName) -> ControllerRing:
         """Return the ring; `NotFound` if there is none."""
@@ -102,46 +111,46 @@ class FakeCluster:
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""
-        view = self._store(resource).decoding(OwnObject, labels)
-        return ServedView(view, partial(self._require_access, resource))
+        return self._shards.objects(resource, labels)
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the whole objects that match the label selector."""
-        view = WholeStore(self._store(resource), resource, labels)
-        return ServedView(view, partial(self._require_access, resource))
+        return self._shards.whole(resource, labels)
 
-    def documents(self, resource: Resource) -> FakeDocuments:
+    def documents(self, resource: Resource) -> Documents:
         """Return the whole objects."""
-        return FakeDocuments(self._store(resource), self.requests)
+        return self._shards.documents(resource)
 
-    def statuses(self, resource: Resource) -> FakeDocuments:
+    def statuses(self, resource: Resource) -> Documents:
         """Return the whole objects; patches go to their status."""
-        return FakeDocuments(self._store(resource).status())
+        return self._shards.statuses(resource)
 
     def serve(self, resource: Resource) -> None:
         """Serve a resource in this version, and in no other, like a changed CRD."""
+        if (known := self._resources.get(resource.id)) is not None:
+            self.server.withdraw(known.id, known.version)
         self._resources[resource.id] = resource
-        self._store(resource).hang_up()
+        self.server.serve(resource)
 
     def withdraw(self, resource: str) -> None:
         """Serve a resource no longer, like a deleted CRD."""
-        self.store(resource).hang_up()
-        del self._resources[parse_resource(resource)]
+        gone = self._resources.pop(self._named(resource).id)
+        self.server.withdraw(gone.id, gone.version)
 
-    def store(self, resource: str) -> FakeStore[Tree]:
+    def store(self, resource: str) -> Collection[Document]:
         """Return the objects of a resource, such as `secrets` or `deployments.apps`.
 
-        With this store a test can fail requests, lose answers, or end watches.
+        With this store a test can fail requests of the shards, lose answers, or end watches.
         """
-        return self._store(self._named(resource))
+        return self._store(self._named(resource), dict)
 
     async def create(self, body: Mapping[str, object]) -> Document:
         """Create the object, and return the stored object."""
-        tree = as_tree(body)
+        tree = _copied(body)
         partial = msgspec.convert(tree, PartialObject)
         resource = self._of_kind(partial)
         namespace = (partial.metadata.namespace or "default") if resource.namespaced else ""
-        created = await self._store(resource).create(namespace, tree)
+        created = await self._store(resource, dict).create(namespace, tree)
         await self.advance(0)
         return created
 
@@ -153,8 +162,10 @@ class FakeCluster:
 
     async def get(self, resource: str, name: str, shape: type[T] | None = None) -> T | Document:
         """Return the object, decoded as by `Request.get`; `NotFound` if there is none."""
-        tree = await self.store(resource).get(self.ref(resource, name))
-        return tree if shape is None else decode(msgspec.Raw(msgspec.json.encode(tree)), shape)
+        resource_of, ref = self._named(resource), self.ref(resource, name)
+        if shape is None:
+            return await self._store(resource_of, dict).get(ref)
+        return decode(await self._store(resource_of, msgspec.Raw).get(ref), shape)
 
     async def metadata(self, resource: str, name: str) -> OwnMeta:
         """Return the object's metadata, as `Request.metadata` does; `NotFound` if it is gone."""
@@ -162,35 +173,33 @@ class FakeCluster:
 
     async def list(self, resource: str, labels: str = "") -> Sequence[Document]:
         """Return the objects that match the label selector, sorted by namespace and name."""
-        return (await self.store(resource).selecting(labels).list()).items
+        of = self._named(resource)
+        listed = await self._store(of, dict, labels).list()
+        return [{"apiVersion": api_version(of), "kind": of.kind, **each} for each in listed.items]
 
     async def patch(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
         """Merge `body` into the object, and return it."""
-        patched = await self.store(resource).patch(self.ref(resource, name), as_tree(body))
+        patched = await self.store(resource).patch(self.ref(resource, name), _copied(body))
         await self.advance(0)
         return patched
 
     async def patch_status(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
         """Merge `body`, which is `{"status": {…}}`, into the status; return the object."""
-        patched = (
-            await self.store(resource).status().patch(self.ref(resource, name), as_tree(body))
-        )
+        statuses, ref = self.store(resource).status(), self.ref(resource, name)
+        patched = await statuses.patch(ref, _copied(body))
         await self.advance(0)
         return patched
 
     async def delete(self, resource: str, name: str) -> None:
         """Delete the object; if it has finalizers, it stays until they are removed."""
-        store, ref = self.store(resource), self.ref(resource, name)
-        meta = meta_of(await store.get(ref))
-        await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
+        await self._delete(self._named(resource), self.ref(resource, name))
         await self.advance(0)
 
     async def collect_garbage(self) -> None:
         """Delete the objects whose ownerReferences only name deleted objects, like Kubernetes."""
         while orphans := self._orphans():
-            for store, ref in orphans:
-                meta = meta_of(await store.get(ref))
-                await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
+            for resource, ref in orphans:
+                await self._delete(resource, ref)
         await self.advance(0)
 
     def disconnect(self) -> None:
@@ -226,15 +235,21 @@ class FakeCluster:
             return ObjectRef("", name)
         return ObjectRef(namespace if slash else "default", bare)
 
-    def _orphans(self) -> Sequence[tuple[FakeStore[Tree], ObjectRef]]:
-        trees = [(store, tree) for store in self._stores.values() for tree in store.now()]
-        uids = {meta_of(tree).uid for _, tree in trees}
+    async def _delete(self, resource: Resource, ref: ObjectRef) -> None:
+        store = self._store(resource, OwnObject)
+        meta = (await store.get(ref)).metadata
+        await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
+
+    def _orphans(self) -> Sequence[tuple[Resource, ObjectRef]]:
+        objects = self.server.storage.objects.items()
+        known = [(of, ref, stored.meta) for of, all_ in objects for ref, stored in all_.items()]
+        uids = {meta.uid for _, _, meta in known}
         return [
-            (store, meta_of(tree).ref)
-            for store, tree in trees
-            if owner_uids(tree)
-            and not owner_uids(tree) & uids
-            and not meta_of(tree).deletion_timestamp
+            (self._resources[of], ref)
+            for of, ref, meta in known
+            if (owners := {owner.uid for owner in meta.owner_references or ()})
+            and not owners & uids
+            and not meta.deletion_timestamp
         ]
 
     def _named(self, resource: str) -> Resource:
@@ -254,24 +269,42 @@ class FakeCluster:
             f"this cluster does not serve {partial.kind!r} of group {partial.group!r}"
         )
 
-    def _store(self, resource: Resource) -> FakeStore[Tree]:
-        if resource.id not in self._stores:
-            rules = rules_of(resource, self._now)
-            store = FakeStore(dict, resource, versions=self._versions, rules=rules)
-            store.guard(request=self._require_answers, answer=self._require_answers)
-            self._stores[resource.id] = store
-        return self._stores[resource.id]
+    def _store(self, resource: Resource, of: type[T], labels: str = "") -> Collection[T]:
+        return Collection(self.server, resource, of, self._faults[resource.id], labels)
 
-    def _require_access(self, resource: Resource, verb: str) -> None:
-        """Raise unless the resource is served in this version, and shards have the right."""
-        if self._resources.get(resource.id) != resource:
-            raise NotFound(f"{resource.id} {resource.version}: 404 page not found")
-        if Right(verb=verb, resource=resource.id) in self.denied:
-            raise Forbidden(f"{resource.id} is forbidden: cannot {verb}")
-
-    def _require_answers(self) -> None:
+    def _before(self, call: Call) -> None:
+        """Raise what a request of a shard ends with before it is sent, and note reads."""
         if self._is_away:
             raise Unavailable("the API server does not answer")
+        place = _place_in(call)
+        if place is None:
+            return
+        resource = GroupResource(place.group, place.resource)
+        self._faults[resource].before()
+        is_whole = not call.metadata_only and resource != LEASES.id
+        if call.method == "GET" and place.name and is_whole:
+            self.requests.append(f"get {place.name}")
 
-    def _now(self) -> str:
-        return self.clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
+    def _after(self, call: Call) -> None:
+        if self._is_away:
+            raise Unavailable("the API server does not answer")
+        place = _place_in(call)
+        if place is not None:
+            self._faults[GroupResource(place.group, place.resource)].after(call)
+
+    def _allows(self, client: Client, verb: str, resource: GroupResource, _: str) -> bool:
+        return client is not _SHARD or Right(verb=verb, resource=resource) not in self.denied
+
+
+def _place_in(call: Call) -> Place | None:
+    """Return what a request is about, None for discovery."""
+    try:
+        return place_of(call.path)
+    except Refused:
+        return None
+
+
+def _copied(body: Mapping[str, object]) -> dict[str, Json]:
+    """Return a deep copy of the body."""
+    copy: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(body))
+    return copy

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
+import msgspec
+
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import Json, ObjectMeta
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
@@ -18,7 +20,6 @@ from sharder.sdk.shard import Shard
 from sharder.sdk.startup.environment import Settings
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.sdk.testing.fake_cluster import FakeCluster
-from sharder.sdk.testing.rules import as_tree, meta_of
 
 SETTINGS: Final = Settings(name="shard-a", namespace="default", lease=LeaseTiming())
 """Settings of a shard that need no environment."""
@@ -83,19 +84,18 @@ class ShardTest:
 
     async def create(self, body: Mapping[str, object], *, owner: str | None = None) -> Document:
         """Create an object of this shard, or of the shard `owner`; empty: unassigned."""
-        tree = as_tree(body)
-        metadata = tree.get("metadata")
+        metadata = body.get("metadata")
         fields = metadata if isinstance(metadata, Mapping) else {}
         labels = fields.get("labels")
         shard = self.name if owner is None else owner
         owned = {**(labels if isinstance(labels, Mapping) else {})} | (
             {self._owner: shard} if shard else {}
         )
-        return await self.cluster.create({**tree, "metadata": {**fields, "labels": owned}})
+        return await self.cluster.create({**body, "metadata": {**fields, "labels": owned}})
 
     async def owner(self, resource: str, name: str) -> str:
         """Return the shard that owns the object, empty if none does."""
-        return meta_of(await self.cluster.get(resource, name)).label(self._owner)
+        return (await self.cluster.metadata(resource, name)).label(self._owner)
 
     async def assign(self, resource: str, name: str, shard: str | None = None) -> None:
         """Assign the object to this shard, or to the shard `shard`, without a drain."""
@@ -114,7 +114,7 @@ class ShardTest:
             AssertionError: the owner has not released the object yet; its drain stays open.
         """
         owner = await self.owner(resource, name)
-        if any(lease.metadata.name == owner and is_held(lease) for lease in self._leases()):
+        if any(lease.metadata.name == owner and is_held(lease) for lease in await self._leases()):
             await self.drain(resource, name)
             if await self.owner(resource, name):
                 raise AssertionError(
@@ -123,7 +123,8 @@ class ShardTest:
                 )
         uid = (await self.cluster.metadata(resource, name)).uid
         for child in self.shard.handled.get(parse_resource(resource), ()):
-            for meta in map(meta_of, await self.cluster.list(str(child))):
+            for each in await self.cluster.list(str(child)):
+                meta = msgspec.convert(each, PartialObject).metadata
                 if meta.controller is not None and meta.controller.uid == uid:
                     await self.assign(str(child), str(meta.ref), to)
         await self.assign(resource, name, to)
@@ -161,8 +162,8 @@ class ShardTest:
     async def _label(self, resource: str, name: str, labels: Mapping[str, str | None]) -> None:
         await self.cluster.patch(resource, name, {"metadata": {"labels": labels}})
 
-    def _leases(self) -> Sequence[Lease]:
-        return self.cluster.lease_store.now()
+    async def _leases(self) -> Sequence[Lease]:
+        return (await self.cluster.lease_store.list()).items
 
     def _ring(self) -> ControllerRing:
         resources = tuple(

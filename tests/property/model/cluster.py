@@ -11,7 +11,6 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, NotFound, Rejected
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
-from sharder.sdk.testing.rules import apply_merge_patch
 from tests.property.model.core import (
     SELECTED,
     SHARDER,
@@ -28,6 +27,7 @@ from tests.property.model.core import (
     is_held,
 )
 from tests.support.json_patch import admitted, written
+from tests.support.rules import apply_merge_patch
 from tests.support.values import CONFIGMAPS, DEMO, DRAIN, OWNER, ring
 
 Place: TypeAlias = tuple[GroupResource, ObjectRef]

@@ -13,7 +13,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, Conflict, SharderError
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, ObjectRef
 from sharder.kube.typed_stores import RINGS
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.read_cluster import as_body
 from tests.support.steered_cluster import IS_CORDONED, IS_EVACUATED, IS_OPEN, OnShard, Steered
 from tests.support.values import DEMO, A, B, C, lease

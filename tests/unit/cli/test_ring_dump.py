@@ -14,7 +14,7 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.selector import LabelSelector
 from sharder.core.names import LOAD_ANNOTATION
 from sharder.core.preview.dump import decode_dump, plan_dump
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeObjects
 from tests.support.read_cluster import RESOURCES, ReadCluster
 from tests.support.values import (

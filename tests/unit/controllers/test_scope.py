@@ -16,7 +16,7 @@ from sharder.core.api.ring import ControllerRing, RingSpec
 from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import Role
-from sharder.sdk.testing.rules import matches
+from tests.support.rules import matches
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,

@@ -21,8 +21,8 @@ from sharder.core.errors import ApiError, Forbidden, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.sdk.testing.fake_clock import FakeClock
-from sharder.sdk.testing.rules import matches
 from tests.support.fakes import FakeWebhookConfigurations
+from tests.support.rules import matches
 
 NAME = "controllerrings.sharding.timebertt.dev"
 PERIOD = 30.0

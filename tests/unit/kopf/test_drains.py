@@ -16,7 +16,7 @@ from sharder.kopf.drains import Drains
 from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.reads.watched import Watched
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.values import DRAIN, OWNER, SECRETS, A
 
 REF = ObjectRef("default", "x")

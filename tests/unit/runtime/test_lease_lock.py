@@ -20,8 +20,8 @@ from sharder.ports import Listed
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.fake_clock import FixedRng, settle
-from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.effort import share
+from tests.support.fake_store import FakeStore
 from tests.support.lease_locks import DOWN, REF, Deaf, World
 
 EVENTS = ("cut or mended", "lost answer", "label", "restart")

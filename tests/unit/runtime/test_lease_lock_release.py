@@ -14,7 +14,7 @@ from sharder.kube.typed_stores import LEASES
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.testing.fake_clock import FixedRng
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.lease_locks import DOWN, REF, Deaf, World
 
 

@@ -12,7 +12,7 @@ from sharder.core.errors import ApiError, Expired, Forbidden, NotFound, Unavaila
 from sharder.ports import Bookmark, Changed, Listed, Removed
 from sharder.runtime.reflector import BACKOFF, Ended, Failed, Place, after, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import fake_leases
 
 AT_7 = Lease(metadata=ObjectMeta(resource_version="7"))

@@ -12,7 +12,7 @@ from sharder.kube.typed_stores import LEASES
 from sharder.ports import Changed, Listed, Removed, WatchEvent
 from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS, RESTS, Polled, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
-from sharder.sdk.testing.fake_store import FakeStore
+from tests.support.fake_store import FakeStore
 
 DENIED = Forbidden("cannot watch")
 

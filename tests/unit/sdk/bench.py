@@ -1,22 +1,20 @@
 """One object of ours with requests about it, for tests of what a request may do."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
-from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.names import GroupResource, ObjectRef, ShardName
 from sharder.sdk import Request
-from sharder.sdk.reads.collection import Collected
-from sharder.sdk.reads.objects import OwnMeta, OwnObject
+from sharder.sdk.reads.collection import Collected, Documents
+from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject
 from sharder.sdk.reads.owned import Identity, OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
 from sharder.sdk.reads.watched import Watched
-from sharder.sdk.testing.documents import FakeDocuments
-from sharder.sdk.testing.rules import Tree
+from sharder.sdk.testing.requests import Client
+from sharder.sdk.testing.reviews import everything
 from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.events import EVENTS, EventRecorder
 from tests.unit.sdk.scene import CONFIGMAPS, ME, RING, SECRETS, HalfWay, Scene
@@ -71,19 +69,19 @@ class Bench:
         changed = msgspec.structs.replace(meta, labels=labels, uid=uid or meta.uid)
         self.owned.update(OwnObject(metadata=changed))
 
+    def show_generation(self, generation: int) -> None:
+        meta = self.request().metadata
+        self.owned.update(OwnObject(metadata=msgspec.structs.replace(meta, generation=generation)))
+
     def lose_lease_while_reading_children(self) -> None:
-        bench = self
+        def read(client: Client, verb: str, resource: GroupResource, namespace: str) -> bool:
+            if resource == CONFIGMAPS.id and verb == "get":
+                self.lease_is_valid = False
+            return everything(client, verb, resource, namespace)
 
-        class Documents(FakeDocuments):
-            @override
-            async def get(self, ref: ObjectRef) -> msgspec.Raw:
-                bench.lease_is_valid = False
-                return await super().get(ref)
+        self.scene.cluster.server.allows = read
 
-        children = self._collected(CONFIGMAPS, Documents(self.scene.configmaps))
-        self.workplace = replace(self.workplace, children=(children,))
-
-    def _collected(self, resource: Resource, documents: FakeDocuments) -> Collected:
+    def _collected(self, resource: Resource, documents: Documents) -> Collected:
         progress = Progress(self.scene.clock)
         strays = Strays(IDENTITY, documents.get, progress)
         cluster, clock = self.scene.cluster, self.scene.clock
@@ -97,5 +95,5 @@ class Bench:
             strays=strays,
         )
 
-    async def child(self) -> Tree:
+    async def child(self) -> Document:
         return await self.scene.configmaps.get(CHILD_REF)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -25,11 +25,11 @@ from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
 from sharder.sdk.observability.measures import ShardMetrics
 from sharder.sdk.reads.collection import OwnObjects
-from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.reads.objects import Document, OwnObject
 from sharder.sdk.startup.permissions import Right
-from sharder.sdk.testing import FakeClock, FakeStore, settle
-from sharder.sdk.testing.documents import FakeDocuments
-from sharder.sdk.testing.rules import Tree
+from sharder.sdk.testing import FakeClock, settle
+from sharder.sdk.testing.admission import Attributes, Open
+from sharder.sdk.testing.collection import Collection
 from sharder.sdk.writes.events import EVENTS
 
 RING = RingName("demo")
@@ -106,23 +106,21 @@ class FakeCluster(testing.FakeCluster):
         self.review_faults: deque[ApiError] = deque()
         self.admit: Callable[[Json], Json] = lambda body: body
         """What webhooks make of a shard's acknowledgements."""
-        self.admit_create: Callable[[Json], Json] = lambda body: body
-        """What webhooks make of an object that a shard creates."""
 
     @property
-    def secrets(self) -> FakeStore[Tree]:
+    def secrets(self) -> Collection[Document]:
         return self.store("secrets")
 
     @property
-    def configmaps(self) -> FakeStore[Tree]:
+    def configmaps(self) -> Collection[Document]:
         return self.store("configmaps")
 
     @property
-    def events(self) -> FakeStore[Tree]:
+    def events(self) -> Collection[Document]:
         return self.store(str(EVENTS.id))
 
     @property
-    def widgets(self) -> FakeStore[Tree]:
+    def widgets(self) -> Collection[Document]:
         return self.store("widgets.example.com")
 
     @override
@@ -151,10 +149,6 @@ class FakeCluster(testing.FakeCluster):
     def whole(self, resource: Resource, labels: str) -> OwnView:
         return self._own_view(super().whole(resource, labels), resource)
 
-    @override
-    def documents(self, resource: Resource) -> FakeDocuments:
-        return AdmittedDocuments(self, resource)
-
     def _own_view(self, view: OwnObjects, resource: Resource) -> OwnView:
         is_child = resource.id == CONFIGMAPS.id
         return OwnView(
@@ -168,16 +162,17 @@ class FakeCluster(testing.FakeCluster):
         return self.admit(body)
 
 
-class AdmittedDocuments(FakeDocuments):
-    """Whole objects whose creation goes through the webhooks of a cluster."""
+class Webhook(Open):
+    """A function of a test that changes what shards write, or acts before it is stored."""
 
-    def __init__(self, cluster: FakeCluster, resource: Resource) -> None:
-        super().__init__(cluster.store(str(resource.id)), cluster.requests)
-        self._cluster = cluster
+    def __init__(self, admit: Callable[[Attributes], Awaitable[Document]]) -> None:
+        self._admit = admit
 
     @override
-    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
-        return await super().create(namespace, self._cluster.admit_create(body))
+    async def mutate(self, attributes: Attributes) -> Document:
+        if attributes.call.client.username != "shard":
+            return await super().mutate(attributes)
+        return await self._admit(attributes)
 
 
 @dataclass
@@ -191,11 +186,11 @@ class Scene:
         return self.cluster.clock
 
     @property
-    def secrets(self) -> FakeStore[Tree]:
+    def secrets(self) -> Collection[Document]:
         return self.cluster.secrets
 
     @property
-    def configmaps(self) -> FakeStore[Tree]:
+    def configmaps(self) -> Collection[Document]:
         return self.cluster.configmaps
 
     async def create_secret(self, name: str, owner: str = ME) -> ObjectRef:

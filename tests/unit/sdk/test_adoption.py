@@ -3,55 +3,33 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
-from typing_extensions import override
 
-from sharder.core.api.meta import Json, Resource
+from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, drain_label, owner_label
 from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk import Reconcile, Request, Shard
+from sharder.sdk.reads.objects import Document
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
-from sharder.sdk.testing.documents import FakeDocuments
+from sharder.sdk.testing.admission import Attributes, Open
 from tests.support.samples import total
-from tests.unit.sdk.scene import Scene, at_work
+from tests.unit.sdk.scene import Scene, Webhook, at_work
 
 RING: Final = RingName("demo")
 OWNER, DRAIN = owner_label(RING), drain_label(RING)
 PLAIN: Final[Mapping[str, Json]] = {"uid": "1", "kind": "Node", "name": "n", "apiVersion": "v1"}
 
 
-class Hooked(FakeCluster):
-    """A cluster in which something happens when a shard reads a Secret."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hook: Callable[[], Awaitable[object]] | None = None
-
-    @override
-    def documents(self, resource: Resource) -> FakeDocuments:
-        documents = super().documents(resource)
-        return HookedDocuments(documents, self) if resource.kind == "Secret" else documents
+async def nothing() -> None:
+    """Let nothing happen."""
 
 
-class HookedDocuments(FakeDocuments):
-    def __init__(self, inner: FakeDocuments, cluster: Hooked) -> None:
-        super().__init__(inner._store)
-        self._cluster = cluster
-
-    @override
-    async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        hook, self._cluster.hook = self._cluster.hook, None
-        if hook is not None:
-            await hook()
-        return await super().get(ref)
-
-
-def reconciler(*, adopt: bool) -> Reconcile:
+def reconciler(*, adopt: bool, before: Callable[[], Awaitable[object]] = nothing) -> Reconcile:
     """A function that wants one ConfigMap, `shared`, for each Secret."""
 
     async def reconcile(request: Request) -> None:
+        await before()
         if request.metadata.deletion_timestamp is None:
             metadata: Json = {"name": "shared", "labels": {"made": "yes"}}
             body: dict[str, Json] = {"kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
@@ -60,9 +38,9 @@ def reconciler(*, adopt: bool) -> Reconcile:
     return reconcile
 
 
-def shard() -> Shard:
+def shard(before: Callable[[], Awaitable[object]] = nothing) -> Shard:
     found = Shard(ring=RING, settings=SETTINGS)
-    found.reconciler("secrets", reconciler(adopt=True), owns=["configmaps"])
+    found.reconciler("secrets", reconciler(adopt=True, before=before), owns=["configmaps"])
     return found
 
 
@@ -120,18 +98,20 @@ async def test_a_child_that_is_being_deleted_is_not_adopted() -> None:
 
 
 async def test_of_two_parents_one_adopts_and_the_other_is_refused() -> None:
-    cluster = Hooked()
+    cluster = FakeCluster()
     async with ShardTest(shard(), cluster) as test:
         await restore(cluster)
         await test.create(secret("other"), owner="another")
         uid = (await cluster.metadata("secrets", "other")).uid
         owners: Json = [{**PLAIN, "name": "other", "uid": uid, "controller": True}]
 
-        async def win() -> None:
+        async def win(attributes: Attributes) -> Document:
+            cluster.server.writer.admission = Open()
             body: Json = {"metadata": {"ownerReferences": owners}}
             await cluster.store("configmaps").patch(ObjectRef("default", "shared"), body)
+            return attributes.obj or {}
 
-        cluster.hook = win
+        cluster.server.writer.admission = Webhook(win)
         await test.create(secret("one"))
         await cluster.advance(10)
 
@@ -139,16 +119,15 @@ async def test_of_two_parents_one_adopts_and_the_other_is_refused() -> None:
 
 
 async def test_a_parent_that_is_being_deleted_adopts_nothing_even_if_the_watch_is_late() -> None:
-    cluster = Hooked()
-    async with ShardTest(shard(), cluster) as test:
+    cluster = FakeCluster()
+
+    async def delete() -> None:
+        store, ref = cluster.store("secrets"), ObjectRef("default", "one")
+        meta = await cluster.metadata("secrets", "one")
+        await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
+
+    async with ShardTest(shard(before=delete), cluster) as test:
         await restore(cluster)
-
-        async def delete() -> None:
-            store, ref = cluster.store("secrets"), ObjectRef("default", "one")
-            meta = await cluster.metadata("secrets", "one")
-            await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
-
-        cluster.hook = delete
         await test.create(secret("one", finalizers=["example.org/theirs"]))
         await cluster.advance(10)
 
@@ -165,7 +144,7 @@ async def test_a_taken_name_is_an_event_on_the_parent_and_counted(
     async with at_work(scene, reconciler(adopt=False), metrics=metrics):
         await scene.clock.advance(30)
 
-    (event,) = scene.cluster.events.now()
+    (event,) = (await scene.cluster.events.list()).items
     about = event["involvedObject"]
     assert isinstance(about, Mapping)
     assert (event["reason"], event["type"], about["name"]) == ("NameTaken", "Warning", "one")

@@ -15,11 +15,12 @@ from sharder.sdk.handlers import Handlers
 from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.observability.measures import Measures
 from sharder.sdk.predicates import every_object
-from sharder.sdk.reads.objects import OwnObject
+from sharder.sdk.reads.objects import Document, OwnObject
 from sharder.sdk.runner import Runner
-from sharder.sdk.testing.rules import Tree
+from sharder.sdk.testing.admission import Attributes
+from sharder.sdk.testing.writes import metadata_of
 from tests.unit.sdk.bench import CHILD, Bench
-from tests.unit.sdk.scene import RING, SECRETS, HalfWay
+from tests.unit.sdk.scene import RING, SECRETS, HalfWay, Webhook
 
 NAME, THEIRS = "example.com/cleanup", "example.org/theirs"
 
@@ -101,7 +102,7 @@ class Stage:
         )
         await self.bench.refresh()
 
-    async def tree(self) -> Tree:
+    async def tree(self) -> Document:
         return await self.bench.scene.secrets.get(self.bench.ref)
 
     async def metadata(self) -> Mapping[str, Json]:
@@ -155,8 +156,7 @@ async def test_a_webhook_that_removes_the_finalizer_keeps_the_object_from_being_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stage = await Stage.make(cleans_up=True)
-    secrets = stage.bench.scene.secrets
-    secrets.guard(request=lambda: None, answer=lambda: _strip(stage))
+    stage.bench.scene.cluster.server.writer.admission = Webhook(_without_finalizers)
 
     assert await stage.run() is not None
 
@@ -164,12 +164,9 @@ async def test_a_webhook_that_removes_the_finalizer_keeps_the_object_from_being_
     assert "was removed in the write that added it" in caplog.text
 
 
-def _strip(stage: Stage) -> None:
-    """Remove all finalizers from what was just stored."""
-    state = stage.bench.scene.secrets._state
-    metadata = state.objects[stage.bench.ref]["metadata"]
-    assert isinstance(metadata, dict)
-    metadata.pop("finalizers", None)
+async def _without_finalizers(attributes: Attributes) -> Document:
+    assert attributes.obj is not None
+    return {**attributes.obj, "metadata": metadata_of(attributes.obj) | {"finalizers": []}}
 
 
 async def test_a_deleted_object_is_cleaned_up_and_then_gone() -> None:
@@ -204,7 +201,8 @@ async def test_an_object_that_is_gone_before_the_answer_is_not_remembered() -> N
     stage = await Stage.make(cleans_up=True)
     await stage.run()
     await stage.delete()
-    stage.bench.scene.secrets.guard(request=lambda: None, answer=stage.show_that_it_is_gone)
+    observers = stage.bench.scene.cluster.server.storage.observers
+    observers.append(lambda _: stage.show_that_it_is_gone())
 
     await stage.run()
 

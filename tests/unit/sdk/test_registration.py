@@ -88,11 +88,12 @@ async def test_a_predicate_saves_reconciles_and_no_drain_waits_for_it() -> None:
         shard.reconciler("widgets.example.com", controller, when=generation_changed)
 
     async with at_work(scene, Controller(), more=add):
-        await create_widget(scene, generation=1)
+        await create_widget(scene)
         await change_widget(scene, {"annotations": {"note": "new"}})
         assert len(controller.started) == 1
 
-        await change_widget(scene, {"generation": 2})
+        await scene.cluster.widgets.patch(WIDGET, {"spec": {"size": 2}})
+        await settle()
         assert len(controller.started) == 2
 
         await change_widget(scene, {"labels": {f"drain.alpha.sharding.timebertt.dev/{RING}": "1"}})

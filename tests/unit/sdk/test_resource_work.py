@@ -9,9 +9,9 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Expired, Unavailable
 from sharder.sdk import NotOwned, Request
+from sharder.sdk.reads.objects import Document
+from sharder.sdk.testing.collection import Collection
 from sharder.sdk.testing.fake_clock import settle
-from sharder.sdk.testing.fake_store import FakeStore
-from sharder.sdk.testing.rules import Tree
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
 
 
@@ -547,7 +547,7 @@ async def test_the_record_shows_each_reconcile_with_object_and_shard(
     ]
 
 
-async def _list_again(store: FakeStore[Tree]) -> None:
+async def _list_again(store: Collection[Document]) -> None:
     """Break the watch such that it lists again in about a second."""
     store.fail(Expired("the watch window has passed"))
     store.hang_up()

@@ -17,9 +17,9 @@ from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import STEP, Reservation
 from sharder.core.status.stats import ObjectStats
-from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.cluster import NAMESPACES, Cluster
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.fake_store import FakeStore
 from tests.support.hooked_objects import Call, Hook, on, raising
 from tests.support.movement import resync
 from tests.support.values import CONFIGMAPS, DEMO, OWNER, SECRETS, WIDGETS, A, B, ring

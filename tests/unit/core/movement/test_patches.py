@@ -8,8 +8,8 @@ from sharder.core.movement import patches
 from sharder.core.movement.patches import Operation
 from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Release, Withdraw
 from sharder.core.names import ShardName, pin_label
-from sharder.sdk.testing.rules import apply_merge_patch
 from tests.support.json_patch import PatchError, apply_json_patch, written
+from tests.support.rules import apply_merge_patch
 from tests.support.values import DEMO, DRAIN, NEXT, OWNER, SECRETS, A, B, C, obj, snapshot
 from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
 from tests.support.values_steering import steered

@@ -6,30 +6,34 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
-import msgspec
 import pytest
-from typing_extensions import override
 
 from sharder.core.api.meta import Json, ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import ConfigError, Unavailable
-from sharder.core.names import ObjectRef
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.ports import Bookmark, Listed, WatchEvent
 from sharder.sdk import Request, Shard
 from sharder.sdk.assembly import controlled_by
 from sharder.sdk.reads.handoff import Cached, Handoff
+from sharder.sdk.reads.objects import Document
 from sharder.sdk.reads.progress import WAIT_SECONDS, Progress
-from sharder.sdk.testing.documents import FakeDocuments
+from sharder.sdk.testing.admission import Attributes, Open
 from sharder.sdk.testing.fake_clock import FakeClock, settle
-from sharder.sdk.testing.rules import apply_merge_patch
+from sharder.sdk.testing.requests import Client
+from sharder.sdk.testing.reviews import everything
+from sharder.sdk.testing.writes import merge
 from tests.unit.sdk.scene import (
+    CONFIGMAPS,
     DRAIN,
     ME,
     OTHER,
     OWNER,
     RING,
     SECRETS,
+    WIDGETS,
     Controller,
     Scene,
+    Webhook,
     at_work,
 )
 
@@ -202,11 +206,16 @@ async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
 def give_the_next_child_to(scene: Scene, shard: str | None) -> None:
     """Do as a webhook does that does not know this shard yet."""
 
-    def admit(created: Json) -> Json:
-        scene.cluster.admit_create = lambda body: body
-        return apply_merge_patch(created, {"metadata": {"labels": {OWNER: shard}}})
+    async def admit(attributes: Attributes) -> Document:
+        assert attributes.obj is not None
+        if attributes.operation != "CREATE" or attributes.resource.id != CONFIGMAPS.id:
+            return attributes.obj
+        scene.cluster.server.writer.admission = Open()
+        merged = merge(attributes.obj, {"metadata": {"labels": {OWNER: shard}}})
+        assert isinstance(merged, dict)
+        return merged
 
-    scene.cluster.admit_create = admit
+    scene.cluster.server.writer.admission = Webhook(admit)
 
 
 @pytest.mark.parametrize("other", [None, OTHER])
@@ -342,17 +351,17 @@ async def test_the_objects_of_a_start_wait_for_one_list_of_their_children() -> N
     scene, controller = Scene(), Controller()
     for number in range(20):
         await scene.create_secret(f"object-{number}")
-    lists = 0
+    reads = list[str]()
 
-    def counting() -> None:
-        nonlocal lists
-        lists += 1
+    def counting(client: Client, verb: str, resource: GroupResource, namespace: str) -> bool:
+        reads.extend([verb] if resource == CONFIGMAPS.id else [])
+        return everything(client, verb, resource, namespace)
 
-    scene.configmaps.guard(request=counting, answer=lambda: None)
+    scene.cluster.server.allows = counting
     async with at_work(scene, controller, cache=BOTH):
         assert len(controller.started) == 20
 
-    assert lists <= 4  # the list and the watch of the cache, the list of the handoff
+    assert len(reads) <= 4  # the list and the watch of the cache, the list of the handoff
 
 
 async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
@@ -458,18 +467,16 @@ async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() ->
         assert set(seen[1:]) == {"1"}
 
 
-async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_write(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_write() -> None:
     scene, widgets = Scene(), Controller()
 
-    class Meddling(FakeDocuments):
-        @override
-        async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-            if scene.cluster.watches_flow.is_set():
-                scene.hold_up_watches()
-                await scene.cluster.widgets.patch(ref, {"metadata": {"labels": {"new": "yes"}}})
-            return await super().patch(ref, body)
+    async def meddle(attributes: Attributes) -> Document:
+        assert attributes.obj is not None
+        if attributes.resource.id == WIDGETS.id and scene.cluster.watches_flow.is_set():
+            scene.hold_up_watches()
+            ref = ObjectRef("default", attributes.place.name)
+            await scene.cluster.widgets.patch(ref, {"metadata": {"labels": {"new": "yes"}}})
+        return attributes.obj
 
     async def clean_up(_: Request) -> None:
         pass
@@ -483,7 +490,7 @@ async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_writ
             cache=["widgets.example.com"],
         )
 
-    monkeypatch.setattr(scene.cluster, "documents", lambda _: Meddling(scene.cluster.widgets))
+    scene.cluster.server.writer.admission = Webhook(meddle)
     async with at_work(scene, Controller(), more=add):
         body: Json = {"metadata": {"name": "one", "labels": {OWNER: ME}}}
         await scene.cluster.widgets.create("default", body)

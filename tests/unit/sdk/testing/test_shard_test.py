@@ -151,9 +151,10 @@ async def test_the_metadata_of_an_object_is_what_a_request_shows() -> None:
 async def test_a_lost_answer_is_as_if_the_server_were_away() -> None:
     cluster = FakeCluster()
     cluster.store("configmaps").lose()
+    documents = cluster.documents(custom("configmaps", kind="ConfigMap"))
 
     with pytest.raises(Unavailable):
-        await cluster.create({"kind": "ConfigMap", "metadata": {"name": "a"}})
+        await documents.create("default", {"metadata": {"name": "a"}})
 
     assert (await cluster.metadata("configmaps", "a")).name == "a"
 

@@ -6,13 +6,13 @@ import pytest
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.errors import Forbidden, LeaseLost, NotFound, Unavailable
-from sharder.sdk.testing.rules import Tree
+from sharder.sdk.reads.objects import Document
 from sharder.sdk.writes.events import MAX_SERIES, REFRESH_SECONDS
 from tests.unit.sdk.bench import Bench
 from tests.unit.sdk.scene import ME, RING
 
 
-async def recorded(bench: Bench) -> Sequence[Tree]:
+async def recorded(bench: Bench) -> Sequence[Document]:
     return list((await bench.scene.cluster.events.list()).items)
 
 

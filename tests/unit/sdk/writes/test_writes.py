@@ -8,7 +8,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Conflict, LeaseLost, NotFound
 from sharder.core.names import ObjectRef
 from sharder.sdk import NotOwned
-from sharder.sdk.testing.rules import Tree
+from sharder.sdk.reads.objects import Document
 from tests.unit.sdk.bench import CHILD, CHILD_REF, Bench
 from tests.unit.sdk.scene import OTHER, OWNER
 
@@ -28,7 +28,7 @@ async def finalizers(bench: Bench) -> Json:
     return metadata_of(await bench.scene.secrets.get(bench.ref)).get("finalizers")
 
 
-def metadata_of(tree: Tree) -> Mapping[str, Json]:
+def metadata_of(tree: Document) -> Mapping[str, Json]:
     metadata = tree["metadata"]
     assert isinstance(metadata, Mapping)
     return metadata
@@ -169,7 +169,8 @@ async def test_a_finalizer_that_another_client_adds_meanwhile_is_not_lost() -> N
 
 
 async def test_a_condition_is_set_in_the_status_with_the_time_and_the_generation() -> None:
-    bench = await bench_with({"generation": 7}, status={"replicas": 3})
+    bench = await bench_with(status={"replicas": 3})
+    bench.show_generation(7)
 
     document = await bench.request().set_condition("Ready", status=True, reason="Synced")
 
@@ -189,9 +190,10 @@ async def test_a_condition_is_set_in_the_status_with_the_time_and_the_generation
 
 
 async def test_a_condition_is_about_the_generation_that_the_request_saw() -> None:
-    bench = await bench_with({"generation": 7})
+    bench = await Bench.make()
+    bench.show_generation(7)
     request = bench.request()
-    await bench.scene.secrets.patch(bench.ref, {"metadata": {"generation": 8}})
+    bench.show_generation(8)
 
     document = await request.set_condition("Ready", status=True, reason="Synced")
 

@@ -20,8 +20,8 @@ from sharder.core.errors import Rejected, Unavailable
 from sharder.core.leases.state import ShardState
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.kube.typed_stores import LEASES
-from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.cluster import Cluster
+from tests.support.fake_store import FakeStore
 from tests.support.values import A, B
 
 REF = ObjectRef("default", A)

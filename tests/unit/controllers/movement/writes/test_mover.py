@@ -18,9 +18,9 @@ from sharder.core.movement.planner import plan_main
 from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Step, Withdraw
 from sharder.core.names import ObjectRef, ShardName
 from sharder.kube.typed_stores import LEASES
-from sharder.sdk.testing.fake_store import FakeStore
 from tests.support.cluster import Cluster
 from tests.support.counting import bounded, counted, tally_of
+from tests.support.fake_store import FakeStore
 from tests.support.hooked_objects import Call, on, once, raising
 from tests.support.values import (
     DEMO,

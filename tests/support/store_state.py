@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sharder.core.errors import ApiError
 from sharder.core.names import ObjectRef
-from sharder.sdk.testing.rules import Tree, merged
+from tests.support.rules import Tree, merged
 
 
 class Versions:

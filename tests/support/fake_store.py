@@ -13,8 +13,8 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, Expired, NotFound, Rewound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
-from sharder.sdk.testing.rules import Rules, Tree, finalizers, matches, merged, meta_of
-from sharder.sdk.testing.store_state import Change, State, Versions
+from tests.support.rules import Rules, Tree, finalizers, matches, merged, meta_of
+from tests.support.store_state import Change, State, Versions
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -66,7 +66,7 @@ class FakeStore(Generic[T]):
     def status(self) -> "FakeStore[T]":
         """Return a view through which `patch` changes the status and nothing else."""
         view = self.selecting(self._labels)
-        view._status_only = True  # noqa: SLF001 - of the same class
+        view._status_only = True
         return view
 
     def fail(self, *errors: ApiError) -> None:

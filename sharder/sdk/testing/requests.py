@@ -1,0 +1,124 @@
+"""Requests to an API server in memory, and its answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+from typing_extensions import override
+
+from sharder.core.api.meta import Json
+
+_REASONS: Final = {
+    400: "BadRequest",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Expired",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Who sends a request, as the API server sees the token."""
+
+    username: str = "admin"
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Claims such as the pod to which the token is bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Json = None
+    content_type: str = "application/json"
+    accept: str = "application/json"
+    client: Client = field(default_factory=Client)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing is stored."""
+        return bool(self.query.get("dryRun"))
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether the answer has the metadata of objects only."""
+        return "as=PartialObjectMetadata" in self.accept
+
+
+class Refused(Exception):
+    """An answer that is an error: metav1.Status."""
+
+    def __init__(self, code: int, message: str, reason: str | None = None) -> None:
+        """`reason` is that of the code unless it is given; some errors have none."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = _REASONS.get(code, "") if reason is None else reason
+
+    @property
+    def status(self) -> bytes:
+        """The body of the answer."""
+        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        reason = {"reason": self.reason} if self.reason else {}
+        return msgspec.json.encode(
+            {**status, "message": self.message, **reason, "code": self.code}
+        )
+
+
+class NotServed(Refused):
+    """The answer to a path that leads nowhere, which is no Status."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "the server could not find the requested resource")
+
+    @property
+    @override
+    def status(self) -> bytes:
+        return b"404 page not found\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path names."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def place_of(path: str) -> Place:
+    """Return what a path such as `/apis/apps/v1/namespaces/demo/deployments/web/status` names.
+
+    Raises:
+        Refused: the path has another form.
+    """
+    root, *parts = [unquote(part) for part in path.strip("/").split("/")]
+    if root == "api" and len(parts) >= 2:
+        group, (version, *rest) = "", parts
+    elif root == "apis" and len(parts) >= 3:
+        group, version, *rest = parts
+    else:
+        raise NotServed
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    if not 1 <= len(rest) <= 3:
+        raise NotServed
+    resource, name, subresource = (*rest, "", "")[:3]
+    return Place(group, version, resource, namespace, name, subresource)
