@@ -29,7 +29,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest nemesis demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
+.PHONY: help check test test-long test-oldest simulate nemesis demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -53,6 +53,10 @@ test-long: $(INSTALLED_DOCS) control-plane ## all mutants, long outages, a hosti
 test-oldest: $(INSTALLED) helm ## main job, admission, fence and chart on the oldest Kubernetes that is supported
 	@assets="$$($(PYTHON) -m hack.binaries oldest-control-plane)" \
 		&& KUBEBUILDER_ASSETS="$$assets" $(VENV)/pytest -q $(OLDEST)
+
+simulate: $(INSTALLED) ## play the whole system in memory, with faults, and judge it (SEEDS=1000 FIRST=1, or SEED=1)
+	@$(VENV)/python -m tests.stage $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1)) \
+		$(if $(MUTANT),--mutant $(MUTANT))
 
 nemesis: $(INSTALLED) control-plane ## play random faults on real processes and judge them (MINUTES=10 SEED=1 STRATEGY=...)
 	@$(VENV)/python -m tests.long.nemesis $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \

@@ -22,9 +22,10 @@ TESTS: Mapping[str, Sequence[str]] = {
     "core": ("pytest", "-q", CORE),
     "controllers": ("pytest", "-q", CONTROLLERS),
     "properties": ("pytest", "-q", "tests/property", "tests/contract"),
+    "stage": ("pytest", "-q", "tests/stage"),
     "compat": ("pytest", "-q", "tests/compat"),
 }
-NOT_MEASURED = {"compat", "properties"}
+NOT_MEASURED = {"compat", "properties", "stage"}
 """Tests without a measurement of coverage.
 
 A measurement makes them up to three times slower, and they cover no line that the others do not.

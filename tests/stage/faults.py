@@ -1,0 +1,169 @@
+"""The faults of a play, and what brings them about."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json
+from sharder.core.errors import ApiError
+from sharder.core.names import RING_LABEL, webhook_configuration
+from sharder.kube.client import JSON, MERGE_PATCH
+from tests.history.schedule import BUDGET, GHOST, LONG_NAME, PAUSED, STRATEGY, TWIN, Fault, Kind
+from tests.history.traces import Happening, Span
+from tests.stage.actors import LEASE, RING, Actor
+from tests.stage.network import wall_time
+from tests.stage.stage import Stage
+
+SHARDS: Final = ("p0", "p1", "p2")
+SHARDERS: Final = ("r0", "r1")
+RINGS: Final = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
+CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+
+
+class Faults:
+    """Does to processes, connections, API servers and objects what a schedule says."""
+
+    def __init__(self, stage: Stage, strategy: str) -> None:
+        self.stage = stage
+        self.held_down = set[str]()
+        """Processes that are not started again yet."""
+        self._strategy = strategy
+        self._numbers = 0
+
+    async def write(self, method: str, path: str, body: Json = None) -> bool:
+        """Change the cluster as an admin; return False if that failed."""
+        kind = MERGE_PATCH if method == "PATCH" else JSON
+        try:
+            await self.stage.user.client.request(method, path, body=body, content_type=kind)
+        except ApiError:
+            return False
+        return True
+
+    def actor(self, name: str) -> Actor:
+        """Return a shard or a replica."""
+        return self.stage.shards.get(name) or self.stage.replicas[name]
+
+    async def carry_out(self, fault: Fault) -> None:
+        """Let a fault happen, and end."""
+        act: Mapping[Kind, Callable[[Fault], Awaitable[None]]] = {
+            Kind.KILL: self._end,
+            Kind.TERMINATE: self._end,
+            Kind.PAUSE: self._pause,
+            Kind.CUT: self._cut,
+            Kind.DISCONNECT: self._disconnect,
+            Kind.HOLD: self._hold,
+            Kind.STALL: self._hold,
+            Kind.NO_WEBHOOK: self._no_webhook,
+            Kind.API_SERVER: self._outage,
+            Kind.ETCD: self._outage,
+            Kind.DELETE_LEASE: self._delete_lease,
+            Kind.FORGE_HOLDER: self._forge_holder,
+            Kind.FORGE_LEASE: self._forge_lease,
+            Kind.DELETE_WEBHOOK: self._delete_webhook,
+            Kind.EDIT_RING: self._edit_ring,
+        }
+        await act[fault.kind](fault)
+
+    async def _end(self, fault: Fault) -> None:
+        actor = self.actor(fault.target)
+        self.held_down.add(fault.target)
+        if actor.is_running:
+            actor.kill() if fault.kind is Kind.KILL else actor.terminate()
+        await asyncio.sleep(fault.seconds)
+        self.held_down.discard(fault.target)
+
+    async def _no_webhook(self, fault: Fault) -> None:
+        self.held_down |= set(SHARDERS)
+        for name in SHARDERS:
+            if self.actor(name).is_running:
+                self.actor(name).kill()
+        await asyncio.sleep(fault.seconds)
+        self.held_down -= set(SHARDERS)
+
+    async def _pause(self, fault: Fault) -> None:
+        actor = self.actor(fault.target)
+        if actor.is_running:
+            actor.pause()
+            await asyncio.sleep(fault.seconds)
+            actor.resume()
+
+    async def _cut(self, fault: Fault) -> None:
+        self.actor(fault.target).link.break_streams()
+
+    async def _disconnect(self, fault: Fault) -> None:
+        link = self.actor(fault.target).link
+        self.stage.history.happened(fault.target, Happening.CUT_OFF)
+        link.cut()
+        await asyncio.sleep(fault.seconds)
+        self.stage.history.happened(fault.target, Happening.CONNECTED)
+        link.heal()
+
+    async def _hold(self, fault: Fault) -> None:
+        link, is_whole = self.actor(fault.target).link, fault.kind is Kind.HOLD
+        link.hold() if is_whole else link.stall()
+        if is_whole:
+            self.stage.history.happened(fault.target, Happening.CUT_OFF)
+        await asyncio.sleep(fault.seconds)
+        if is_whole:
+            self.stage.history.happened(fault.target, Happening.CONNECTED)
+        link.heal()
+
+    async def _outage(self, fault: Fault) -> None:
+        outages, begin = self.stage.history.outages, asyncio.get_running_loop().time()
+        outages.append(Span(begin=begin))
+        for server in self.stage.servers:
+            server.go_away()
+        await asyncio.sleep(fault.seconds)
+        for server in self.stage.servers:
+            server.restart()
+        end = asyncio.get_running_loop().time()
+        outages[outages.index(Span(begin=begin))] = Span(begin=begin, end=end)
+
+    async def _delete_lease(self, fault: Fault) -> None:
+        await self.write("DELETE", f"{LEASES_PATH.format('default')}/{fault.target}")
+
+    async def _forge_holder(self, fault: Fault) -> None:
+        path = f"{LEASES_PATH.format('default')}/{fault.target}"
+        await self.write("PATCH", path, {"spec": {"holderIdentity": "intruder"}})
+
+    async def _forge_lease(self, fault: Fault) -> None:
+        self._numbers += 1
+        name, namespace = {
+            GHOST: (f"ghost-{self._numbers}", "default"),
+            TWIN: (SHARDS[self._numbers % len(SHARDS)], "kube-system"),
+            LONG_NAME: (f"{self._numbers}-".ljust(80, "x"), "default"),
+        }[fault.target]
+        if fault.target == GHOST:
+            self.stage.history.happened(name, Happening.FORGED)
+        now = format_time(wall_time())
+        spec: Json = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": LEASE.lease_duration,
+            "acquireTime": now,
+            "renewTime": now,
+        }
+        metadata: Json = {"name": name, "labels": {RING_LABEL: RING}}
+        path = LEASES_PATH.format(namespace)
+        await self.write("POST", path, {"metadata": metadata, "spec": spec})
+
+    async def _delete_webhook(self, _: Fault) -> None:
+        await self.write("DELETE", f"{CONFIGURATIONS}/{webhook_configuration(RING)}")
+
+    async def _edit_ring(self, fault: Fault) -> None:
+        own = self._strategy
+        other = "Rendezvous" if own == "ConsistentHash" else "ConsistentHash"
+        edits: Mapping[str, tuple[Json, Json]] = {
+            STRATEGY: ({"placement": {"strategy": other}}, {"placement": {"strategy": own}}),
+            PAUSED: ({"movement": {"paused": True}}, {"movement": {"paused": None}}),
+            BUDGET: (
+                {"movement": {"maxConcurrentDrains": 2}},
+                {"movement": {"maxConcurrentDrains": None}},
+            ),
+        }
+        edit, undo = edits[fault.target]
+        await self.write("PATCH", f"{RINGS}/{RING}", {"spec": edit})
+        await asyncio.sleep(fault.seconds)
+        while not await self.write("PATCH", f"{RINGS}/{RING}", {"spec": undo}):  # noqa: ASYNC110
+            await asyncio.sleep(0.5)

@@ -1,0 +1,286 @@
+"""The network between processes and API servers: it delays, cuts and loses."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+from typing_extensions import override
+
+from sharder.core.api.meta import Json
+from sharder.core.errors import Unavailable
+from sharder.kube import client as kube
+from sharder.kube.errors import refusal
+from sharder.kube.plain import TooLong
+from sharder.sdk.testing.api_server import ApiServer
+from sharder.sdk.testing.memory_client import call_of
+from sharder.sdk.testing.requests import Call, Refused
+from sharder.sdk.testing.requests import Client as User
+from sharder.sdk.testing.watching import Watcher
+from tests.stage.loop import PROCESS, VirtualLoop
+
+START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+"""The wall time at which every play begins."""
+
+
+class Link:
+    """The connection of one process; faults change it while the play goes on."""
+
+    def __init__(self, rng: random.Random, is_gone: Callable[[], bool]) -> None:
+        """`is_gone` is whether the process has ended: what it sent and was held back is lost."""
+        self.rng = rng
+        self.is_gone = is_gone
+        self.delay = 0.004
+        """The longest time of one direction, in seconds."""
+        self.is_cut = False
+        """Whether connections are refused."""
+        self.is_closed = False
+        """Whether the play is over."""
+        self.failing = list[int]()
+        """Statuses with which the next requests are answered, without any effect."""
+        self.lost_answers = 0
+        """How many of the next answers are lost, though the requests had their effect."""
+        self.watchers = set[Watcher]()
+        self.served = dict[asyncio.Task[None], None]()
+        """What the API server does for this process, in the order in which it began."""
+        self._stalled = set[Watcher]()
+        self._waiting: list[Callable[[], None]] | None = None
+        """Messages that are held back; None: they pass."""
+
+    def takes(self) -> float:
+        """Return the time of one message in one direction."""
+        return self.delay * self.rng.random()
+
+    def break_streams(self) -> None:
+        """Reset all open streams."""
+        for watcher in list(self.watchers):
+            watcher.end(ConnectionResetError())
+
+    def abandon(self, requests: Iterable[asyncio.Task[None]]) -> None:
+        """Let the API server notice that nobody waits for its answers: it ends the requests."""
+        if self._waiting is None:
+            for request in requests:
+                request.cancel()
+
+    def cut(self) -> None:
+        """Refuse connections, and break those that are open."""
+        self.is_cut = True
+        self.break_streams()
+
+    def hold(self) -> None:
+        """Hold all messages back, in both directions."""
+        self._waiting = []
+
+    def stall(self) -> None:
+        """Hold the messages of every second stream back."""
+        ordered = sorted(self.watchers, key=lambda each: each.number)
+        self._stalled.update(ordered[::2])
+
+    def heal(self) -> None:
+        """Let everything pass again, also what was held back."""
+        self.is_cut = False
+        self._stalled.clear()
+        waiting, self._waiting = self._waiting or [], None
+        for message in waiting:
+            self.passes(message)
+
+    def passes(self, message: Callable[[], None]) -> None:
+        """Let a message arrive, now or when it is no longer held back."""
+        if self.is_gone():
+            return
+        if self._waiting is None:
+            message()
+        else:
+            self._waiting.append(message)
+
+    def holds(self, watcher: Watcher) -> bool:
+        """Return whether the lines of a stream are held back."""
+        return self._waiting is not None or watcher in self._stalled
+
+
+class NetworkClient(kube.Client):
+    """A client of one process, connected to one API server in memory."""
+
+    def __init__(self, server: ApiServer, user: User, link: Link) -> None:
+        self.namespace = ""
+        self.server = server
+        self.user = user
+        self.link = link
+        self.requests = 0
+        self._answered_at = 0.0
+        self._observe = _ignore
+
+    @override
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Json = None,
+        content_type: str = kube.JSON,
+        accept: str = kube.JSON,
+        timeout: float = kube.REQUEST_SECONDS,
+        max_bytes: int | None = None,
+    ) -> bytes:
+        call = call_of(
+            self.user, method, path, query or {}, body, content_type=content_type, accept=accept
+        )
+        self.requests += 1
+        if self.link.is_closed or self.link.is_cut or self.server.is_away:
+            raise Unavailable(f"{method} {path}: connection refused")
+        try:
+            async with asyncio.timeout(timeout):
+                status, answer = await self._exchange(call)
+        except TimeoutError as error:
+            raise Unavailable(f"{method} {path}: no answer within {timeout:g}s") from error
+        self._answered_at = asyncio.get_running_loop().time()
+        self._observe(method, str(status))
+        if status >= 300:
+            raise refusal(status, answer, f"{method} {path}")
+        if max_bytes is not None and len(answer) > max_bytes:
+            raise TooLong
+        return answer
+
+    async def _exchange(self, call: Call) -> tuple[int, bytes]:
+        """Send a request and wait for its answer; the server works even if we are stopped."""
+        loop = _loop()
+        answered: asyncio.Future[tuple[int, bytes]] = loop.create_future()
+        link, world = self.link, copy_context()
+        world.run(PROCESS.set, None)
+
+        async def serve() -> None:
+            result = await answer_of(self.server, call, link)
+            if link.lost_answers:
+                link.lost_answers -= 1
+                return
+            loop.call_later(link.takes(), link.passes, partial(deliver, result), context=world)
+
+        def deliver(result: tuple[int, bytes]) -> None:
+            if not answered.done():
+                answered.set_result(result)
+
+        def arrive() -> None:
+            task = loop.create_task(serve(), context=world)
+            link.served[task] = None
+            mine.append(task)
+            task.add_done_callback(link.served.pop)
+
+        mine: list[asyncio.Task[None]] = []
+        loop.call_later(link.takes(), link.passes, arrive, context=world)
+        try:
+            return await answered
+        except asyncio.CancelledError:
+            loop.call_later(link.delay, link.abandon, mine, context=world)
+            raise
+
+    @override
+    @asynccontextmanager
+    async def lines(
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        accept: str = kube.JSON,
+        pause: float = 0.0,
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        call = Call(method="GET", path=path, query=query, accept=accept, client=self.user)
+        what = f"GET {path}"
+        watcher = await self._open(call, what)
+        loop = _loop()
+        ends = self.link.rng.uniform(45, 56)
+        world = copy_context()
+        world.run(PROCESS.set, None)
+        timers = [
+            loop.call_later(ends - 2, watcher.bookmark, context=world),
+            loop.call_later(ends, watcher.end, context=world),
+        ]
+        self.link.watchers.add(watcher)
+        try:
+            yield self._read(watcher)
+        except OSError as error:
+            raise Unavailable(f"{what}: {error!r}") from error
+        finally:
+            watcher.close()
+            self.link.watchers.discard(watcher)
+            for timer in timers:
+                timer.cancel()
+
+    async def _open(self, call: Call, what: str) -> Watcher:
+        if self.link.is_closed or self.link.is_cut or self.server.is_away:
+            raise Unavailable(f"{what}: connection refused")
+        await asyncio.sleep(self.link.takes())
+        try:
+            watcher = self.server.watch(call)
+        except Refused as error:
+            raise refusal(error.code, error.status, what) from error
+        await asyncio.sleep(self.link.takes())
+        self._observe("GET", "200")
+        return watcher
+
+    async def _read(self, watcher: Watcher) -> AsyncIterator[bytes]:
+        """Yield the lines a moment later, and none while the answers are lost."""
+        async for line in watcher.lines():
+            await asyncio.sleep(self.link.takes())
+            while self.link.holds(watcher):  # noqa: ASYNC110 - as TCP sends again
+                await asyncio.sleep(0.1)
+            yield line
+
+    @override
+    def server_time(self) -> datetime | None:
+        return wall_time()
+
+    @override
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def answer_of(server: ApiServer, call: Call, link: Link) -> tuple[int, bytes]:
+    """Return status and body of the answer to a request."""
+    if server.is_away:
+        return 503, Refused(503, "the API server stops").status
+    if link.failing:
+        refused = Refused(link.failing.pop(), "the play lets this request fail")
+        return refused.code, refused.status
+    try:
+        return await server.answer(call)
+    except Refused as error:
+        return error.code, error.status
+
+
+def wall_time() -> datetime:
+    """Return the right time of the world."""
+    return START + timedelta(seconds=_loop().time())
+
+
+class ProcessClock:
+    """The clock of one process, which can be wrong."""
+
+    def __init__(self, skew: timedelta = timedelta()) -> None:
+        self.skew = skew
+
+    def now(self) -> datetime:
+        """Return the wall time as this process sees it."""
+        return wall_time() + self.skew
+
+    def monotonic(self) -> float:
+        """Return the seconds since the beginning of the play."""
+        return _loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so long."""
+        await asyncio.sleep(seconds)
+
+
+def _loop() -> VirtualLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    return loop
+
+
+def _ignore(_method: str, _status: str) -> None:
+    """Count nothing."""

@@ -1,0 +1,173 @@
+"""The stage: one API server in memory, and processes of the product, on virtual time."""
+
+import random
+from collections.abc import Coroutine, Mapping
+from contextvars import copy_context
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from sharder.core.api.meta import Json, Resource
+from sharder.core.api.ring import ControllerRing
+from sharder.core.fence.policy import fence_of
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS, VALIDATING
+from sharder.sdk.testing.api_server import ApiServer
+from sharder.sdk.testing.requests import Client as User
+from sharder.sdk.testing.resources import BUILT_IN, custom
+from sharder.sdk.testing.storage import Change, Storage, Stored
+from tests.stage.actors import (
+    HOST,
+    POD_NAME,
+    RING,
+    SHARD_ACCOUNT,
+    Actor,
+    ReplicaActor,
+    ShardActor,
+)
+from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
+from tests.stage.history import History
+from tests.stage.loop import PROCESS, VirtualLoop
+from tests.stage.network import wall_time
+from tests.stage.protocol_shard import ProtocolShard
+
+T = TypeVar("T")
+
+WEBSITES: Final = custom("websites.example.com", kind="Website")
+CONFIGMAPS: Final = GroupResource("", "configmaps")
+LEADER: Final = ObjectRef("sharding-system", "sharder")
+
+
+class Stage:
+    """Everything that happens in one play, from one seed."""
+
+    def __init__(self, seed: int = 0, *, servers: int = 1) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.loop = VirtualLoop()  # type: ignore[abstract]  # what is missing is not used
+        self.storage = Storage()
+        self.actors = list[Actor]()
+        self.replicas = dict[str, ReplicaActor]()
+        self.shards = dict[str, Actor]()
+        known = (LEASES, MUTATING, VALIDATING, RINGS, NAMESPACES, POLICIES, BINDINGS, WEBSITES)
+        resources: dict[GroupResource, Resource] = {
+            **BUILT_IN,
+            **{each.id: each for each in known},
+        }
+        self.servers = [
+            ApiServer(self.storage, resources.values(), now=wall_time) for _ in range(servers)
+        ]
+        for server in self.servers:
+            server.writer.admission = StageAdmission(server, {HOST: self._review})
+        self.lag = 0.0
+        """How long a watch cache can be behind its storage, in seconds."""
+        for server in self.servers:
+            self.storage.observers.remove(server.observe)
+            self.storage.observers.append(Lagging(self, server).observe)
+        self.history = History(
+            now=self.loop.time,
+            ring=RING,
+            main=WEBSITES.id,
+            controlled=CONFIGMAPS,
+            leader=LEADER,
+            shards="default",
+            pod_of=_pod_of,
+        )
+        self.storage.observers.append(self.history.observe)
+        self.user = Actor(self, "user", User(username="alice"))
+
+    def play(self, main: Coroutine[Any, Any, T]) -> T:
+        """Play the main coroutine to its end."""
+
+        async def whole() -> T:
+            try:
+                return await main
+            finally:
+                for each in self.actors:
+                    each.link.is_closed = True
+
+        return self.loop.play(whole(), (each.process for each in self.actors))
+
+    async def create(self, path: str, body: Mapping[str, Json]) -> Stored:
+        """Create an object as a user; `path` is that of the collection."""
+        answer = await self.user.client.request("POST", path, body=body)
+        return Stored(msgspec.json.decode(answer))
+
+    def replica(self, name: str) -> ReplicaActor:
+        """Start a replica of the sharder, or start it again."""
+        actor = self.replicas[name] = ReplicaActor(self, name, server=self._server())
+        actor.start()
+        return actor
+
+    def shard(self, name: str) -> ShardActor:
+        """Start a shard, or start it again."""
+        actor = self.shards[name] = ShardActor(self, name, server=self._server())
+        actor.start()
+        return actor
+
+    def protocol_shard(self, name: str) -> ProtocolShard:
+        """Start a shard that was written from the protocol, or start it again."""
+        actor = self.shards[name] = ProtocolShard(self, name, server=self._server())
+        actor.start()
+        return actor
+
+    async def set_up(self, spec: Json, *, fence: bool = False) -> None:
+        """Create the namespaces and the ring, and its fence if there is one."""
+        for name in ("default", "sharding-system", "kube-system"):
+            labels: Json = {"kubernetes.io/metadata.name": name}
+            await self.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        await self.create(
+            "/apis/sharding.timebertt.dev/v1alpha1/controllerrings",
+            {"metadata": {"name": RING}, "spec": spec},
+        )
+        if fence:
+            ring = self.storage.of(RINGS.id)[ObjectRef("", RING)].as_(ControllerRing)
+            policy, binding = fence_of(ring, [ObjectRef("default", "shard")])
+            for resource, body in ((POLICIES, policy), (BINDINGS, binding)):
+                path = f"/apis/{resource.id.group}/v1/{resource.id.resource}"
+                await self.user.client.request("POST", path, body=body)
+
+    def objects(self, resource: GroupResource) -> Mapping[ObjectRef, Stored]:
+        """Return all objects of a resource."""
+        return self.storage.of(resource)
+
+    def _server(self) -> int:
+        return self.rng.randrange(len(self.servers))
+
+    async def _review(self, path: str, body: bytes) -> bytes:
+        """Send a review to one of the replicas that the Service lists."""
+        listed = [each for each in self.replicas.values() if each.is_ready]
+        if not listed:
+            raise ConnectionRefusedError
+        return await self.rng.choice(listed).review(path, body)
+
+
+class Lagging:
+    """Brings changes to the watch cache of one API server, in order, a moment later."""
+
+    def __init__(self, stage: Stage, server: ApiServer) -> None:
+        self._stage = stage
+        self._server = server
+        self._last = 0.0
+
+    def observe(self, change: Change) -> None:
+        """Deliver a change now, or when the cache gets that far."""
+        loop, lag = self._stage.loop, self._stage.lag
+        due = max(self._last, loop.time() + lag * self._stage.rng.random() ** 3)
+        if lag == 0.0 and self._last <= loop.time():
+            self._server.deliver(change)
+            return
+        self._last = due
+        world = copy_context()
+        world.run(PROCESS.set, None)
+        loop.call_at(due, self._deliver, change, self._server.starts, context=world)
+
+    def _deliver(self, change: Change, starts: int) -> None:
+        if starts == self._server.starts:
+            self._server.deliver(change)
+
+
+def _pod_of(author: object) -> str:
+    if isinstance(author, User) and author.username == SHARD_ACCOUNT:
+        return author.extra[POD_NAME][0]
+    return ""

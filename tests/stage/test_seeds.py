@@ -1,0 +1,44 @@
+"""Whole systems play from seeds, and the judges find nothing; a seed always leads to one play."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.stage.mutants import MUTANTS
+
+SEEDS = 150
+
+
+def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `make simulate`."""
+    command = [sys.executable, "-m", "tests.stage", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_the_judges_find_nothing_in_many_seeds() -> None:
+    played = simulate("--seeds", str(SEEDS))
+
+    assert played.returncode == 0, played.stdout + played.stderr
+    assert f"{SEEDS} seeds from 1" in played.stdout
+
+
+def test_a_seed_is_always_played_in_one_way() -> None:
+    first, second = simulate("--seed", "5"), simulate("--seed", "5")
+
+    assert first.stdout.splitlines()[-2].startswith("history ")
+    assert first.stdout == second.stdout
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_replaces_what_is_there(name: str) -> None:
+    for target, attribute, _ in MUTANTS[name].patches:
+        assert hasattr(target, attribute)
+
+
+@pytest.mark.slow
+def test_a_mutant_is_found() -> None:
+    played = simulate("--mutant", "own-writes", "--seeds", "200")
+
+    assert "own-writes: found" in played.stdout
