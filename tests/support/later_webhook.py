@@ -87,7 +87,9 @@ async def later_webhook(
     app.router.add_post("/", called.answer)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, ADDRESS, 0, ssl_context=_tls(authority, directory / f"{name}.pem"))
+    site = web.TCPSite(
+        runner, ADDRESS, 0, ssl_context=server_context(authority, directory / f"{name}.pem")
+    )
     await site.start()
     _, port = runner.addresses[0]
     try:
@@ -99,7 +101,8 @@ async def later_webhook(
         await runner.cleanup()
 
 
-def _tls(authority: Authority, file: Path) -> ssl.SSLContext:
+def server_context(authority: Authority, file: Path) -> ssl.SSLContext:
+    """Return the TLS of a server; `file` keeps its certificate and key."""
     identity = authority.issue_server(["localhost"], IPv4Address(ADDRESS))
     file.write_bytes(identity.certificate + identity.key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
