@@ -264,7 +264,12 @@ class Mover:
         if snapshot.owner_of(obj) is not None:
             return 0.0
         key = ResourceKey(snapshot.name, resource.id)
-        return self._orphans.wait(key, obj, had_shard=snapshot.direction_of(obj) is not None)
+        _, written = self._results.get(ObjectKey(key, obj.metadata.ref), (None, obj))
+        was_assigned = (
+            written.metadata.uid == obj.metadata.uid and snapshot.owner_of(written) is not None
+        )
+        had_shard = was_assigned or snapshot.direction_of(obj) is not None
+        return self._orphans.wait(key, obj, had_shard=had_shard)
 
     def recalling(
         self, snapshot: RingSnapshot, resource: Resource, reservations: Reservations

@@ -96,6 +96,21 @@ async def test_what_loses_its_label_waits_until_its_last_owner_has_surely_seen_t
     assert after == [{w: B}, {s: B}, {"c": B}]
 
 
+async def test_an_object_that_the_leader_has_assigned_is_not_new() -> None:
+    cluster = Cluster()
+
+    async with moving(cluster, A):
+        widget = await cluster.add(WIDGETS, "w")
+        await cluster.clock.advance(0.5)
+        assigned = await cluster.owners(WIDGETS)
+        await cluster.label(widget, WIDGETS, owner=None)
+        await cluster.clock.advance(SECOND)
+        before = await cluster.owners(WIDGETS)
+        await cluster.clock.advance(UNSEEN_SECONDS)
+
+    assert (assigned, before, await cluster.owners(WIDGETS)) == ({"w": A}, {"w": ""}, {"w": A})
+
+
 async def test_no_object_is_new_because_our_clock_is_late() -> None:
     cluster = Cluster()
     cluster.clock.set_ahead(timedelta(seconds=-60))
