@@ -50,21 +50,16 @@ class Owners:
 
     def __init__(self) -> None:
         self._shards: dict[str, ShardName] = {}
-        self._directed: set[str] = set()
 
     def note(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
         """Remember a main object, if it is not on the expected shard after `step`."""
         shard = step.shard if isinstance(step, Assign) else snapshot.owner_of(obj)
-        leaves = isinstance(step, Drain) or snapshot.is_draining(obj)
         if shard is None or not snapshot.members.available:
             return
         # A reservation makes the shard expected, but can be given back before the write.
         reserved = isinstance(step, Assign) and snapshot.tally is not None
-        if shard == _expected(snapshot, obj) and not (leaves or reserved):
-            return
-        self._shards[main_key(obj)] = shard
-        if isinstance(step, Assign):
-            self._directed.add(main_key(obj))
+        if shard != _expected(snapshot, obj) or reserved:
+            self._shards[main_key(obj)] = shard
 
     def leave(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
         """Remember the shard of a main object that is out of scope, for its controlled objects.
@@ -77,15 +72,6 @@ class Owners:
             shard = snapshot.placer.drawn(main_key(obj))
         if shard is not None and shard != _expected(snapshot, obj):
             self._shards[main_key(obj)] = shard
-
-    def expects(self, snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
-        """Return whether the dependents of a main object have followed it to `shard`."""
-        return shard == (self._shards.get(main_key(obj)) or _expected(snapshot, obj))
-
-    def waits(self, obj: PartialObject) -> bool:
-        """Return whether a main object still has to be drained before it moves."""
-        key = main_key(obj)
-        return key in self._shards and key not in self._directed
 
     def shard_for(self, snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
         """Return the shard where a controlled object belongs now: the one of its controller.

@@ -24,6 +24,7 @@ from sharder.core.movement.patches import Operation, acknowledge, patch_of
 from sharder.core.movement.planner import (
     Owners,
     Reservations,
+    is_free,
     keep_priority_of,
     plan_controlled,
     plan_directed,
@@ -92,6 +93,7 @@ __all__ = [
     "choose",
     "duration_of",
     "excess_of",
+    "is_free",
     "is_held",
     "keep_priority_of",
     "next_step",

@@ -26,6 +26,7 @@ from tests.property.model.core import (
     Step,
     choose,
     excess_of,
+    is_free,
     keep_priority_of,
     next_step,
     patch_of,
@@ -204,9 +205,10 @@ class Pass(Walk):
 
     def _rescue_leading(self) -> Steps:
         self.is_gathering = True
-        owners, read_at = Owners(), self.known_at()
+        owners, free, read_at = Owners(), set[str](), self.known_at()
         for obj in self._displacing():
             if self.snapshot.selects(obj):
+                free |= {obj.metadata.uid} if is_free(self.snapshot, obj) else set()
                 owners.note(self.snapshot, obj, self.reserve(SECRETS, obj))
         yield None
         yield from self._move_all(SECRETS, self._stranded(SECRETS), self.reservations.recall)
@@ -214,7 +216,7 @@ class Pass(Walk):
         gathered_at = self.cluster.revision
         yield from self._move_all(CONFIGMAPS, self._stranded(CONFIGMAPS), decide, read_at)
         yield from self._move_all(CONFIGMAPS, self._settled(CONFIGMAPS), decide, read_at)
-        stranded = partial(self._plan_stranded, owners)
+        stranded = partial(self._plan_stranded, free)
         yield from self._move_all(SECRETS, self._stranded(SECRETS), stranded, gathered_at)
         self.is_gathering = False
 
@@ -281,8 +283,9 @@ class Pass(Walk):
             return Keep("its controller could not be written")
         return plan_controlled(self.snapshot, obj, owners)
 
-    def _plan_stranded(self, owners: Owners, obj: PartialObject) -> Step:
-        is_left = owners.waits(obj) or obj.metadata.uid in self.failed
+    def _plan_stranded(self, free: set[str], obj: PartialObject) -> Step:
+        uid = obj.metadata.uid
+        is_left = uid in self.failed or (is_free(self.snapshot, obj) and uid not in free)
         return Keep("the hand-over's") if is_left else self.reservations.keep(obj)
 
 

@@ -242,16 +242,6 @@ def test_an_object_that_nothing_controls_belongs_to_no_shard() -> None:
     assert Owners().shard_for(BOTH, child(None, A)) is None
 
 
-def test_an_owner_waits_if_it_is_displaced() -> None:
-    moving, settled = secret(belonging_to(B, BOTH), A), secret(belonging_to(A, BOTH), A)
-    owners = Owners()
-
-    for owner in (moving, settled):
-        owners.note(BOTH, owner, plan_main(BOTH, owner))
-
-    assert (owners.waits(moving), owners.waits(settled)) == (True, False)
-
-
 # Directed objects
 
 
@@ -287,7 +277,6 @@ def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it
 
     assert step == Assign(B)
     assert plan_controlled(BOTH, child(name, A), owners) == Relabel(B)
-    assert not owners.waits(sent)
 
 
 def test_a_direction_alone_moves_nothing() -> None:

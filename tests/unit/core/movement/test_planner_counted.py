@@ -126,23 +126,6 @@ def test_a_reservation_is_kept_for_an_object_whose_shard_is_gone() -> None:
     assert first == reservations.keep(lost) == Assign(A)
 
 
-@pytest.mark.parametrize(
-    ("drain", "step"),
-    [(None, Drain(A)), ("true", Keep("waiting for its shard to acknowledge the drain"))],
-    ids=["drained now", "drained before"],
-)
-def test_an_owner_that_is_to_leave_waits_though_it_counts_where_it_is(
-    drain: str | None, step: Step
-) -> None:
-    ring, tally = counted(5)
-    owners, secret = Owners(), obj(SECRETS, "s", owner=A, drain=drain)
-    tally.see(SECRETS, ring.identity_of(secret), Entry(A))
-
-    owners.note(ring, secret, step)
-
-    assert owners.waits(secret)
-
-
 def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
     ring, _ = counted(5)
 
