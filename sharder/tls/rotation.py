@@ -1,14 +1,19 @@
 """Replace certificates while they are in use: the next step, and its result.
 
 Clients trust all authorities of a bundle.  An authority is replaced in three phases; each phase
-must have reached every client before the next phase begins (docs/architecture.md,
-"Certificates"):
+must have reached every client before the next phase begins:
 
     stable       one authority is trusted and issues
     introducing  the next authority is also trusted, but does not issue yet
     retiring     the next authority issues; the previous authority is still trusted
 
-The phase is read from the bundle, so the next leader continues where the previous one stopped.
+`introducing` and `retiring` end when every webhook configuration has trusted both authorities for
+the overlap.  The phase is read from the bundle, so the next leader continues where the previous
+one stopped; only the wait starts again.
+
+A replica that cannot read the Secret, or a scraper that verifies and needs longer than the overlap,
+is left behind until it reads the new authority.  If the Secret is lost while no replica runs, there
+is a new authority, and calls fail until the leader has written it to the webhook configurations.
 """
 
 from collections.abc import Sequence

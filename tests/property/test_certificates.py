@@ -2,8 +2,7 @@
 
 Replicas look in any order, are killed and started, lose answers and the lead in the middle of
 rotations; strangers ask for rotations, delete the Secret or spoil it.  Two things are taken for
-granted, as docs/limits.md says: every replica that runs looks within the overlap, and at least
-one of them runs.
+granted: every replica that runs looks within the overlap, and at least one of them runs.
 """
 
 import asyncio
