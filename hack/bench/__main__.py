@@ -40,8 +40,6 @@ FLAGS: Final = [name.removeprefix("load ") for name in ROWS if "--" in name]
 QUICK: Final = "quick"
 
 ROOT: Final = Path(__file__).parents[2]
-DOCUMENT: Final = ROOT / "docs/performance.md"
-MARK: Final = "<!-- What follows is written by `make bench`. -->\n"
 
 
 async def measured(row: Row, scale: Scale) -> Sequence[Sample]:
@@ -68,7 +66,6 @@ class Arguments:
     rows: Sequence[Row]
     scale: Scale
     profile: bool
-    write: bool
 
 
 def parser() -> argparse.ArgumentParser:
@@ -79,7 +76,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--profile", action="store_true", help="draw where the sharder spends its CPU time"
     )
-    parser.add_argument("--write", action="store_true", help=f"write docs/{DOCUMENT.name} too")
     parser.add_argument(
         "--against",
         default="",
@@ -107,8 +103,6 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
     if unknown:
         parser().error(f"there is no row {unknown[0]}: name some of {', '.join(USUAL)}")
     quick = QUICK in parsed.row
-    if quick and parsed.write:
-        parser().error("what is quick is no figure to write")
     scale = Scale(
         quick=quick,
         against=parsed.against,
@@ -119,11 +113,11 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         only=parsed.only,
         directory=parsed.to or ROOT / ("build/bench/quick" if quick else "build/bench"),
     )
-    return Arguments([ROWS[n] for n in named or USUAL], scale, parsed.profile, parsed.write)
+    return Arguments([ROWS[n] for n in named or USUAL], scale, parsed.profile)
 
 
 def main() -> int:
-    """Run the rows, then print and write the report."""
+    """Run the rows, then print the report and keep it beside the samples."""
     arguments = parse()
     directory = arguments.scale.directory
     directory.mkdir(parents=True, exist_ok=True)
@@ -142,9 +136,6 @@ def main() -> int:
     text = markdown([Result(row, known[name]) for name, row in ROWS.items() if name in known])
     (directory / "report.md").write_text(text)
     print(text)
-    if arguments.write:
-        kept, _, _ = DOCUMENT.read_text().partition(MARK)
-        DOCUMENT.write_text(f"{kept}{MARK}\n{text}")
     return 0
 
 
