@@ -1,4 +1,5 @@
 # Python >= 3.11 with venv.  Name it by its digest, for a tag may become another image.
+# Without a daemon: buildah build --isolation chroot --pull-never --build-arg BASE_IMAGE=... .
 ARG BASE_IMAGE=python:3.13-slim
 
 FROM ${BASE_IMAGE} AS build

@@ -11,8 +11,8 @@ must have reached every client before the next phase begins:
 the overlap.  The phase is read from the bundle, so the next leader continues where the previous
 one stopped; only the wait starts again.
 
-A replica that cannot read the Secret, or a scraper that verifies and needs longer than the overlap,
-is left behind until it reads the new authority.  If the Secret is lost while no replica runs, there
+A replica that cannot read the Secret, or a scraper that verifies, for longer than the overlap is
+left behind until it reads the new authority.  If the Secret is lost while no replica runs, there
 is a new authority, and calls fail until the leader has written it to the webhook configurations.
 """
 
