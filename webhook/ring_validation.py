@@ -1,6 +1,6 @@
 """The endpoint that validates ControllerRings when they are written.
 
-docs/protocol.md, "Refused and warned", lists what it rejects and warns about.  It only rejects a
+docs/reference.md, "Refused and warned", lists what it rejects and warns about.  It only rejects a
 ring that it has decoded and found invalid.  In all other cases the request passes, because the
 ring controller checks with the same function and reports in the ring's status.
 """

@@ -2,11 +2,15 @@
 
 import yaml
 
-from hack.reference import configuration, dashboard, metrics, readme, ring
+from hack.reference import configuration, dashboard, labels, metrics, readme, ring
 
 schema, values = configuration.SCHEMA.read_text(), configuration.VALUES.read_text()
 ring.DOCUMENT.write_text(ring.document(ring.CRD.read_text()))
 configuration.DOCUMENT.write_text(configuration.document(schema, values))
 readme.DOCUMENT.write_text(readme.document(schema, values))
-metrics.DOCUMENT.write_text(metrics.document(yaml.safe_load(metrics.ADVICE.read_text())))
+advice, outcomes = (
+    yaml.safe_load(path.read_text()) for path in (metrics.ADVICE, metrics.OUTCOMES)
+)
+metrics.DOCUMENT.write_text(metrics.document(advice, outcomes))
+labels.DOCUMENT.write_text(labels.document())
 dashboard.FILE.write_text(dashboard.document())

@@ -21,16 +21,18 @@ ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs/metrics.md"
 ADVICE: Final = Path(__file__).with_name("advice.yaml")
 """The texts of the column *Look for*, by the name of a metric without its prefix."""
+OUTCOMES: Final = Path(__file__).with_name("outcomes.yaml")
+"""The meanings of the values of the label `outcome`."""
 
 HEAD: Final = """\
 # Metrics
 
-<!-- Written by `make reference` from the metrics in sharder/metrics and the advice in \
-hack/reference/advice.yaml: change these. -->
+<!-- Written by `make reference` from the metrics in sharder/metrics, and from advice.yaml and \
+outcomes.yaml in hack/reference: change these. -->
 
 Look up a metric of the sharder.
-[install.md](install.md#scrape-it) shows how to scrape it, [operate.md](operate.md#alerts) has \
-the alerts, and [protocol.md](protocol.md#metrics) the values of `outcome` and `limit`.
+[install.md](install.md#scrape-it) shows how to scrape it, and [operate.md](operate.md#alerts) \
+has the alerts.
 
 Names that are the sharder's own begin with `controller_sharding_`; the others are those of all \
 controllers in Go and all programs in Python.
@@ -38,9 +40,29 @@ Every replica counts what it does itself: add counters up with `sum`, and take t
 Objects are counted by the leader alone, so after a change of the leader its series are those of \
 another `instance`.
 No label contains an object's name.
+These have the names and labels of timebertt/kubernetes-controller-sharding, without the prefix: \
+`assignments_total`, `movements_total`, `drains_total`, `ring_calculations_total`, \
+`controllerring_metadata_generation`, `controllerring_observed_generation`, \
+`controllerring_status_shards`, `controllerring_status_available_shards`, `shard_info` and \
+`shard_state`.
 
 | Metric | Type | Labels | Meaning | Look for |
 |---|---|---|---|---|
+"""
+
+TAIL: Final = """\
+
+## Values of labels
+
+`limit` is `maxMovesPerMinute`, `maxConcurrentDrains` or `handOver`: too many released objects of \
+leading resources wait for their next owner.
+`name` of `workqueue_*` is `controllerring`, `resync`, `rebalance`, `lease` or `handover`.
+
+`outcome` is the result of a request to the webhook for objects; all but HTTP errors allow the \
+request:
+
+| Outcome | Of a request |
+|---|---|
 """
 
 
@@ -73,10 +95,11 @@ def series() -> list[Series]:
     return [each for collector in registry.collectors for each in _families(collector)]
 
 
-def document(advice: Mapping[str, str]) -> str:
-    """Return the page; `advice` are the texts of the file ADVICE."""
-    rows = (_row(each, advice) for each in sorted(series()))
-    return HEAD + "\n".join(rows) + "\n"
+def document(advice: Mapping[str, str], outcomes: Mapping[str, str]) -> str:
+    """Return the page, with the texts of the files ADVICE and OUTCOMES."""
+    rows = "\n".join(_row(each, advice) for each in sorted(series()))
+    results = "\n".join(f"| `{name}` | {about} |" for name, about in outcomes.items())
+    return f"{HEAD}{rows}\n{TAIL}{results}\n"
 
 
 def _families(collector: Collector) -> Iterator[Series]:

@@ -202,7 +202,7 @@ MOVEMENT: Final = (
 ADMISSION: Final = (
     Panel(
         title="Admission requests by outcome",
-        about="docs/protocol.md explains the outcomes.",
+        about="docs/metrics.md explains the outcomes.",
         unit="reqps",
         stacked=True,
         queries=[

@@ -12,21 +12,24 @@ from hack.reference.tables import Section, collect, refused, table
 ROOT: Final = Path(__file__).parents[2]
 CRD: Final = ROOT / "charts/sharder/templates/crd.yaml"
 DOCUMENT: Final = ROOT / "docs/reference.md"
+CHECKS: Final = Path(__file__).with_name("ring.md")
+"""The end of the page: the conditions, and what the sharder checks."""
 
 HEAD: Final = """\
 # Reference of the ControllerRing
 
-<!-- Written by `make reference` from charts/sharder/templates/crd.yaml: change that. -->
+<!-- Written by `make reference` from charts/sharder/templates/crd.yaml and \
+hack/reference/ring.md: change these. -->
 
 Look up a field of `{api}`; on a cluster use `kubectl explain {plural} --recursive`.
-[protocol.md](protocol.md#controllerring) describes what the fields cause, and \
 [placement.md](placement.md#the-fields), [rebalancing.md](rebalancing.md) and \
-[operate.md](operate.md#move-more-slowly) how to choose them.
+[operate.md](operate.md#move-more-slowly) describe how to choose them.
 
 A ControllerRing is cluster-scoped; `kubectl get {short}` lists all.
 A field with an empty *Default* can be omitted, and is absent then.
-This page lists what the API server refuses; the sharder \
-[checks more](protocol.md#refused-and-warned).
+Durations are written as in Go, such as `90s` or `1h30m`; durations and numbers have at most 20 \
+characters.
+The sharder [checks more](#refused-and-warned) than the API server.
 
 {refused}
 """
@@ -58,7 +61,7 @@ def document(crd: str) -> str:
     ]
     head_of_columns = ["| Column | Field | Shown |", "|---|---|---|"]
     shown = ["## Columns of kubectl get", "", *head_of_columns, *columns]
-    return "\n".join([head, *pages, *shown]) + "\n"
+    return "\n".join([head, *pages, *shown, "", CHECKS.read_text()])
 
 
 def _heading(section: Section) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """The requests that list and watch the objects of a ring without reading the whole cluster.
 
 Most objects of a cluster never get an owner label: if the requests did not follow the ring's
-scope, the API server would send all these objects (docs/protocol.md, "Unassigned and draining
-objects").  This only saves work; the ring's snapshot decides whether an object is in scope.
+scope, the API server would send all these objects.  This only saves work; the ring's snapshot
+decides whether an object is in scope.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,6 +1,6 @@
 """The names of the protocol: labels, annotations, and names of rings and shards.
 
-Every fixed name on the wire is defined here and nowhere else (docs/protocol.md, "Names").
+Every fixed name on the wire is defined here and nowhere else (docs/labels.md).
 """
 
 import re

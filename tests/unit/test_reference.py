@@ -103,7 +103,7 @@ def test_what_is_refused_stands_beside_the_field_or_before_the_fields() -> None:
 
 
 def test_the_columns_that_kubectl_shows_are_reported_with_their_fields() -> None:
-    columns = tables(document(crd()))[-1]
+    columns = tables(document(crd()).partition("## Conditions")[0])[-1]
 
     assert [code(cell) for cell in columns[0]] == [["AGE"], ["metadata.creationTimestamp"], []]
 

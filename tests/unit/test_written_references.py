@@ -5,12 +5,13 @@ import json
 import pytest
 import yaml
 
-from hack.reference import dashboard, metrics, panels, readme
+from hack.reference import dashboard, labels, metrics, panels, readme
 from hack.reference.configuration import SCHEMA, VALUES
 from sharder.metrics.registry import PREFIX
 from tests.support.documents import code, tables
 
 ADVICE = yaml.safe_load(metrics.ADVICE.read_text())
+OUTCOMES = yaml.safe_load(metrics.OUTCOMES.read_text())
 
 
 def test_the_readme_of_the_chart_is_what_its_schema_says_today() -> None:
@@ -49,7 +50,11 @@ def test_every_panel_says_what_it_shows() -> None:
 
 
 def test_the_metrics_are_what_the_service_registers_today() -> None:
-    assert metrics.DOCUMENT.read_text() == metrics.document(ADVICE)
+    assert metrics.DOCUMENT.read_text() == metrics.document(ADVICE, OUTCOMES)
+
+
+def test_the_labels_are_what_the_code_names_today() -> None:
+    assert labels.DOCUMENT.read_text() == labels.document()
 
 
 def test_every_metric_of_the_sharder_says_what_to_look_for() -> None:

@@ -3,7 +3,7 @@
 This is for rings whose strategy follows; other rings have a tally.  Nothing is stored per object:
 a count is a list of metadata, page by page, at most every `COUNT_SECONDS`.  After a count, a watch
 waits for the first created or deleted object, and then ends; the mover reports moves.  A ring
-without changes costs nothing (docs/protocol.md, "ControllerRing").
+without changes costs nothing.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 A refusal means that the ring cannot work.  The webhook rejects such a ring.  If it was stored
 anyway, the ring controller uses the same function to report that it is not Ready.  Any other
-problem is a warning in the answer to the write (docs/protocol.md, "Refused and warned").
+problem is a warning in the answer to the write (docs/reference.md, "Refused and warned").
 """
 
 from sharder.core.validation.refusal import Fault, Refusal

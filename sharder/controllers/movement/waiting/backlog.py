@@ -1,7 +1,7 @@
 """The unassigned or the draining objects of one resource of a ring.
 
 The memory for each ring is limited, whatever happens in the cluster: the resync handles the other
-objects (docs/protocol.md, "Unassigned and draining objects").
+objects.
 """
 
 from collections import Counter

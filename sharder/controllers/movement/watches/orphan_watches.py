@@ -1,7 +1,7 @@
 """Watch for unassigned and draining objects.
 
 There are few of them, so these watches cost little.  They only show which objects to check:
-`Handover` reads each object before it acts (docs/protocol.md, "Unassigned and draining objects").
+`Handover` reads each object before it acts (docs/protocol.md, "Moving objects").
 """
 
 import asyncio

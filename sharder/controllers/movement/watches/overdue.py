@@ -1,6 +1,6 @@
 """Report drains that the shard does not acknowledge in time.
 
-No object is taken by force: the shard might still work on it (docs/protocol.md, "Overdue drains").
+No object is taken by force: the shard might still work on it (docs/protocol.md, "Budgets").
 """
 
 import logging
