@@ -1,11 +1,10 @@
-"""Generates docs/configuration.md from the schema of the chart's values and their defaults."""
+"""Generates docs/configuration.md from the schema of the chart's value `config`."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import yaml
-from msgspec.structs import replace
 
 from hack.reference.schema import Schema, read, with_defaults
 from hack.reference.tables import Section, collect, formats, table
@@ -22,20 +21,13 @@ HEAD: Final = """\
 <!-- Written by `make reference` from values.schema.json and values.yaml of the chart: \
 change these. -->
 
-Look up a value of the chart, or a field of the SharderConfig, the file of `sharder run --config`.
-The chart writes that file from the values under `config`.
-[install.md](install.md#configure-it) and [cli.md](cli.md#sharder-run) have examples.
+Fields of the SharderConfig, the file of `sharder run --config` ([cli.md](cli.md#sharder-run)).
+The chart writes that file from the values under `config`; the \
+[README of the chart](../charts/sharder/README.md#values) lists all values.
 
-An empty *Default* means that the value is not set; *Meaning* describes the effect.
-
-## Values
-
-helm refuses unknown values, and values of another type.
-"""
-CONFIG: Final = """\
 ## SharderConfig
 
-An empty text and null mean the default.
+An empty text and null mean the default; an empty *Default* means that the field is not set.
 `sharder run` warns about an unknown field, and the chart refuses it.
 
 *Type* is what the chart accepts.
@@ -59,20 +51,14 @@ Objects in `POD_NAMESPACE` are never sharded ([security.md](security.md#the-webh
 def document(schema: str, values: str) -> str:
     """Return the page, from the text of the JSON schema and of values.yaml."""
     root = with_defaults(read(schema), yaml.safe_load(values))
-    config = root.properties["config"]
-    linked = f"{config.description} [Its fields](#sharderconfig)."
-    without_fields = {"config": replace(config, description=linked, properties={})}
-    chart = sections(replace(root, properties=root.properties | without_fields))
-    fields = sections(config)
+    fields = sections(root.properties["config"])
     variables = [
         f"| `{name}` | `{'.'.join(path)}` |" for name, path in sorted(environment_names().items())
     ]
     lines = [
         HEAD,
-        *rendered(chart),
-        CONFIG,
         *rendered(fields),
-        *formats([*chart, *fields], root.definitions),
+        *formats(fields, root.definitions),
         VARIABLES + "\n".join(variables),
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""docs/configuration.md has every value of the chart and every field of the SharderConfig."""
+"""docs/configuration.md has every field of the SharderConfig, the chart's README every value."""
 
 import json
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 import yaml
 
+from hack.reference import readme
 from hack.reference.configuration import DOCUMENT, SCHEMA, VALUES, document
 from hack.reference.schema import Schema, read
 from sharder.config import Settings, environment_names, load
@@ -19,20 +20,31 @@ SELECTOR = ("webhook", "config", "namespaceSelector")
 
 
 def written(values: Json = None, definitions: Json = None, **properties: Json) -> str:
-    """Return the document of a chart with these values, and a configuration with one field."""
+    """Return the README of a chart with these values, and a configuration with one field."""
+    return readme.document(schema(definitions, **properties), yaml.safe_dump(values or {}))
+
+
+def schema(definitions: Json = None, **properties: Json) -> str:
+    """Return the schema of a chart with these values, and a configuration with one field."""
     level: Json = {"type": "string", "default": "info"}
     config: Json = {"type": ["object", "null"], "properties": {"level": level}}
-    schema: Json = {
-        "required": ["size"],
-        "properties": {**properties, "config": config},
-        "definitions": definitions or {},
-    }
-    return document(json.dumps(schema), yaml.safe_dump(values or {}))
+    return json.dumps(
+        {
+            "required": ["size"],
+            "properties": {**properties, "config": config},
+            "definitions": definitions or {},
+        }
+    )
+
+
+def values_in(text: str) -> list[list[list[str]]]:
+    """Return the tables below the heading of the values."""
+    return tables(text.partition("\n## Values\n")[2])
 
 
 def row(text: str) -> list[str]:
     """Return the cells of the first value."""
-    return tables(text)[0][0]
+    return values_in(text)[0][0]
 
 
 def described(path: Path) -> Schema:
@@ -84,7 +96,7 @@ def test_the_default_of_a_value_stands_in_the_values() -> None:
 def test_the_default_of_a_field_of_a_value_stands_in_the_values() -> None:
     text = written({"box": {"size": 3}}, box={"properties": {"size": {"type": "integer"}}})
 
-    assert tables(text)[1][0] == ["`size`", "integer", "`3`", ""]
+    assert values_in(text)[1][0] == ["`size`", "integer", "`3`", ""]
 
 
 def test_a_required_value_without_a_default_is_to_be_given() -> None:
@@ -102,7 +114,7 @@ def test_a_reference_stands_for_its_definition() -> None:
         size={"$ref": "#/definitions/count"},
     )
 
-    assert tables(text)[0][:2] == [
+    assert values_in(text)[0][:2] == [
         ["`box`", "list of integers", "", ""],
         ["`size`", "integer", "required", "A count."],
     ]
@@ -115,17 +127,21 @@ def test_a_definition_of_texts_with_several_meanings_is_reported_once() -> None:
     )
 
     assert row(text) == ["`size`", "[count](#formats)", "required", "How large."]
-    assert tables(text)[-2] == [["count", "integer, 1 or more", "A count."]]
+    assert values_in(text)[-1] == [["count", "integer, 1 or more", "A count."]]
 
 
-def test_the_fields_of_the_configuration_have_a_part_of_their_own() -> None:
-    text = written({"config": {}}, size={"type": "integer"})
+def test_the_fields_of_the_configuration_have_a_page_of_their_own() -> None:
+    linked = f"[Its fields]({readme.CONFIGURATION})."
 
-    assert tables(text)[0][-1][1:] == ["object or null", "`{}`", "[Its fields](#sharderconfig)."]
-    assert tables(text)[1] == [["`level`", "string", '`"info"`', ""]]
+    assert values_in(written({"config": {}}))[0] == [
+        ["`config`", "object or null", "`{}`", linked]
+    ]
+    assert tables(document(schema(), "{}"))[0] == [["`level`", "string", '`"info"`', ""]]
 
 
 def test_the_variables_stand_beside_the_fields_that_they_set() -> None:
-    told = {code(name)[0]: code(field)[0] for name, field in tables(written())[-1]}
+    rows = tables(document(schema(), "{}"))[-1]
+
+    told = {code(name)[0]: code(field)[0] for name, field in rows}
 
     assert told == {name: ".".join(path) for name, path in environment_names().items()}
