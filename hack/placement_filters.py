@@ -1,4 +1,4 @@
-"""The table of filters in docs/placement.md: the conditions that a shard must meet, in order."""
+"""The list of filters in docs/placement.md: the reasons for which a shard is out, in order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,9 +41,10 @@ def table(*heading: str, rows: Iterable[Sequence[object]]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A filter as a question about a shard, and a case in which the answer is no."""
+    """A filter, with a case in which it rejects a shard."""
 
-    text: str
+    only: str = ""
+    """When the filter applies, if not always."""
     shard: Shard = A
     labels: Mapping[str, str] | None = None
     """The labels of the object to place."""
@@ -65,44 +66,25 @@ class Question:
 
 
 QUESTIONS: Final = (
-    Question(text="Is it not being evacuated?", shard=replace(A, evacuating=True)),
-    Question(text="Is it not cordoned?", shard=replace(A, cordoned=True)),
+    Question(shard=replace(A, evacuating=True)),
+    Question(shard=replace(A, cordoned=True)),
+    Question(labels={pin_label(RING): B.name}),
+    Question(labels={POOL_LABEL: "blue"}),
+    Question(labels={WANTED_REGION_LABEL: "north"}),
+    Question(labels={WANTED_ZONE_LABEL: "north-1"}),
+    Question(only="with `requirePool`", spec=structs.replace(SPREAD, require_pool=True)),
+    Question(only="with `requireZone`", spec=structs.replace(SPREAD, require_zone=True)),
+    Question(spec=structs.replace(SPREAD, per_shard_capacity=100), held=100),
     Question(
-        text="Is the object pinned to it, or to no available shard?",
-        labels={pin_label(RING): B.name},
+        shard=replace(A, pool="blue"), spec=structs.replace(SPREAD, pool_capacity=500), held=500
     ),
-    Question(text="Is it in the pool that the object asks for?", labels={POOL_LABEL: "blue"}),
-    Question(text="In the region?", labels={WANTED_REGION_LABEL: "north"}),
-    Question(text="In the zone?", labels={WANTED_ZONE_LABEL: "north-1"}),
-    Question(
-        text="With `requirePool`: is it in a pool?",
-        spec=structs.replace(SPREAD, require_pool=True),
-    ),
-    Question(
-        text="With `requireZone`: is it in a zone?",
-        spec=structs.replace(SPREAD, require_zone=True),
-    ),
-    Question(
-        text="Is it below its ceiling?",
-        spec=structs.replace(SPREAD, per_shard_capacity=100),
-        held=100,
-    ),
-    Question(
-        text="Is its pool below `poolCapacity`?",
-        shard=replace(A, pool="blue"),
-        spec=structs.replace(SPREAD, pool_capacity=500),
-        held=500,
-    ),
-    Question(
-        text="Does it renew its Lease in time, if another remaining shard does?",
-        shard=replace(A, ready=False),
-    ),
+    Question(shard=replace(A, ready=False)),
 )
 
 
 def filters() -> str:
-    """Return the table: the questions in their order, each with the reason after a no."""
-    standing = "[standing](protocol.md#when-an-object-may-be-taken-from-a-shard)"
-    rows = [["Is it available?", f"its {standing}"]]
-    rows += [[question.text, f"`{question.objection()}`"] for question in QUESTIONS]
-    return table("Question", "What `sharder explain` prints if it fails", rows=rows)
+    """Return the list: the reason of each filter, in their order."""
+    standing = "its [standing](protocol.md#when-an-object-may-be-taken-from-a-shard)"
+    reasons = (f"`{each.objection()}`{each.only and f', {each.only}'}" for each in QUESTIONS)
+    lines = enumerate((standing, *reasons), 1)
+    return "".join(f"{number}. {line}\n" for number, line in lines)

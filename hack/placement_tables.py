@@ -5,10 +5,9 @@ between the comments with their names.  The tables are the same on every machine
 """
 
 import argparse
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -17,14 +16,13 @@ from hack.placement_filters import RING, filters, placer_of, table
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.core.keys import main_key
-from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.leases.shard import Shard
 from sharder.core.names import (
     ShardName,
 )
 from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.demand import Reader, identity_of
 from sharder.core.placement.distribution import Placed, distribute
-from sharder.core.placement.strategies.registry import STICKING
 
 DOCUMENT: Final = Path(__file__).parents[1] / "docs/placement.md"
 
@@ -56,15 +54,14 @@ def secrets() -> tuple[PartialObject, ...]:
     )
 
 
-def shards(many: int, *, zones: int = 0) -> tuple[Shard, ...]:
-    """Return `many` shards in `zones` zones, or without a zone.
+def shards(many: int) -> tuple[Shard, ...]:
+    """Return `many` shards.
 
     Up to 26 shards are named shard-a, shard-b and so on, more shards shard-01, shard-02 and so on.
     """
     return tuple(
         Shard(
-            name=ShardName(f"shard-{number + 1:02}" if many > 26 else f"shard-{chr(97 + number)}"),
-            zone=f"zone-{number % zones + 1}" if zones else "",
+            name=ShardName(f"shard-{number + 1:02}" if many > 26 else f"shard-{chr(97 + number)}")
         )
         for number in range(many)
     )
@@ -76,17 +73,13 @@ class Ring:
 
     strategy: StrategyName
     shards: tuple[Shard, ...]
-    per_shard_capacity: int | None = None
-    grouped: bool = False
-    """Whether strategies other than Spread group objects too; Spread always does."""
 
     def settled(self, before: Owners | None = None) -> dict[str, ShardName]:
         """Return the owners after all movements; `before` are the owners at the beginning."""
-        grouped = self.grouped or self.strategy is StrategyName.SPREAD
+        grouped = self.strategy is StrategyName.SPREAD
         spec = PlacementSpec(
             strategy=self.strategy,
             group_by=GroupBy(labels=("app",)) if grouped else GroupBy(),
-            per_shard_capacity=self.per_shard_capacity,
         )
         placer = placer_of(spec, self.shards)
         objects = list(_placed(spec, before or {}))
@@ -117,141 +110,26 @@ def imbalance(owners: Owners, members: Sequence[Shard]) -> str:
     return f"{fullest * len(members) / len(owners):.2f}"
 
 
-def shares() -> str:
-    """Return the objects of five shards; the last shard has twice the weight and capacity."""
-    *small, large = shards(5)
-    twice = (
-        *(replace(shard, capacity={OBJECTS: Decimal(400)}) for shard in small),
-        replace(large, weight=2.0, capacity={OBJECTS: Decimal(800)}),
-    )
-    rows = []
-    for strategy in STRATEGIES:
-        held = Counter(Ring(strategy=strategy, shards=twice).settled().values())
-        rows.append([f"`{strategy}`", *(held[shard.name] for shard in twice)])
-    names = [f"`{shard.name}`" for shard in small]
-    return table("Strategy", *names, f"`{large.name}`, twice as large", rows=rows)
-
-
-def evenness() -> str:
-    """Return the imbalance of equal shards, see `imbalance`, by their number."""
-    sizes = (3, 5, 10, 50)
-    rows = [
-        [
-            f"`{strategy}`",
-            *(
-                imbalance(Ring(strategy=strategy, shards=shards(many)).settled(), shards(many))
-                for many in sizes
-            ),
-        ]
-        for strategy in STRATEGIES
-    ]
-    return table("Strategy", *(f"{many} shards" for many in sizes), rows=rows)
-
-
-def moves() -> str:
-    """Return the moves between five equal shards if a sixth joins, or if the third leaves."""
+def figures() -> str:
+    """Return the imbalance of equal shards by their number, and what moves if a sixth joins."""
+    sizes = (5, 10, 50)
     five, six = shards(5), shards(6)
-    four = (*five[:2], *five[3:])
     rows = []
     for strategy in STRATEGIES:
         before = Ring(strategy=strategy, shards=five).settled()
         joined = Ring(strategy=strategy, shards=six).settled(before)
-        left = Ring(strategy=strategy, shards=four).settled(before)
-        lost = Counter(before.values())[five[2].name]
-        rows.append(
-            [
-                f"`{strategy}`",
-                moved(before, joined),
-                Counter(joined.values())[six[-1].name],
-                imbalance(joined, six),
-                lost,
-                moved(before, left) - lost,
-                imbalance(left, four),
-            ]
+        settled = (
+            imbalance(Ring(strategy=strategy, shards=shards(many)).settled(), shards(many))
+            for many in sizes
         )
-    return table(
-        "Strategy",
-        "A sixth joins: moved",
-        "on the sixth",
-        "fullest / mean",
-        "One leaves: its objects",
-        "others moved",
-        "fullest / mean",
-        rows=rows,
-    )
-
-
-def spreading() -> str:
-    """Return how evenly fifty groups of twenty are spread over six shards in three zones."""
-    six = shards(6, zones=3)
-    zone_of = {shard.name: shard.zone for shard in six}
-    rows = []
-    for strategy in STRATEGIES:
-        owners = Ring(strategy=strategy, shards=six, grouped=True).settled()
-        groups = defaultdict[str, list[ShardName]](list)
-        for obj in secrets():
-            groups[obj.metadata.label("app")].append(owners[main_key(obj)])
-        on_shard = [_span(Counter(group), zone_of) for group in groups.values()]
-        zones = set(zone_of.values())
-        in_zone = [_span(Counter(zone_of[s] for s in group), zones) for group in groups.values()]
-        rows.append(
-            [
-                f"`{strategy}`",
-                f"{sum(most - least <= 1 for least, most in in_zone)} of {GROUPS}",
-                "{} to {}".format(*_extremes(in_zone)),
-                "{} to {}".format(*_extremes(on_shard)),
-                imbalance(owners, six),
-            ]
-        )
-    return table(
-        "Strategy",
-        "Groups that are even over the zones",
-        "Members in a zone",
-        "Members on a shard",
-        "Fullest / mean",
-        rows=rows,
-    )
-
-
-def _span(held: Mapping[str, int], places: Iterable[str]) -> tuple[int, int]:
-    numbers = [held.get(place, 0) for place in places]
-    return min(numbers), max(numbers)
-
-
-def _extremes(spans: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return min(least for least, _ in spans), max(most for _, most in spans)
-
-
-def ceilings() -> str:
-    """Return the objects that wait if five shards take 150 each, and a sixth and seventh join."""
-    rows = []
-    for strategy in (name for name in STRATEGIES if name in STICKING):
-        waiting, moves = list[int](), 0
-        owners: Owners = {}
-        for many in (5, 6, 7):
-            ring = Ring(strategy=strategy, shards=shards(many), per_shard_capacity=150)
-            after = ring.settled(owners)
-            moves += moved(owners, after)
-            waiting.append(MANY - len(after))
-            owners = after
-        rows.append([f"`{strategy}`", *waiting, moves])
-    return table(
-        "Strategy",
-        "Without owner on five shards",
-        "when a sixth has joined",
-        "and a seventh",
-        "Moved",
-        rows=rows,
-    )
+        rows.append([f"`{strategy}`", *settled, moved(before, joined), imbalance(joined, six)])
+    names = (f"{many} shards" for many in sizes)
+    return table("Strategy", *names, "Sixth joins: moved", "then", rows=rows)
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "filters": filters,
-    "shares": shares,
-    "evenness": evenness,
-    "moves": moves,
-    "spreading": spreading,
-    "ceilings": ceilings,
+    "figures": figures,
 }
 
 

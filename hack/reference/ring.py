@@ -22,7 +22,7 @@ HEAD: Final = """\
 hack/reference/ring.md: change these. -->
 
 Look up a field of `{api}`; on a cluster use `kubectl explain {plural} --recursive`.
-[placement.md](placement.md#the-fields), [rebalancing.md](rebalancing.md) and \
+[placement.md](placement.md), [rebalancing.md](rebalancing.md) and \
 [operate.md](operate.md#move-more-slowly) describe how to choose them.
 
 A ControllerRing is cluster-scoped; `kubectl get {short}` lists all.
