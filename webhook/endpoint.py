@@ -162,7 +162,9 @@ class AdmissionEndpoint:
                 _reserve(snapshot, decision, request)
         except Exception:
             # A bug of ours must not fail the user's request.
-            log.exception("admission failed", extra={"ring": name})
+            log.exception(
+                "admission failed, request allowed: report this bug", extra={"ring": name}
+            )
             failed = review.encode(request.uid, _FAILED)
             return Answer(200, failed, _FAILED.outcome, trusted=trusted)
         return Answer(

@@ -115,7 +115,7 @@ class Listener:
 
     def _make_room(self) -> bool:
         fields = {"port": self._port, "limit": self._room}
-        log.warning("too many connections, closing some", extra=fields)
+        log.warning("too many connections, closing some: allow fewer clients", extra=fields)
         victim = next((each for each in self._open if not each.is_trusted), None)
         if victim is None:
             idle = [each for each in self._open if each.is_idle]

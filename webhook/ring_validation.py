@@ -193,7 +193,9 @@ class RingValidation:
             verdict = await self._check(request)
         except Exception:
             # A bug of ours must not fail the user's request.
-            log.exception("validation failed", extra={"ring": request.name})
+            log.exception(
+                "validation failed, ring accepted: report this bug", extra={"ring": request.name}
+            )
             verdict = _FAILED
         return encode(request, verdict)
 

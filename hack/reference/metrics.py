@@ -31,8 +31,8 @@ HEAD: Final = """\
 outcomes.yaml in hack/reference: change these. -->
 
 Look up a metric of the sharder.
-[install.md](install.md#scrape-it) shows how to scrape it, and [operate.md](operate.md#alerts) \
-has the alerts.
+[install.md](install.md#scrape-it) shows how to scrape it, and [alerts.md](alerts.md) has \
+the alerts.
 
 Names that are the sharder's own begin with `controller_sharding_`; the others are those of all \
 controllers in Go and all programs in Python.

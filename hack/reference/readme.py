@@ -36,7 +36,7 @@ helm install sharder charts/sharder --namespace sharding-system --create-namespa
 |---|---|
 | install and configure it | [install.md](../../docs/install.md) |
 | make your controller a shard | [shard-your-controller.md](../../docs/shard-your-controller.md) |
-| be alerted, and know what to do | [operate.md](../../docs/operate.md#alerts) |
+| be alerted, and know what to do | [alerts.md](../../docs/alerts.md) |
 | review its rights | [security.md](../../docs/security.md#all-rights) |
 | upgrade it | [upgrade.md](../../docs/upgrade.md) |
 

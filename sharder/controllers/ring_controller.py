@@ -191,7 +191,10 @@ class RingController:
             "upgrade the sharder"
         )
         if self._problems.found(ring.name, "unreadable", problem):
-            _log.warning("cannot decode ring", extra={"ring": ring.name, "error": ring.problem})
+            _log.warning(
+                "cannot decode ring, keeping its last state",
+                extra={"ring": ring.name, "error": ring.problem},
+            )
         await self._recorder.warn(about(ring), FAILED, problem)
 
     def hide(self) -> None:

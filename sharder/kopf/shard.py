@@ -130,7 +130,7 @@ class _Shard:
         if self.work.is_idle:
             await self._lease.release()
         else:
-            _log.warning("the Lease is not released: a handler or daemon has not ended in time")
+            _log.warning("the Lease is not released: a handler or daemon exceeded stop_grace")
 
     def _evacuate_on_sigterm(self, lease: LeaseThread) -> None:
         """Evacuate at the first SIGTERM; a second one, and SIGINT, stop kopf at once."""

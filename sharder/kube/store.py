@@ -264,13 +264,13 @@ class KubeStore(Generic[T]):
             fields = {"resource": str(self._resource.id), "error": str(error)}
             if self._unreadable is None:
                 fields["object"] = name_in(bytes(raw))
-                _log.warning("skipping undecodable object", extra=fields)
+                _log.warning("skipping undecodable object, correct or delete it", extra=fields)
                 return None
             problem = str(error)
         try:
             return self._unreadable(_METADATA_DECODER.decode(raw), problem)
         except (msgspec.DecodeError, RecursionError):
-            _log.warning("skipping undecodable object", extra=fields)
+            _log.warning("skipping undecodable object, correct or delete it", extra=fields)
             return None
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:

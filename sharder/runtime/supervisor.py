@@ -46,7 +46,9 @@ async def supervise(
             except (LeaseLost, ConfigError):
                 raise
             except Exception as error:  # noqa: BLE001 - after any error the task must run again
-                _log.exception("task crashed", extra={"why": name, "error": repr(error)})
+                _log.exception(
+                    "task crashed, restarting it", extra={"why": name, "error": repr(error)}
+                )
                 on_crash(name)
             else:
                 return

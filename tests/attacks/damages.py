@@ -1,7 +1,7 @@
 """Builds without one control each, and the test of the attack that must fail on each of them.
 
 tests/long/test_attacks_bite.py tries them.  Attacks that are not here get through in a test of
-their own where the control is switched off (docs/security.md, "Attacks").
+their own where the control is switched off (tests/attacks/README.md).
 """
 
 from collections.abc import Mapping
@@ -117,4 +117,4 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "tests/unit/test_lock.py::test_a_lock_has_nothing_but_versions_with_sha256_hashes",
     ),
 }
-"""By the number of the attack in docs/security.md."""
+"""By the number of the attack in tests/attacks/README.md."""

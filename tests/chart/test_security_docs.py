@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from sharder.core.names import METRICS_PATH
 from tests.chart.rendering import Helm, decode_manifests
 from tests.support.audit import Right
 from tests.support.documents import code, section, tables
@@ -10,14 +11,13 @@ SECURITY = Path("docs/security.md")
 VALUES = {"rings": [{"name": "web", "resources": [{"group": "apps", "resource": "deployments"}]}]}
 
 
-def documented(who: str) -> list[tuple[str, set[Right]]]:
-    """Return where the rights of `who` hold, and what they are, row by row."""
-    rows = tables(section(SECURITY, "All rights"))[0]
-    return [(row[4], _said(row)) for row in rows if row[0] == who]
+def documented() -> list[set[Right]]:
+    """Return the rights of the sharder, row by row."""
+    return [_said(row) for row in tables(section(SECURITY, "All rights"))[0]]
 
 
 def _said(row: list[str]) -> set[Right]:
-    _, verbs, group, resource, where, _ = row
+    verbs, group, resource, where = row
     scope, _, only = where.partition(", only ")
     place = ("".join(code(cell)) for cell in (group, resource, scope, only))
     return {Right(verb, *where) for where in [tuple(place)] for verb in verbs.split(", ")}
@@ -38,22 +38,20 @@ def given(rendered: str, name: str) -> set[Right]:
 
 
 def test_the_sharder_has_the_rights_of_the_table_and_no_others(helm: Helm) -> None:
-    rows = documented("sharder")
-
     rights = given(helm.template(VALUES), "sharder")
 
-    assert rights == {right for _, row in rows for right in row if right.resource}
+    assert rights == {right for row in documented() for right in row if right.resource}
 
 
 def test_on_the_objects_of_rings_the_sharder_has_the_rights_of_the_table(helm: Helm) -> None:
-    (row,) = (row for _, row in documented("sharder") if not {*row}.pop().resource)
+    (row,) = (row for row in documented() if not {*row}.pop().resource)
 
     rights = given(helm.template(VALUES), "sharder-sharded-resources")
 
     assert rights == {right._replace(group="apps", resource="deployments") for right in row}
 
 
-def test_a_scraper_gets_the_right_of_the_table(helm: Helm) -> None:
-    ((_, row),) = documented("scraper")
-
-    assert given(helm.template(VALUES), "sharder-metrics-reader") == row
+def test_a_scraper_gets_the_right_to_read_the_metrics(helm: Helm) -> None:
+    assert given(helm.template(VALUES), "sharder-metrics-reader") == {
+        Right("get", "", METRICS_PATH)
+    }

@@ -1,4 +1,4 @@
-"""Every command of docs/operate.md and docs/rebalancing.md on a real API server, as typed.
+"""Every command for operators, of alerts and of rebalancing on a real API server, as typed.
 
 No sharder runs: what the commands write is what counts, and shard-b has no objects to wait for.
 """
@@ -15,8 +15,10 @@ from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, RingNam
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install
 from tests.support.documents import code, commands, read, section, tables
 
-OPERATE, REBALANCING = Path("docs/operate.md"), Path("docs/rebalancing.md")
-TYPED = dict.fromkeys(commands(read(OPERATE) + read(REBALANCING)))
+OPERATE, ALERTS, REBALANCING = (
+    Path(f"docs/{name}.md") for name in ("operate", "alerts", "rebalancing")
+)
+TYPED = dict.fromkeys(commands(read(OPERATE) + read(ALERTS) + read(REBALANCING)))
 AT_A_GLANCE = tables(section(OPERATE, "At a glance"))[0]
 PAIRS = [(code(row[1])[0], code(row[2])[0]) for row in AT_A_GLANCE]
 SETTING = [pair for pair in PAIRS if pair[0].split()[1] in {"pause", "cordon", "evacuate", "pin"}]

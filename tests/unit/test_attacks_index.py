@@ -1,4 +1,4 @@
-"""Facts about the attacks in docs/security.md: each has a test, and each is shown to bite."""
+"""Facts about the index of attacks: each has a test, and each is shown to bite."""
 
 from pathlib import Path
 
@@ -7,7 +7,9 @@ import pytest
 from tests.attacks.damages import DAMAGES
 from tests.support.documents import ROOT, code, section, tables
 
-NUMBERED, OTHERS = tables(section(Path("docs/security.md"), "Attacks"))
+INDEX = Path("tests/attacks/README.md")
+NUMBERED, OTHERS = tables(section(INDEX, "Attacks"))
+(LABELS,) = tables(section(INDEX, "Labels that lie"))
 ROWS = {row[0]: row for row in NUMBERED}
 
 
@@ -25,7 +27,7 @@ def test_the_attacks_are_numbered_without_a_gap() -> None:
     assert list(ROWS) == [f"A{number}" for number in range(1, 25)]
 
 
-@pytest.mark.parametrize("row", [*NUMBERED, *OTHERS], ids=lambda row: row[0])
+@pytest.mark.parametrize("row", [*NUMBERED, *OTHERS, *LABELS], ids=lambda row: row[0])
 def test_each_attack_names_tests_that_exist(row: list[str]) -> None:
     names = [span for cell in row for span in code(cell) if "::" in span]
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from hack.reference import dashboard, labels, metrics, panels, readme
+from hack.reference import alerts, dashboard, labels, metrics, panels, readme
 from hack.reference.configuration import SCHEMA, VALUES
 from sharder.metrics.registry import PREFIX
 from tests.support.documents import code, tables
@@ -47,6 +47,12 @@ def test_every_panel_says_what_it_shows() -> None:
 
     assert not [panel.title for panel in found if not panel.about.endswith(".")]
     assert len({panel.title for panel in found}) == len(found)
+
+
+def test_the_alerts_are_what_their_rules_say_today() -> None:
+    runbooks = yaml.safe_load(alerts.RUNBOOKS.read_text())
+
+    assert alerts.DOCUMENT.read_text() == alerts.document(alerts.RULES.read_text(), runbooks)
 
 
 def test_the_metrics_are_what_the_service_registers_today() -> None:

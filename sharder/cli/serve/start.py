@@ -27,7 +27,7 @@ def start(
     logging_settings = loaded.settings.logging
     configure(logging_settings.level, logging_settings.format.value, sys.stderr)
     for sentence in loaded.unknown:
-        _log.warning("unknown setting", extra={"why": sentence})
+        _log.warning("ignoring unknown setting", extra={"why": sentence})
     if loaded.meaningless:
         _log.info("settings without effect", extra={"why": ", ".join(loaded.meaningless)})
     gc.disable()  # until the service has synced; see sharder.runtime.memory

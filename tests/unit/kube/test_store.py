@@ -216,7 +216,7 @@ async def test_a_whole_object_that_is_too_deep_is_left_out_of_a_list(
     listed = await leases(client).list()
 
     assert [item.metadata.name for item in listed.items] == ["b"]
-    assert caplog.messages == ["skipping undecodable object"]
+    assert caplog.messages == ["skipping undecodable object, correct or delete it"]
 
 
 async def test_a_whole_object_that_is_too_deep_cannot_be_got(
@@ -245,7 +245,7 @@ async def test_what_cannot_be_decoded_is_left_out_of_a_list_and_named_in_the_log
     listed = await leases(client).list()
 
     assert [item.metadata.name for item in listed.items] == ["b"]
-    assert caplog.messages == ["skipping undecodable object"]
+    assert caplog.messages == ["skipping undecodable object, correct or delete it"]
     assert vars(caplog.records[0])["object"] == name
 
 
@@ -266,7 +266,7 @@ async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
     assert (first, third) == (Bookmark("5"), Bookmark("8"))
     assert isinstance(second, Changed)
     assert second.obj.metadata.name == "b"
-    assert caplog.messages == ["skipping undecodable object"]
+    assert caplog.messages == ["skipping undecodable object, correct or delete it"]
 
 
 async def test_a_single_object_that_cannot_be_decoded_is_named(

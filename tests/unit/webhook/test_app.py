@@ -265,7 +265,8 @@ async def test_a_fault_of_ours_is_allowed_with_a_warning_counted_and_logged(
 
     assert "the sharder failed" in response_in(result).warnings[0]
     assert counts.answers == [("", "internal_error")]
-    assert [record.message for record in caplog.records] == ["admission failed"]
+    (said,) = [record.message for record in caplog.records]
+    assert said.startswith("admission failed")
 
 
 async def test_an_assignment_is_counted_once() -> None:
