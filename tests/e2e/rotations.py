@@ -67,7 +67,7 @@ class Load:
     async def _follow_once(self) -> None:
         """Note whom the configuration trusts, and have the copy trust the same."""
         real = json.loads(await self._admin.request("GET", REAL))
-        (webhook,) = real["webhooks"]
+        webhook = real["webhooks"][0]  # for new main objects
         ca_bundle = webhook["clientConfig"]["caBundle"]
         strict = {"webhooks": [{**webhook, "failurePolicy": "Fail"}]}
         if not self._ca_bundle:
