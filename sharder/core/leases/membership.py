@@ -5,7 +5,6 @@ deleted by mistake, it might still work on the object.  So each shard has a stan
 (docs/protocol.md, "When an object may be taken from a shard").
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -14,7 +13,7 @@ from functools import cached_property
 from sharder.core.api.lease import Lease
 from sharder.core.leases.index import Known, RingLeases
 from sharder.core.leases.shard import Shard
-from sharder.core.leases.state import is_given_up, is_held, was_released
+from sharder.core.leases.state import is_given_up, is_held
 from sharder.core.leases.validity import LeaseValidity, classify, validity_of
 from sharder.core.names import RING_LABEL, RingName, ShardName
 
@@ -58,14 +57,6 @@ class Members:
     def unable(self) -> Mapping[ShardName, str]:
         """The shards that cannot work, and why, as they say on their Leases."""
         return {name: each.problem for name, each in self.shards.items() if each.problem}
-
-    @cached_property
-    def released(self) -> frozenset[ShardName]:
-        """The shards that gave up their Leases themselves: they have stopped, and said so."""
-        by_name = defaultdict[ShardName, list[bool]](list)
-        for lease in self.validity.leases:
-            by_name[ShardName(lease.metadata.name)].append(was_released(lease))
-        return frozenset(shard for shard, released in by_name.items() if all(released))
 
     def standing_of(self, shard: ShardName) -> Standing:
         """Return the standing of a shard, known or unknown."""

@@ -147,14 +147,12 @@ class Reservations:
     def recall(self, obj: PartialObject) -> Step:
         """Return the step for an object of a shard that is gone, before its dependents move.
 
-        Without this step, a shard that only was silent could return and work on an object whose
-        dependents are on another shard.  A shard that released its Lease has stopped, and asks for
-        the Lease before it works again; the writes of the dependents hold that Lease.
+        Without this step, the shard could return and work on an object whose dependents are on
+        another shard.
         """
         owner = self._snapshot.owner_of(obj)
         step = self.keep(obj)
-        has_stopped = owner in self._snapshot.members.released
-        if owner is None or has_stopped or not isinstance(step, Assign):
+        if owner is None or not isinstance(step, Assign):
             return Keep("no shard could return to it and work on it")
         is_elsewhere = self._snapshot.is_sent_elsewhere(obj, step.shard)
         if self._snapshot.is_recalled(obj) and not is_elsewhere:
