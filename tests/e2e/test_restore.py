@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.playground import CONTROLLER, NAMESPACE, RING, ROOT, SHARDS, Playground
+from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.names import RingName, pin_label
 from sharder.kube.client import MERGE_PATCH, Client, connect
@@ -109,7 +111,9 @@ class _Play:
                 kubelets = [group.create_task(self._keep_running(name)) for name in COMMANDS]
                 await self._all_work(client, "backup")
                 await asyncio.to_thread(self._back_up)
+                backed_up = datetime.now(UTC)
                 await self._lose(client)
+                await eventually(lambda: _have_renewed(client, backed_up), within=WITHIN)
                 observed.newest = int((await leases(client).list()).resource_version)
                 await asyncio.to_thread(self._restore)
                 await eventually(self._began_again, within=WITHIN)
@@ -200,3 +204,10 @@ class _Play:
             return next(w.began for w in works if Path(w.object.split()[-1]).name == secret)
 
         return await eventually(worked_on, within=WITHIN)
+
+
+async def _have_renewed(client: Client, since: datetime) -> None:
+    """Make sure that no shard's next renewal fits the Lease in the backup."""
+    held = (await leases(client).list()).items
+    renewed = {i.metadata.name for i in held if (i.spec.renew_time or "") > format_time(since)}
+    assert renewed >= COMMANDS.keys()
