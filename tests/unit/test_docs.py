@@ -129,7 +129,7 @@ WORDS = {
     "docs/placement.md": 2084,
     "docs/production-checklist.md": 381,
     "docs/proof.md": 900,
-    "docs/protocol.md": 3296,
+    "docs/protocol.md": 3299,
     "docs/rebalancing.md": 999,
     "docs/sdk.md": 2844,
     "docs/security.md": 1907,
