@@ -29,7 +29,7 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	$(PYTHON) hack/preflight.py
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest simulate nemesis demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
+.PHONY: help check test test-long test-oldest simulate nemesis kind demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -61,6 +61,9 @@ simulate: $(INSTALLED) ## play the whole system in memory, with faults, and judg
 nemesis: $(INSTALLED) control-plane ## play random faults on real processes and judge them (MINUTES=10 SEED=1 STRATEGY=...)
 	@$(VENV)/python -m tests.long.nemesis $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(STRATEGY),--strategy $(STRATEGY)) $(if $(MUTANT),--mutant $(MUTANT))
+
+kind: ## make a cluster with kind or k3d, and run the sharder and an example of three replicas on it
+	@hack/kind.sh
 
 demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
 	@$(VENV)/python -m hack.demo

@@ -20,7 +20,10 @@ BUILD = ROOT / "build/docs"
 CONFIG = "zensical.toml"
 STYLE = "hack/docs_site.css"
 FOLDERS = ("docs", "examples")
-FILES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
+FILES = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+    "charts/sharder/README.md",
+)
 NATURAL_SIZE = {kind: {"useMaxWidth": False} for kind in ("flowchart", "sequence", "state")}
 """The Mermaid configuration: a small drawing is not enlarged to the width of the page."""
 _DRAWING = re.compile(r"^```mermaid\n(?P<source>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,7 +40,8 @@ def build(folder: Path) -> None:
     for name in FOLDERS:
         shutil.copytree(ROOT / name, pages / name)
     for name in FILES:
-        shutil.copy(ROOT / name, pages)
+        (pages / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, pages / name)
     shutil.copy(ROOT / CONFIG, folder)
     shutil.copy(ROOT / STYLE, pages)
     for page in pages.rglob("*.md"):

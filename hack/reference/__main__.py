@@ -2,7 +2,16 @@
 
 import yaml
 
-from hack.reference import alerts, configuration, dashboard, labels, metrics, readme, ring
+from hack.reference import (
+    alerts,
+    commands,
+    configuration,
+    dashboard,
+    labels,
+    metrics,
+    readme,
+    ring,
+)
 
 schema, values = configuration.SCHEMA.read_text(), configuration.VALUES.read_text()
 ring.DOCUMENT.write_text(ring.document(ring.CRD.read_text()))
@@ -13,6 +22,7 @@ advice, outcomes = (
 )
 metrics.DOCUMENT.write_text(metrics.document(advice, outcomes))
 labels.DOCUMENT.write_text(labels.document())
+commands.DOCUMENT.write_text(commands.document())
 alerts.DOCUMENT.write_text(
     alerts.document(alerts.RULES.read_text(), yaml.safe_load(alerts.RUNBOOKS.read_text()))
 )

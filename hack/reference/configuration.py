@@ -21,7 +21,7 @@ HEAD: Final = """\
 <!-- Written by `make reference` from values.schema.json and values.yaml of the chart: \
 change these. -->
 
-Fields of the SharderConfig, the file of `sharder run --config` ([cli.md](cli.md#sharder-run)).
+Fields of the SharderConfig, the file of `sharder run --config` ([cli.md](cli.md#run-the-service)).
 The chart writes that file from the values under `config`; the \
 [README of the chart](../charts/sharder/README.md#values) lists all values.
 

@@ -125,7 +125,7 @@ def explain(call: Call, ring: str, words: list[str], *, namespace: str | None) -
 
     sharder explain my-ring secret/my-secret -n default
     sharder explain my-ring secrets default/my-secret
-    sharder explain my-ring deploy web -n default -o json
+    sharder explain my-ring Secret my-secret -n default -o json
     """
     from sharder.cli import explain as explanation
     from sharder.cli import plan_tables

@@ -54,8 +54,9 @@ def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
 def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
     """Print the policy that lets a shard write only its own objects.
 
-    The API server rejects its other writes.  Apply the policy with kubectl; with the chart, set
-    rings[].serviceAccounts instead.
+    The API server rejects its other writes.  Apply the policy with kubectl, and again after an
+    upgrade or when the ring's resources change; with the chart, set rings[].serviceAccounts
+    instead.
 
     sharder fence my-ring --service-account my-namespace/my-account
     """
@@ -69,7 +70,7 @@ def certs(call: Call, *, namespace: str, secret: str) -> None:
     """Show the webhook's certificate and its authorities.
 
     The output includes the phase of a replacement.  Needs the right to get the Secret that holds
-    them; no key is shown.
+    them; no key is shown.  With cert-manager and the chart, give --secret sharder-cert-manager.
 
     sharder certs
     sharder certs -o json | jq '.certificates[] | {role, notAfter}'
@@ -120,9 +121,10 @@ def rotate(call: Call, *, authority: bool, namespace: str, secret: str) -> None:
 def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> None:
     """Remove what a deleted ring has left on objects.
 
-    It removes the ring's labels and annotations.  Refuses while the ring exists, except for a
-    --resource that has left the ring.  Safe to rerun; exits with 1 and names the objects that
-    could not be cleaned.
+    It removes the ring's labels and annotations, in all namespaces.  Refuses while the ring
+    exists, except for a --resource that has left the ring.  Safe to rerun; exits with 1 and names
+    the objects that could not be cleaned; after 20 failures in a row in a namespace its other
+    objects are not tried.
 
     sharder rings cleanup old-ring --dry-run
     sharder rings cleanup old-ring
@@ -193,7 +195,7 @@ def run(
 def init(_call: Call, name: str) -> None:
     """Write a new controller on the SDK, with tests and manifests.
 
-    It goes into the new folder NAME, with a Dockerfile.
+    It goes into the new folder NAME, with a Dockerfile and a README that has the next steps.
 
     sharder init my-controller
     """
@@ -238,11 +240,13 @@ def version(call: Call, *, client: bool, namespace: str) -> None:
 def completion(_call: Call, shell: str) -> None:
     """Print a script that completes commands and names.
 
-    Names of rings, shards and objects come from the cluster.
+    Names of rings, shards and objects come from the cluster.  Load the script where your shell
+    starts: source <(sharder completion bash) in ~/.bashrc, the same with zsh in ~/.zshrc after
+    compinit, or sharder completion fish | source in ~/.config/fish/config.fish.
 
-    source <(sharder completion bash)
-    source <(sharder completion zsh)
-    sharder completion fish | source
+    sharder completion bash
+    sharder completion zsh
+    sharder completion fish
     """
     sys.stdout.write(shells.SCRIPTS[shell])
 

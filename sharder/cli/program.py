@@ -14,7 +14,7 @@ FAILED: Final = 1
 WRONG: Final = 2
 """Exit code of a wrong command line."""
 
-_ORDER: Final = (
+ORDER: Final = (
     *(
         "rings",
         "rings cleanup",
@@ -80,7 +80,7 @@ def _run(words: Sequence[str], name: str) -> None:
     elif "--version" in rest:
         print(f"sharder {__version__}")
     elif wants_help or not rest:
-        known = sorted(COMMANDS, key=[*_ORDER, *COMMANDS].index)
+        known = sorted(COMMANDS, key=[*ORDER, *COMMANDS].index)
         print(f"usage: {name} COMMAND", called(name, _TEXT.rstrip()), "commands:", sep="\n\n")
         print(*(f"  {each:16}{COMMANDS[each].summary}" for each in known), sep="\n")
     else:

@@ -1,4 +1,4 @@
-"""The documents that the commands print; their JSON is a stable interface (docs/cli.md)."""
+"""The documents that the commands print; their JSON is a stable interface (docs/commands.md)."""
 
 from enum import StrEnum
 from typing import TypeAlias
@@ -30,12 +30,13 @@ class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Objects without an available owner: unassigned, or of a shard that is gone."""
     unowned_children: int | None
     draining: int | None
+    """Objects that their shard has not released yet."""
     ready: str
     """Status of the condition Ready: `True`, `False` or `Unknown`."""
     paused: bool = False
     """`spec.movement.paused`."""
     problem: str | None
-    """Why the objects cannot be read, or the ring does not work."""
+    """Why the objects cannot be read, the ring is not ready, or the API server would reject it."""
 
 
 class RingsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +52,7 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     namespace: str
     state: ShardPhase
     available: bool
+    """Whether it owns objects."""
     cordoned: bool
     """The shard keeps its objects and gets no new objects."""
     evacuating: bool
@@ -61,13 +63,15 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Region, zone and pool are empty if the Lease names none."""
     weight: float
     capacity: dict[str, str]
-    """The capacity by resource; other resources have no limit."""
+    """The capacity by resource, without suffix; for objects the ring's `perShardCapacity` if that
+    is lower; other resources have no limit."""
     objects: int
     """Main objects."""
     children: int
     draining: int
     renew_time: str | None
-    """When the shard itself renewed its Lease last; None if it is unknown."""
+    """When the shard itself renewed its Lease last, also if the sharder has taken it; None if it
+    is unknown, as of a lost shard with an SDK before 0.3."""
     renewed_seconds_ago: float | None
     problem: str | None
     """Why the Lease is ignored as a shard, or None."""
@@ -90,7 +94,6 @@ class ShardsReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     unowned: int
     unowned_children: int
     draining: int
-    """As in `RingRow`."""
 
 
 class ObjectState(StrEnum):
@@ -157,9 +160,10 @@ class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None
     """The requirements of the object's labels; None: any."""
     group: tuple[str, ...]
-    """The values that the members of the object's group share; empty without a group."""
+    """What the members of the object's group share: `label app=web`, `selector 0` (an index of
+    `groupBy.selectors`), or `owner` with a uid; empty without a group."""
     chosen: ShardName | None
-    """The best shard now; with a strategy that sticks, this is no reason to move the object."""
+    """The best shard now, or None; with a strategy that sticks, no reason to move the object."""
     reason: str | None
     """Why no shard is chosen, or None."""
     shards: tuple[ShardView, ...]
@@ -231,10 +235,12 @@ class CleanupRow(msgspec.Struct, frozen=True, kw_only=True):
 
     resource: str
     found: int
+    """Objects with a label of the ring: the sum of the next three."""
     cleaned: int
     skipped: int
     """Objects that were not written: in a dry run all, else objects already clean or gone."""
     failed: int
+    """Objects that keep their labels; `failures` names them."""
     objects: tuple[str, ...]
     """The objects that a dry run found, `namespace/name`; else empty."""
     failures: tuple[CleanupFailure, ...]
@@ -281,7 +287,7 @@ class CertificateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     not_before: str
     not_after: str
     days_left: int
-    """Whole days until `not_after`, negative after it."""
+    """Whole days until `notAfter`, negative after it."""
     fingerprint: str
     """SHA-256."""
 
@@ -296,7 +302,7 @@ class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
     foreign: bool
     """Whether another issuer made the certificate: the sharder does not replace or repair it."""
     requested: str | None
-    """A requested replacement that has not begun."""
+    """A requested replacement that has not begun: `serving` or `authority`."""
     problem: str | None
     """Why the webhook cannot use the Secret, or None."""
     certificates: tuple[CertificateRow, ...]

@@ -49,6 +49,9 @@ def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
 def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     """Let shards get objects again; ends cordon and evacuate.
 
+    Objects that have left return only if the ring's strategy wants them back.  A shard that
+    evacuates itself before it stops writes its annotation again while it runs.
+
     sharder uncordon my-ring my-controller-7d4b9
     """
     from sharder.cli import operations
@@ -81,10 +84,12 @@ def evacuate(
     """Move all objects away from shards, and keep new ones away.
 
     The objects move one by one; a shard works on each until it acknowledges the drain.  It gets
-    no new ones until sharder uncordon.  Ctrl-C ends the wait, not the evacuation.
+    no new ones until sharder uncordon.  With --wait the command returns when two counts find no
+    object of the shards; neither --timeout nor Ctrl-C ends the evacuation.
 
     sharder evacuate my-ring my-controller-7d4b9 --dry-run
     sharder evacuate my-ring my-controller-7d4b9 --wait --timeout 15m
+    sharder uncordon my-ring my-controller-7d4b9
     """
     if wait and dry_run:
         raise UsageError("--wait cannot be combined with --dry-run")
@@ -132,7 +137,8 @@ def pin(
 ) -> None:
     """Pin objects to a shard.
 
-    They belong there while the shard is available.
+    They belong there while the shard is available, otherwise on another.  A pin is replaced by a
+    new one.  Controlled objects cannot be pinned, because they follow their parents.
 
     sharder pin my-ring secret/my-secret my-controller-7d4b9 -n default
     sharder unpin my-ring secret/my-secret -n default

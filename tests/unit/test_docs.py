@@ -113,35 +113,36 @@ def names_of(registry: CollectorRegistry) -> set[str]:
 
 
 WORDS = {
-    "README.md": 600,
-    "docs/README.md": 300,
-    "docs/architecture.md": 1500,
-    "docs/cli.md": 7000,
-    "docs/comparison.md": 550,
+    "README.md": 444,
+    "docs/README.md": 304,
+    "docs/architecture.md": 1469,
+    "docs/cli.md": 2253,
+    "docs/comparison.md": 546,
     "docs/concepts.md": 1150,
-    "docs/console.md": 700,
-    "docs/development.md": 1100,
-    "docs/install.md": 1550,
-    "docs/limits.md": 900,
+    "docs/console.md": 695,
+    "docs/development.md": 1099,
+    "docs/install.md": 1520,
+    "docs/limits.md": 896,
     "docs/migrate.md": 850,
-    "docs/operate.md": 1800,
-    "docs/performance.md": 1400,
-    "docs/placement.md": 2000,
-    "docs/production-checklist.md": 400,
+    "docs/operate.md": 1811,
+    "docs/performance.md": 1410,
+    "docs/placement.md": 2084,
+    "docs/production-checklist.md": 381,
     "docs/proof.md": 900,
-    "docs/protocol.md": 4000,
-    "docs/rebalancing.md": 1000,
-    "docs/sdk.md": 2800,
-    "docs/security.md": 1900,
-    "docs/shard-your-controller.md": 1500,
-    "docs/stability.md": 450,
-    "docs/troubleshooting.md": 1900,
-    "docs/tutorial.md": 700,
-    "docs/upgrade.md": 600,
+    "docs/protocol.md": 3299,
+    "docs/rebalancing.md": 999,
+    "docs/sdk.md": 2844,
+    "docs/security.md": 1907,
+    "docs/shard-your-controller.md": 1951,
+    "docs/stability.md": 463,
+    "docs/troubleshooting.md": 1896,
+    "docs/tutorial.md": 672,
+    "docs/upgrade.md": 594,
 }
 """The words of each page that is written by hand."""
 GENERATED = {
-    f"docs/{name}.md" for name in ("alerts", "configuration", "labels", "metrics", "reference")
+    f"docs/{name}.md"
+    for name in ("alerts", "commands", "configuration", "labels", "metrics", "reference")
 }
 
 
@@ -243,7 +244,13 @@ def test_a_drawing_has_one_title_for_those_who_cannot_see_it(block: Block) -> No
 @pytest.mark.parametrize("page", WORDS)
 def test_a_page_has_not_grown(page: str) -> None:
     """Cut as much as you add, or find the home that the fact has already."""
-    assert len(read(Path(page)).split()) <= 1.1 * WORDS[page]
+    assert len(read(Path(page)).split()) <= min(
+        1.1 * WORDS[page], 500 if page == "README.md" else 3300
+    )
+
+
+def test_all_pages_together_have_a_budget() -> None:
+    assert sum(len(read(Path(page)).split()) for page in WORDS) <= 36_000
 
 
 def test_a_page_that_is_not_generated_has_a_budget() -> None:

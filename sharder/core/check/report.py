@@ -58,7 +58,7 @@ class Facts:
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of all checks; its JSON is a stable interface (docs/cli.md)."""
+    """The result of all checks; its JSON is a stable interface (docs/commands.md)."""
 
     failed: int
     warned: int

@@ -1,6 +1,6 @@
 """The report of a plan: the move of each object, and counts per shard.
 
-The structs are what `sharder plan -o json` prints (docs/cli.md).
+The structs are what `sharder plan -o json` prints (docs/commands.md).
 """
 
 from collections import Counter, defaultdict
@@ -27,7 +27,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     object: str
     """`group/Kind/namespace/name`; group and namespace can be empty."""
     origin: ShardName | None = msgspec.field(name="from")
+    """The owner that its label names."""
     to: ShardName | None
+    """Its shard in the end; None if no shard has room."""
     action: Action
     controlled: bool
     """Whether it follows its parent."""
@@ -63,6 +65,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     exact: bool
     """Whether the moves are exact; new shards with other names get other objects."""
     imbalance_before: float | None
+    """The most main objects on an available shard over the mean; None if they have none."""
     imbalance_after: float | None
 
 
