@@ -23,8 +23,8 @@ What each alert means, and what to do.
 The chart has these alerts with [`prometheusRule.enabled`](install.md#be-alerted); without the \
 Prometheus operator load `charts/sharder/files/alerts.yaml` as a rule file.
 
-A critical alert needs a person now: objects have no owner, or would have none if their shard \
-stopped.
+A critical alert needs a person now: objects have no owner, or soon would have none.
+So does SharderObjectsUnassigned, unless the shards only lack room.
 In the commands, replace `my-ring` by the alert's label `controllerring`, `secrets` by its label \
 `resource`, and `my-controller` by the namespace of your shards.
 [metrics.md](metrics.md) explains the metrics.
