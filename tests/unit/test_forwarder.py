@@ -87,31 +87,5 @@ async def test_what_was_sent_arrives_though_its_sender_has_hung_up(
     await eventually(lambda: _arrives(echo, b"late"), within=WITHIN)
 
 
-async def test_new_connections_are_held_too(way: Forwarder, echo: Echo) -> None:
-    way.hold()
-    _, writer = await asyncio.open_connection(ADDRESS, way.port)
-    echo.opened.append(writer)
-    writer.write(b"new")
-    await never(lambda: _arrives(echo, b"new"), during=A_MOMENT)
-
-    way.release()
-
-    await eventually(lambda: _arrives(echo, b"new"), within=WITHIN)
-
-
-async def test_every_second_connection_can_be_held(way: Forwarder, echo: Echo) -> None:
-    connections = [await connected(way, echo) for _ in range(4)]
-
-    way.hold(every_second=True)
-    for _, writer in connections:
-        writer.write(b"x")
-    await eventually(lambda: _arrives(echo, b"x", times=2), within=WITHIN)
-    await never(lambda: _arrives(echo, b"x", times=3), during=A_MOMENT)
-
-    way.release()
-
-    await eventually(lambda: _arrives(echo, b"x", times=4), within=WITHIN)
-
-
 async def _arrives(echo: Echo, data: bytes, *, times: int = 1) -> None:
     assert echo.arrived.count(data) >= times
