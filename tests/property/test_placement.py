@@ -10,10 +10,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
-from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
@@ -39,15 +37,6 @@ from tests.support.values_placement import RENDEZVOUS, placer, shard
 from tests.support.values_placement import tally as counts_of
 
 randoms = st.randoms(use_true_random=False)
-
-
-@given(layouts(), rings_full(), randoms)
-def test_the_order_of_objects_makes_no_difference(
-    of: Layout, objects: list[Placed], random: Random
-) -> None:
-    shuffled = random.sample(objects, len(objects))
-
-    assert distribute(shuffled, Placer(of)) == distribute(objects, Placer(of))
 
 
 @given(layouts(), rings_full())
@@ -155,22 +144,6 @@ def test_what_is_pinned_to_an_available_shard_goes_to_no_other(
         if one.demand.pin in of.names and waits:
             owner = found.choices[one.demand.identity].shard
             assert owner in {one.demand.pin, one.demand.current, None}
-
-
-@given(plain_layouts(), st.lists(st.sampled_from(FIVE), max_size=20), st.data())
-def test_a_pin_holds_while_its_shard_is_available(
-    of: Layout, pins: list[ShardName], data: st.DataObject
-) -> None:
-    drawn = [(data.draw(demands(f"object-{n}")), pin) for n, pin in enumerate(pins)]
-    objects = [
-        Placed(structs.replace(each, pin=pin, region="", zone="", pool="")) for each, pin in drawn
-    ]
-
-    found = distribute(objects, Placer(of))
-
-    for one in objects:
-        owner = found.choices[one.demand.identity].shard
-        assert owner == one.demand.pin or one.demand.pin not in of.names
 
 
 @given(layouts(), rings_full())
