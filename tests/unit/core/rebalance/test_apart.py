@@ -7,7 +7,7 @@ from sharder.core.rebalance.apart import Apart, apart
 from sharder.core.rebalance.changes import Settled, loads_of
 from sharder.core.rebalance.equal_objects import STRIDE, ended
 from sharder.core.rebalance.loads import LoadedObject
-from tests.support.values_rebalance import A, B, admits_all, even, obj, plain
+from tests.support.values_rebalance import admits_all, even, obj, plain
 
 RESOURCES = ("objects",)
 
@@ -46,15 +46,6 @@ def test_a_namespace_without_budget_is_left_for_the_next_run() -> None:
 
     assert [move.key.split("/")[2] for move in found.outcome.moves] == ["one", "one"]
     assert found.unfinished == {"one", "two"}
-
-
-def test_a_namespace_that_does_not_change_does_not_move() -> None:
-    objects = [*in_namespace("one", "a", 8), *in_namespace("two", "a", 8)]
-
-    found = look(objects, "two", settled=in_namespace("one", "a", 8))
-
-    assert {move.key.split("/")[2] for move in found.outcome.moves} == {"two"}
-    assert {(move.source, move.target) for move in found.outcome.moves} == {(A, B)}
 
 
 def test_many_objects_and_namespaces_are_read_in_steps() -> None:
