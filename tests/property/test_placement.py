@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.api.ring import StrategyName
 from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
@@ -34,7 +34,6 @@ from tests.property.placements import (
 )
 from tests.property.strategies import keys
 from tests.support.values_placement import RENDEZVOUS, placer, shard
-from tests.support.values_placement import tally as counts_of
 
 randoms = st.randoms(use_true_random=False)
 
@@ -324,28 +323,3 @@ def test_sums_are_those_of_the_objects_whatever_happens(
 
 
 # What is too many
-
-
-@given(layouts(), rings_full())
-def test_a_shard_is_asked_alone_as_it_is_among_all(of: Layout, objects: list[Placed]) -> None:
-    ceilings = Placer(of).ceilings(counted(objects))
-
-    excess = ceilings.excess()
-
-    assert all(ceilings.excess_on(one) == excess.get(one.name, 0) for one in of.available)
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 20))
-def test_a_pool_gives_up_one_after_the_other_from_the_fullest_shard(
-    held: list[int], limit: int
-) -> None:
-    pool = [shard(name, pool="p") for name in FIVE[: len(held)]]
-    spec = PlacementSpec(strategy=StrategyName.SPREAD, pool_capacity=limit)
-    tally = counts_of({one.name: many for one, many in zip(pool, held, strict=True)})
-    left = {one.name: many for one, many in zip(pool, held, strict=True)}
-    while sum(left.values()) > limit:
-        left[max(left, key=lambda name: left[name])] -= 1
-
-    excess = placer(*pool, spec=spec).ceilings(tally).excess()
-
-    assert {name: tally.on(name) - excess.get(name, 0) for name in left} == left
