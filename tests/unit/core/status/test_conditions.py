@@ -169,6 +169,15 @@ CASES = {
         "False ControlledObjectsApart: 2 controlled objects are not on the shard of the parent, "
         "e.g. configmaps default/c; see the object's Events",
     ),
+    "what cannot be read is not known to be covered": (
+        covered(figures(), None, available=1, uncounted=["secrets in x"]),
+        "Unknown ObjectsUncounted: cannot read secrets in x; see Ready",
+    ),
+    "objects without an owner are reported beside what cannot be read": (
+        covered(figures(unowned=1), None, available=1, uncounted=["secrets in x"]),
+        "Unknown ObjectsUncounted: cannot read secrets in x; see Ready; by the last counts, "
+        "1 object without an available owner",
+    ),
     "a ring that was never paused has no condition for it": (
         paused(NOTHING, MovementSpec()),
         "stays",
