@@ -2,7 +2,6 @@
 
 from typing_extensions import override
 
-from sharder.core.leases.departures import Departures
 from sharder.core.leases.index import MAX_DEPARTED, RingLeases
 from sharder.core.names import ObjectRef
 
@@ -41,12 +40,3 @@ def test_a_lease_that_goes_is_not_compared_with_all_that_have_gone() -> None:
     assert len(leases.departed) == MAX_DEPARTED
     assert leases.doubted_until == MANY - 1
     assert Moment.compared <= 40 * MANY
-
-
-def test_a_shorter_wait_does_not_replace_a_longer_one() -> None:
-    found = Departures()
-
-    for until in (5.0, 9.0, 7.0):
-        found.note(ref(1), until)
-
-    assert list(found) == [(9.0, ref(1))]

@@ -47,11 +47,6 @@ def test_a_stranger_may_be_working_until_30_seconds_after_our_start() -> None:
     assert standing_at(membership, 130.0) is Standing.GONE
 
 
-def test_the_end_of_the_doubt_about_strangers_is_the_next_change() -> None:
-    assert Membership(100.0).next_change(100.0) == 130.0
-    assert Membership(100.0).next_change(130.0) is None
-
-
 # Leases that are gone
 
 

@@ -120,12 +120,6 @@ def seen(tally: Tally, found: PartialObject, entry: Entry) -> PartialObject:
     return found
 
 
-def test_an_object_stays_where_it_is_whatever_its_key_would_rather_have() -> None:
-    snapshot, _ = sticking({A: 0, B: 0})
-
-    assert {choose(snapshot, obj(WIDGETS, f"w-{n}", owner=A)).shard for n in range(20)} == {A}
-
-
 def test_a_reservation_is_kept_while_its_shard_is_available() -> None:
     snapshot, tally = sticking({A: 0, B: 5}, capacity=5)
     new = obj()

@@ -38,16 +38,6 @@ def test_a_ceiling_that_a_shard_declares_may_be_below_the_automatic_one() -> Non
     assert ceilings(placer(low, shard(B)), tally({None: 10})).of(low) == 2
 
 
-def test_strategies_without_ceilings_have_those_that_shards_declare() -> None:
-    of = ceilings(placer(shard(A), shard(B, room=3), spec=RENDEZVOUS), tally({A: 9}))
-
-    assert of.of(shard(A)) is None
-    assert of.of(shard(B, room=3)) == 3
-    assert of.objection(shard(A), pinned=False) is None
-    assert of.excess() == {}
-    assert of.keeps_one_more(shard(A))
-
-
 def test_a_ring_whose_shards_are_all_closed_has_no_ceilings() -> None:
     of = ceilings(placer(shard(A, cordoned=True)), tally({A: 5}))
 

@@ -60,16 +60,6 @@ def test_an_object_without_shard_waits_for_the_cordoned_one_that_it_is_pinned_to
     assert owners(found, "x") == [None]
 
 
-def test_what_is_pinned_goes_where_it_is_wanted_and_makes_nothing_else_go() -> None:
-    of = placer(shard(A), shard(B))
-    objects = [*placed({"w": A, "x": B}), Placed(demand("z1", pin=A)), Placed(demand("z2", pin=A))]
-
-    found = distribute(objects, of)
-
-    assert owners(found, "w", "x", "z1", "z2") == [A, B, A, A]
-    assert not found.displaced
-
-
 def test_pins_follow_each_other_where_one_makes_room_for_the_next() -> None:
     full = [shard(name, room=1) for name in (A, B, C)]
     objects = [Placed(demand("x", on=A, pin=B)), Placed(demand("y", on=B, pin=C))]

@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from sharder.core.rebalance.loads import LoadedShard
 from sharder.core.rebalance.measures import (
     MAX_RATE,
     Fragmentation,
@@ -13,7 +12,7 @@ from sharder.core.rebalance.measures import (
     fragmentation,
     rates,
 )
-from tests.support.values_rebalance import A, shard
+from tests.support.values_rebalance import shard
 
 BOTH = ("cpu", "memory")
 MEASURES = (
@@ -37,12 +36,6 @@ def test_fragmentation_is_the_deviation_of_rates(
     of_rates: tuple[float, ...], expected: float
 ) -> None:
     assert fragmentation(of_rates) == pytest.approx(expected)
-
-
-def test_resources_without_capacity_are_left_out() -> None:
-    found = LoadedShard(name=A, capacity={"cpu": 4.0, "memory": 0.0})
-
-    assert rates(("cpu", "memory", "disk"), found, {"cpu": 1.0, "memory": 5.0}) == [0.25]
 
 
 def test_an_implausible_rate_is_capped() -> None:

@@ -74,14 +74,6 @@ def test_a_shard_that_is_not_open_gives_up_and_does_not_get() -> None:
     assert moved(outcome) == {"big": "b"}
 
 
-def test_objects_go_only_where_they_may_be() -> None:
-    shards = (shard("a"), shard("b", 1e12, 1e12), shard("c", 1e12, 1e12))
-
-    outcome = run(balance(0.15), shards, LOPSIDED, admits=lambda _, target: target == C)
-
-    assert moved(outcome) == {"big": "c"}
-
-
 def test_whether_an_object_may_be_somewhere_is_asked_once() -> None:
     asked: list[tuple[str, ShardName]] = []
 

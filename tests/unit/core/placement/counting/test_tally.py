@@ -25,11 +25,6 @@ def counted(*entries: Entry) -> Tally:
     return tally
 
 
-def drop(tally: Tally, part: str) -> None:
-    for _ in tally.dropping(part):
-        pass
-
-
 def sums(tally: Tally) -> dict[str, object]:
     """All that is summed up."""
     return {
@@ -56,13 +51,6 @@ def test_what_is_leaving_is_on_its_shard_and_does_not_stay(entry: Entry) -> None
     assert tally.staying_on(A) == tally.members_on(X, A) == 1
     assert tally.where_counted(0, X) == A
     assert tally.where_counted(1, X) is None
-
-
-def test_what_is_pinned_counts_while_it_stays() -> None:
-    tally = counted(Entry(A, pinned=True), Entry(A), Entry(A, pinned=True, draining=True))
-
-    assert tally.pinned_on(A) == 1
-    assert tally.draining == 1
 
 
 def test_changes_and_departures_are_counted() -> None:
@@ -254,22 +242,6 @@ def test_a_new_list_settles_assumptions_as_events_do() -> None:
 
     assert [tally.reserved(identity) for identity in (0, 1, 2, 9)] == [None, B, None, B]
     assert tally.by_shard() == {B: 3}
-
-
-@pytest.mark.parametrize("assumed", [False, True])
-def test_what_two_parts_show_counts_once_until_both_are_dropped(assumed: bool) -> None:
-    tally = Tally()
-    if assumed:
-        tally.assume(Reservation(1, Entry(B)))
-    for part in ("old", "new"):
-        tally.replace(part, {1: Entry(A, (X,))})
-    assert tally.objects == 1
-
-    drop(tally, "old")
-    assert sums(tally) == sums(counted(Entry(A, (X,))))
-
-    drop(tally, "new")
-    assert sums(tally) == sums(Tally())
 
 
 def test_others_have_their_turn_while_much_is_forgotten() -> None:
