@@ -30,10 +30,6 @@ def assigned(**changes: object) -> tuple[str, ...]:
     return problems
 
 
-def test_what_is_as_expected_has_no_problems() -> None:
-    assert assigned() == ()
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -84,29 +80,6 @@ def test_a_wrong_vector_of_every_sort_fails(member: str, vector: dict[str, objec
     (problems,) = results(**{member: [vector]}).values()
 
     assert len(problems) == 1
-
-
-def test_wrong_first_choices_fail() -> None:
-    found = results(
-        first_choice_share_unbounded={
-            "targets": "t%d for 0..9",
-            "upstream key:pod": {"1": [0.5]},
-            "distinct_preference_orders_upstream": {"1": 2},
-        }
-    )
-
-    assert found["first choices among 1 pods"] == ("shares: expected [0.5], got [1.0]",)
-    assert found["different orders of 1 pods"] == ("orders: expected 2, got 1",)
-
-
-def test_a_member_that_is_unknown_fails() -> None:
-    assert results(other_vectors=[]) == {"other_vectors": ("nothing here checks that",)}
-
-
-def test_targets_that_are_not_described_as_a_range_fail() -> None:
-    found = results(load_vectors=[{"targets": "some", "pods": 1, "loads": [1]}])
-
-    assert list(found) == ["file"]
 
 
 @pytest.mark.parametrize(

@@ -150,22 +150,6 @@ class Looks:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=share(60))
-@given(sayings=st.lists(st.lists(said, max_size=4), max_size=8))
-def test_no_sequence_of_loads_and_pins_of_one_namespace_moves_an_object_of_another(
-    policy: str, sayings: list[list[Said]]
-) -> None:
-    looks = Looks(POLICIES[policy], capacity="" if policy == "numbers" else "cpu=1000,memory=100")
-    first = looks.look()
-
-    for sayings_at_once in sayings:
-        for each in sayings_at_once:
-            looks.say(each)
-        assert not looks.theirs().keys() & looks.look()
-    assert policy == "resources" or looks.theirs().keys() & first
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=share(60))
 @given(turns=st.lists(st.lists(said | theirs, max_size=6), max_size=10))
 def test_nothing_of_a_busy_namespace_moves_that_would_stay_if_another_had_not_changed(
     policy: str, turns: list[list[Said | Theirs]]

@@ -56,13 +56,6 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
     assert adjusted.silent_at() == died + TWO_DURATIONS + blind
 
 
-def test_of_many_outages_the_oldest_are_taken_for_one() -> None:
-    outages = noted([(10 * number, 10 * number + 1) for number in range(130)])
-
-    assert len(outages.spans) == 128
-    assert outages.spans[0] == (0, 21)
-
-
 def test_an_outage_before_the_longest_silence_that_counts_is_forgotten() -> None:
     assert noted([(0, 1), (7300, 7301)]).spans == ((7300, 7301),)
 

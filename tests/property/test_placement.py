@@ -10,10 +10,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
-from sharder.core.api.ring import PlacementSpec, StrategyName
-from sharder.core.names import ShardName
+from sharder.core.api.ring import StrategyName
 from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
@@ -36,18 +34,8 @@ from tests.property.placements import (
 )
 from tests.property.strategies import keys
 from tests.support.values_placement import RENDEZVOUS, placer, shard
-from tests.support.values_placement import tally as counts_of
 
 randoms = st.randoms(use_true_random=False)
-
-
-@given(layouts(), rings_full(), randoms)
-def test_the_order_of_objects_makes_no_difference(
-    of: Layout, objects: list[Placed], random: Random
-) -> None:
-    shuffled = random.sample(objects, len(objects))
-
-    assert distribute(shuffled, Placer(of)) == distribute(objects, Placer(of))
 
 
 @given(layouts(), rings_full())
@@ -155,22 +143,6 @@ def test_what_is_pinned_to_an_available_shard_goes_to_no_other(
         if one.demand.pin in of.names and waits:
             owner = found.choices[one.demand.identity].shard
             assert owner in {one.demand.pin, one.demand.current, None}
-
-
-@given(plain_layouts(), st.lists(st.sampled_from(FIVE), max_size=20), st.data())
-def test_a_pin_holds_while_its_shard_is_available(
-    of: Layout, pins: list[ShardName], data: st.DataObject
-) -> None:
-    drawn = [(data.draw(demands(f"object-{n}")), pin) for n, pin in enumerate(pins)]
-    objects = [
-        Placed(structs.replace(each, pin=pin, region="", zone="", pool="")) for each, pin in drawn
-    ]
-
-    found = distribute(objects, Placer(of))
-
-    for one in objects:
-        owner = found.choices[one.demand.identity].shard
-        assert owner == one.demand.pin or one.demand.pin not in of.names
 
 
 @given(layouts(), rings_full())
@@ -351,28 +323,3 @@ def test_sums_are_those_of_the_objects_whatever_happens(
 
 
 # What is too many
-
-
-@given(layouts(), rings_full())
-def test_a_shard_is_asked_alone_as_it_is_among_all(of: Layout, objects: list[Placed]) -> None:
-    ceilings = Placer(of).ceilings(counted(objects))
-
-    excess = ceilings.excess()
-
-    assert all(ceilings.excess_on(one) == excess.get(one.name, 0) for one in of.available)
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 20))
-def test_a_pool_gives_up_one_after_the_other_from_the_fullest_shard(
-    held: list[int], limit: int
-) -> None:
-    pool = [shard(name, pool="p") for name in FIVE[: len(held)]]
-    spec = PlacementSpec(strategy=StrategyName.SPREAD, pool_capacity=limit)
-    tally = counts_of({one.name: many for one, many in zip(pool, held, strict=True)})
-    left = {one.name: many for one, many in zip(pool, held, strict=True)}
-    while sum(left.values()) > limit:
-        left[max(left, key=lambda name: left[name])] -= 1
-
-    excess = placer(*pool, spec=spec).ceilings(tally).excess()
-
-    assert {name: tally.on(name) - excess.get(name, 0) for name in left} == left

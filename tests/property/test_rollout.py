@@ -1,55 +1,35 @@
-"""A controller is rolled out, shard by shard: how often does an object move?
-
-Nothing here decides: the steps are those of the planner, the answers those of the webhook.
-"""
+"""A controller is rolled out, shard by shard: how often does an object move?"""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 
-from sharder.core.admission.rules import Review, decide
-from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
-from sharder.core.movement import patches
-from sharder.core.movement.acknowledgement import Writer
-from sharder.core.movement.desired import excess_of
-from sharder.core.movement.planner import (
-    keep_priority_of,
-    plan_displaced,
-    plan_main,
-    reservation_of,
-)
-from sharder.core.movement.step import Assign, Drain, Step, Withdraw
-from sharder.core.names import ShardName
-from sharder.core.placement.distribution import LeastDrawn
-from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.json_patch import admitted, written
+from tests.property.resting import Resting
 from tests.support.values import WIDGETS, obj
 from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS, shard
-from tests.support.values_steering import LEAST, SPREAD, known, steered
+from tests.support.values_steering import LEAST, SPREAD, steered
 
-SHARDS, OBJECTS, MAX_PASSES = 5, 100, 20
-USER = Writer(username="user")
+SHARDS, OBJECTS = 5, 100
 
 
-class Rollout:
-    """A ring, its objects, and how often each has moved; steps are carried out at once."""
+class Rollout(Resting):
+    """A ring whose shards are replaced."""
 
     def __init__(self, spec: PlacementSpec, *, revised: bool) -> None:
-        self.moves = Counter[str]()
         self._spec = spec
         self._revised = revised
         self._shards = [self._named("old", number) for number in range(SHARDS)]
-        self._ring = self._changed()
-        names = [f"w-{number}" for number in range(SHARDS * OBJECTS)]
-        self._objects = {name: self._created(obj(WIDGETS, name)) for name in names}
+        super().__init__(steered(*self._shards, spec=spec))
+        for number in range(SHARDS * OBJECTS):
+            self.create(obj(WIDGETS, f"w-{number}"))
 
     def by_shard(self) -> dict[str, int]:
         """Return how many objects each shard has."""
-        return Counter(str(self._ring.owner_of(found)) for found in self._objects.values())
+        return Counter(str(self.ring.owner_of(found)) for found in self.objects.values())
 
     def replace_all(self) -> None:
         """Replace one shard after the other; an old one leaves when it has nothing left."""
@@ -64,77 +44,11 @@ class Rollout:
         revision = of if self._revised else ""
         return shard(f"{of}-{number}", revision=revision, since=float(of == "new"))
 
-    def _changed(self, previous: RingSnapshot | None = None) -> RingSnapshot:
-        return steered(*self._shards, spec=self._spec, previous=previous)
-
     def _become(self, *shards: Shard) -> None:
-        """Let the shards be these, and pass over the ring until there is nothing to do."""
+        """Let the shards be these, and the ring come to rest."""
         self._shards = list(shards)
-        self._ring = self._changed(self._ring)
-        for _ in range(MAX_PASSES):
-            if not self._pass():
-                return
-        raise AssertionError("the ring does not come to rest")
-
-    def _pass(self) -> bool:
-        """Pass over the ring once; return whether there was anything to do."""
-        changed = False
-        for found in list(self._objects.values()):
-            changed |= self._carry_out(found, plan_main(self._ring, found))
-        for name, many in excess_of(self._ring).items():
-            for found in self._displaced(name, many):
-                changed |= self._carry_out(found, plan_displaced(self._ring, found, name))
-        return changed
-
-    def _displaced(self, name: ShardName, many: int) -> Iterable[PartialObject]:
-        leaving = LeastDrawn[PartialObject](many)
-        for found in self._objects.values():
-            if self._ring.owner_of(found) == name:
-                leaving.offer(keep_priority_of(self._ring, found, name), found)
-        return leaving.items()
-
-    def _carry_out(self, found: PartialObject, step: Step) -> bool:
-        """Write what the step asks for; a shard acknowledges at once."""
-        reservation = reservation_of(self._ring, found, step)
-        if reservation is not None and self._ring.tally is not None:
-            self._ring.tally.assume(reservation)
-        if isinstance(step, Drain):
-            self._store(
-                self._acknowledge(written(found, patches.drain(self._ring, found, step.to)))
-            )
-            self.moves[found.metadata.name] += 1
-        elif isinstance(step, Withdraw):
-            self._store(written(found, patches.withdraw(*self._at(found))))
-        elif isinstance(step, Assign):
-            self._store(written(found, patches.assign(*self._at(found), step.shard)))
-        return isinstance(step, Drain | Withdraw | Assign)
-
-    def _at(self, found: PartialObject) -> tuple[RingSnapshot, ObjectMeta]:
-        return self._ring, found.metadata
-
-    def _acknowledge(self, draining: PartialObject) -> PartialObject:
-        known(self._ring, draining)
-        labels = {"owner_label": self._ring.owner_label, "drain_label": self._ring.drain_label}
-        released = written(draining, patches.acknowledge(draining.metadata, **labels))
-        return self._answered(released, draining)
-
-    def _created(self, new: PartialObject) -> PartialObject:
-        return known(self._ring, self._answered(new, None))
-
-    def _answered(self, new: PartialObject, old: PartialObject | None) -> PartialObject:
-        review = Review(
-            operation="CREATE" if old is None else "UPDATE",
-            resource=WIDGETS,
-            obj=new,
-            old=old,
-            writer=USER,
-        )
-        decision = decide(review, self._ring, frozenset())
-        assert decision.assigned is not None
-        return admitted(new, decision.operations)
-
-    def _store(self, found: PartialObject) -> None:
-        self._objects[found.metadata.name] = known(self._ring, found)
+        self.ring = steered(*shards, spec=self._spec, previous=self.ring)
+        self.settle()
 
 
 @cache

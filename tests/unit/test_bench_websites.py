@@ -3,10 +3,8 @@
 import json
 from collections import defaultdict
 from datetime import UTC, datetime
-from itertools import pairwise
 from math import inf
 
-from hack.bench.websites.figures import in_histogram, quantile
 from hack.bench.websites.history import AUTHOR, SHARDER, Gap, History
 from hack.bench.websites.timetable import Scenario, timetable
 
@@ -81,12 +79,6 @@ def site(*children: str) -> Log:
     return log
 
 
-def test_the_requests_of_users_are_the_same_each_time() -> None:
-    play = Scenario(seconds=100, existing=10, creates=1, deletes=0.2, changed_every=7)
-
-    assert timetable(play, 3) == timetable(play, 3)
-
-
 def test_users_ask_for_a_website_only_while_it_exists() -> None:
     play = Scenario(seconds=100, existing=10, creates=1, deletes=0.2, changed_every=7)
     methods = defaultdict[str, list[str]](list)
@@ -104,25 +96,11 @@ def test_users_ask_for_a_website_only_while_it_exists() -> None:
         assert "DELETE" not in asked[:-1]
 
 
-def test_a_website_is_changed_once_in_each_period() -> None:
-    _, during = timetable(Scenario(seconds=100, existing=1, changed_every=10), 1)
-
-    assert [round(b.at - a.at, 6) for a, b in pairwise(during)] == [10] * 9
-
-
 def test_a_website_has_no_owner_from_the_stop_of_its_shard_until_another_owns_it() -> None:
     log = site()
     log.write(23, "b", by=SHARDER)
 
     assert log.read(a=20).unowned == [Gap(20, 3, by_loss=True)]
-
-
-def test_a_website_has_no_owner_while_its_new_owner_stops_too() -> None:
-    log = site()
-    log.write(23, "b", by=SHARDER)
-    log.write(27, "c", by=SHARDER)
-
-    assert log.read(a=20, b=22, c=inf).unowned == [Gap(20, 7, by_loss=True)]
 
 
 def test_a_website_without_owner_label_has_no_owner() -> None:
@@ -140,25 +118,6 @@ def test_a_website_is_apart_until_its_last_child_is_where_it_is() -> None:
     log.write(25, "b", by=SHARDER, what="configmaps")
 
     assert log.read(a=20).apart == [Gap(20, 5, by_loss=True)]
-
-
-def test_a_loss_while_a_website_is_apart_begins_another_time() -> None:
-    log = site("services")
-    log.write(15, "b", by=SHARDER, what="services")
-    log.write(25, "b", by=SHARDER)
-
-    assert log.read(a=20).apart == [Gap(15, 5, by_loss=False), Gap(20, 5, by_loss=True)]
-
-
-def test_what_lasts_longer_than_the_log_counts_until_its_end() -> None:
-    assert site().read(a=20).unowned == [Gap(20, 80, by_loss=True)]
-
-
-def test_a_deleted_website_needs_no_owner() -> None:
-    log = site()
-    log.write(15, "a", verb="delete")
-
-    assert log.read(a=20).unowned == []
 
 
 def test_writes_count_in_the_order_of_their_versions() -> None:
@@ -225,14 +184,6 @@ def test_a_move_counts_once_even_if_the_website_had_no_owner_between() -> None:
     assert log.read().moved == 1
 
 
-def test_a_first_owner_is_no_move() -> None:
-    log = Log()
-    log.write(10, "", verb="create")
-    log.write(11, "a", by=SHARDER)
-
-    assert log.read().moved == 0
-
-
 def test_a_change_is_done_when_its_generation_or_a_later_one_is_ready() -> None:
     log = Log()
     log.write(10, "a", verb="create", generation=1)
@@ -242,33 +193,3 @@ def test_a_change_is_done_when_its_generation_or_a_later_one_is_ready() -> None:
     log.write(22, "a", by="a", what="websites/status", seen=3)
 
     assert log.read().reconciles == [10, 8, 9]
-
-
-def test_a_change_that_is_not_done_lasts_until_the_log_ends() -> None:
-    assert site().read().reconciles == [90]
-
-
-def test_a_create_of_a_shard_that_is_in_conflict_counts() -> None:
-    log = site()
-    log.write(12, "", by="b", what="services", verb="create", code=409)
-
-    assert log.read().already_exists == 1
-
-
-def test_a_watch_counts_once_and_in_its_window_only() -> None:
-    log = Log()
-    for at in (1.0, 10.0, 11.0):
-        for _ in ("begin", "end"):
-            log.add(at, SHARDER, verb="watch", objectRef={"resource": "leases"}, auditID=str(at))
-
-    assert log.read().requests == {("", "watch", "leases", ""): 2}
-
-
-def test_a_quantile_is_a_value_that_was_measured() -> None:
-    assert [quantile([4, 1, 3, 2], share) for share in (0.5, 0.99, 1.0)] == [2, 4, 4]
-
-
-def test_a_quantile_of_a_histogram_lies_within_its_bucket() -> None:
-    buckets = {0.1: 50, 1.0: 90, 10.0: 100, inf: 100}
-
-    assert (in_histogram(buckets, 0.25), in_histogram(buckets, 0.95)) == (0.05, 5.5)

@@ -74,18 +74,6 @@ def cached(environment: dict[str, str]) -> list[Path]:
     return [path for path in found if path.suffix != ".lock"]
 
 
-def test_what_was_built_is_all_that_stays_in_the_cache(environment: dict[str, str]) -> None:
-    code, output, _ = run(environment)
-
-    (directory,) = cached(environment)
-    assert (code, output) == (0, f"{directory}\n")
-    assert {program.name for program in directory.iterdir()} == {
-        "etcd",
-        "kube-apiserver",
-        "kubectl",
-    }
-
-
 def test_what_was_built_is_not_built_again(environment: dict[str, str]) -> None:
     first = run(environment)
 
@@ -114,14 +102,6 @@ def test_a_failed_build_shows_its_last_words_and_leaves_no_programs(
     assert [path.name for path in cached(environment)] == ["control-plane.build"]
 
 
-def test_a_failed_build_is_made_good_by_the_next(environment: dict[str, str]) -> None:
-    run({**environment, "BUILD_EXIT_CODE": "1"})
-
-    code, output, _ = run(environment)
-
-    assert (code, output) == (0, f"{cached(environment)[0]}\n")
-
-
 def test_too_old_a_go_is_named_in_one_line(environment: dict[str, str]) -> None:
     code, _, errors = run({**environment, "VERSION": "go1.22.3"})
 
@@ -130,15 +110,6 @@ def test_too_old_a_go_is_named_in_one_line(environment: dict[str, str]) -> None:
     assert "Go >= 1.26 is needed" in errors
     assert "go1.22.3" in errors
     assert "set KUBEBUILDER_ASSETS" in errors
-
-
-def test_a_named_directory_wins(environment: dict[str, str], tmp_path: Path) -> None:
-    for program in ("etcd", "kube-apiserver", "kubectl"):
-        (tmp_path / program).touch(mode=0o755)
-
-    code, output, _ = run({**environment, "KUBEBUILDER_ASSETS": str(tmp_path)})
-
-    assert (code, output) == (0, f"{tmp_path}\n")
 
 
 def test_a_named_directory_without_the_programs_is_an_error(
@@ -151,27 +122,6 @@ def test_a_named_directory_without_the_programs_is_an_error(
     assert code == 1
     assert errors.count("\n") == 1
     assert f"KUBEBUILDER_ASSETS={tmp_path} holds no kube-apiserver, kubectl" in errors
-
-
-@pytest.mark.parametrize("name", ["goshard", "libshard"])
-def test_a_named_program_wins(environment: dict[str, str], tmp_path: Path, name: str) -> None:
-    program = tmp_path / f"my-{name}"
-    program.touch(mode=0o755)
-
-    code, output, _ = run({**environment, name.upper(): str(program)}, name)
-
-    assert (code, output) == (0, f"{program}\n")
-
-
-def test_a_named_program_that_is_not_executable_is_an_error(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    code, _, errors = run({**environment, "GOSHARD": str(tmp_path)}, "goshard")
-
-    assert code == 1
-    assert errors == (
-        f"error: GOSHARD={tmp_path} is no program: name one, or unset it to build goshard\n"
-    )
 
 
 def test_a_program_is_built_anew_when_its_source_has_changed(tmp_path: Path) -> None:

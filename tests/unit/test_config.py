@@ -330,14 +330,6 @@ def test_an_invalid_selector_is_refused(text: str, problem: str) -> None:
     assert problem in told
 
 
-def test_lists_in_variables_are_yaml() -> None:
-    (told,) = problems(environment={"SHARDER_SHARDER_USER_NAMES": "[a"})
-
-    assert told == (
-        "SHARDER_SHARDER_USER_NAMES: must be YAML such as [a, b] or {key: value}, but is '[a'"
-    )
-
-
 @pytest.mark.parametrize(
     ("file", "problem"),
     [

@@ -14,11 +14,9 @@ from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, objection
 from sharder.core.movement.planner import (
     PAUSED,
-    Reservations,
     plan_directed,
     plan_displaced,
     plan_main,
-    reservation_of,
 )
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
 from sharder.core.names import (
@@ -31,8 +29,8 @@ from sharder.core.names import (
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj, snapshot
-from tests.support.values_placement import RENDEZVOUS, bounded, shard
+from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
+from tests.support.values_placement import bounded, shard
 from tests.support.values_steering import APART, known, steered, tally_of
 
 PIN = pin_label(DEMO)
@@ -81,33 +79,6 @@ def going_to(goal: Shard | None, held: int) -> RingSnapshot:
     return steered(*shards, spec=MANY, held={A: 2, B: held, C: 1})
 
 
-def test_a_drain_with_a_good_direction_is_waited_for_though_there_is_room() -> None:
-    ring = going_to(GOAL, 4)
-    moving = known(ring, directed(**ASKING))
-
-    assert plan_main(ring, moving) == Keep("waiting for its shard to acknowledge the drain")
-
-
-@bad
-def test_a_drain_with_a_bad_direction_is_withdrawn_where_the_object_may_stay(
-    goal: Shard | None, held: int
-) -> None:
-    ring = going_to(goal, held)
-    moving = known(ring, directed(**ASKING))
-
-    assert plan_main(ring, moving) == Withdraw()
-
-
-def test_an_object_that_is_released_goes_where_it_is_directed() -> None:
-    ring = going_to(GOAL, 4)
-    moving = known(ring, directed(**ASKING))
-
-    decision = acknowledged(ring, moving)
-
-    assert decision.assigned == B
-    assert decision.reservation == Reservation(ring.identity_of(moving), Entry(B))
-
-
 @bad
 def test_a_released_object_never_goes_to_a_shard_that_cannot_have_it(
     goal: Shard | None, held: int
@@ -131,14 +102,6 @@ def test_the_leader_assigns_an_object_to_its_target_if_that_can_have_it(goal: Sh
     assert choose(ring, free).shard in allowed
 
 
-def test_a_direction_on_an_object_that_does_not_drain_is_ignored() -> None:
-    ring = going_to(GOAL, 0)
-
-    step = plan_main(ring, known(ring, obj(owner=A, annotations=TO_B)))
-
-    assert step == Keep("in place")
-
-
 @pytest.mark.parametrize("annotation", ["", "no name!", "no-such-shard"])
 def test_a_direction_to_no_valid_shard_is_ignored(annotation: str) -> None:
     ring = going_to(GOAL, 0)
@@ -146,26 +109,6 @@ def test_a_direction_to_no_valid_shard_is_ignored(annotation: str) -> None:
 
     assert plan_main(ring, moving) == Withdraw()
     assert ring.entry_of(moving).heading in {None, "no-such-shard"}
-
-
-def test_a_direction_to_the_shard_of_the_object_is_ignored() -> None:
-    ring = going_to(GOAL, 0)
-    moving = known(ring, obj(owner=B, drain="true", annotations=TO_B))
-
-    assert plan_main(ring, moving) == Withdraw()
-    assert ring.entry_of(moving).heading is None
-
-
-@pytest.mark.parametrize(("on_goal", "step"), [(False, Keep), (True, Withdraw)])
-def test_no_direction_brings_two_members_of_a_group_together(
-    on_goal: bool, step: type[Keep | Withdraw]
-) -> None:
-    ring = steered(HOME, GOAL, OTHER, spec=APART)
-    known(ring, obj(WIDGETS, "fellow", owner=B if on_goal else C, labels={"app": "x"}))
-    moving = known(ring, directed(app="x"))
-
-    assert isinstance(plan_main(ring, moving), step)
-    assert (acknowledged(ring, moving).assigned == B) is not on_goal
 
 
 def test_what_is_on_its_way_is_one_of_its_group_where_it_goes() -> None:
@@ -178,11 +121,6 @@ def test_what_is_on_its_way_is_one_of_its_group_where_it_goes() -> None:
     assert plan_directed(by, second, A, C) == Drain(A, C)
 
 
-def test_what_is_being_deleted_on_its_way_is_none_of_its_group_anywhere() -> None:
-    assert Entry(A, (7,), draining=True, heading=B).member_on == B
-    assert Entry(A, (7,), draining=True, deleting=True, heading=B).member_on is None
-
-
 def test_the_room_at_the_goal_is_kept_for_what_is_on_its_way() -> None:
     ring = going_to(GOAL, 4)
     moving = known(ring, directed())
@@ -193,19 +131,6 @@ def test_the_room_at_the_goal_is_kept_for_what_is_on_its_way() -> None:
     assert B not in late
     assert objection(ring, second, B) == "it is full: 5 of 5 objects"
     assert choose(ring, moving).shard == B
-
-
-def test_a_direction_to_another_shard_than_the_pin_is_dropped() -> None:
-    ring = going_to(GOAL, 0)
-    moving = known(ring, directed(**{PIN: C}))
-
-    assert acknowledged(ring, moving).assigned == C
-
-
-def test_with_a_strategy_that_follows_a_direction_is_kept_while_that_shard_is_available() -> None:
-    ring = steered(HOME, GOAL, spec=RENDEZVOUS)
-
-    assert {choose(ring, directed(f"w-{number}")).shard for number in range(20)} == {B}
 
 
 # Where objects are directed that have to go
@@ -243,32 +168,7 @@ def test_what_is_one_too_many_is_not_directed_to_where_it_is() -> None:
     assert step.to is None
 
 
-def test_the_next_that_is_one_too_many_is_not_directed_to_the_same_room() -> None:
-    ring = steered(HOME, GOAL, spec=MANY, held={A: 5, B: 4})
-    first, second = (
-        known(ring, obj(WIDGETS, name, owner=A, labels={PIN: B})) for name in ("first", "second")
-    )
-    reservation = reservation_of(ring, first, plan_displaced(ring, first, A))
-    assert reservation is not None
-
-    tally_of(ring).assume(reservation)
-    later = plan_displaced(ring, second, A)
-
-    assert reservation.entry.heading == B
-    assert isinstance(later, Drain)
-    assert later.to is None
-
-
 # Directed moves
-
-
-def test_a_directed_move_is_a_drain_with_its_target() -> None:
-    ring = going_to(GOAL, 4)
-
-    step = plan_directed(ring, known(ring, obj(owner=A)), A, B)
-
-    assert isinstance(step, Drain)
-    assert (step.shard, step.to) == (A, B)
 
 
 @pytest.mark.parametrize(
@@ -312,16 +212,6 @@ def test_nothing_is_directed_while_movement_is_paused() -> None:
     assert plan_directed(ring, known(ring, obj(owner=A)), A, B) == PAUSED
 
 
-def test_a_strategy_that_counts_nothing_has_no_reservations_to_give_back() -> None:
-    ring = snapshot()
-    reservations = Reservations(ring)
-    step = reservations.plan(obj())
-
-    reservations.give_back()
-
-    assert reservations.keep(obj()) == step
-
-
 def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> None:
     ring = going_to(GOAL, 4)
     waiting = known(ring, obj(WIDGETS, "w", labels=ASKING, annotations=TO_B))
@@ -331,21 +221,6 @@ def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> 
     assert latecomer.shard != B
     assert plan_main(ring, waiting) == Assign(B)
     assert ring.entry_of(waiting) == Entry(None, heading=B)
-
-
-def test_what_was_released_and_goes_elsewhere_makes_room_where_it_was_directed() -> None:
-    ring = going_to(GOAL, 4)
-    tally, waiting = tally_of(ring), obj(WIDGETS, "w", annotations=TO_B)
-    known(ring, waiting)
-    before = tally.departures
-
-    known(ring, obj(WIDGETS, "w", owner=B))
-    arrived = tally.departures - before
-    known(ring, waiting)
-    known(ring, obj(WIDGETS, "w", owner=C))
-
-    assert arrived == 0
-    assert tally.departures - before == 2  # it has left B, and then what it had taken there
 
 
 def test_what_moves_within_a_pool_counts_there_once() -> None:

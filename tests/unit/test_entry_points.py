@@ -36,10 +36,6 @@ def why(record: logging.LogRecord) -> object:
     return vars(record)["why"]
 
 
-def test_nothing_is_installed_with_the_sharder_itself() -> None:
-    assert installed() == {}
-
-
 @pytest.mark.usefixtures("samples")
 def test_an_installed_strategy_is_found_by_the_name_of_its_entry_point() -> None:
     counts = Tally()
@@ -97,12 +93,3 @@ def test_the_first_of_two_with_one_name_counts(
     assert [why(record) for record in caplog.records] == [
         "mine = second_strategy:choose: the name is already used by first_strategy:choose"
     ]
-
-
-def test_entry_points_of_other_groups_are_none_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install(tmp_path, "other_plugin", "\n[console_scripts]\nmine = other_plugin:choose")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    assert installed() == {}

@@ -6,16 +6,14 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.movement.desired import NOT_COUNTED, choose
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import (
-    Owners,
-    plan_controlled,
     plan_displaced,
     plan_main,
     reservation_of,
 )
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
-from sharder.core.names import WANTED_ZONE_LABEL, pin_label
+from sharder.core.names import pin_label
 from tests.support.json_patch import written
-from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
+from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
 from tests.support.values_steering import FOLLOWING, STICKING, known, steered, tally_of
 
@@ -49,14 +47,6 @@ def test_each_of_its_objects_is_drained_to_another_shard(spec: PlacementSpec) ->
 
 
 @every_strategy
-def test_a_drain_of_its_objects_is_not_repeated(spec: PlacementSpec) -> None:
-    ring = steered(LEAVING, STAYING, spec=spec)
-    asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
-
-    assert plan_main(ring, asked) == Keep("waiting for its shard to acknowledge the drain")
-
-
-@every_strategy
 def test_a_drain_is_withdrawn_where_no_other_shard_can_have_the_object(
     spec: PlacementSpec,
 ) -> None:
@@ -82,21 +72,6 @@ def test_no_more_of_its_objects_are_drained_than_there_is_room_for() -> None:
     assert steps[:2] == [Drain(A)] * 2
     assert isinstance(steps[2], Keep)
     assert "shard-b: it is full: 3 of 3 objects" in steps[2].why
-
-
-def test_its_drains_are_withdrawn_when_no_room_is_left() -> None:
-    ring = steered(LEAVING, STAYING, spec=bounded(per_shard=3), held={B: 3})
-    asked = known(ring, obj(owner=A, drain="true", annotations={NEXT: B}))
-
-    assert plan_main(ring, asked) == Withdraw()
-
-
-def test_what_it_has_above_its_ceiling_stays_with_it_while_no_shard_has_room() -> None:
-    ring = steered(LEAVING, STAYING, spec=bounded(per_shard=2), held={A: 2, B: 2})
-    too_many = known(ring, obj(owner=A))
-
-    assert plan_displaced(ring, too_many, A) == Keep("its shard has room for it again")
-    assert plan_main(ring, known(ring, obj(owner=A, drain="true"))) == Withdraw()
 
 
 def test_the_excess_of_a_shard_without_pool_is_drained_once_without_room_elsewhere() -> None:
@@ -132,16 +107,6 @@ def test_a_pin_to_it_does_not_count(spec: PlacementSpec) -> None:
     assert (new, there, elsewhere) == (B, B, B)
 
 
-def test_what_its_objects_control_stays_with_them_until_they_leave() -> None:
-    ring, owners = steered(LEAVING, STAYING), Owners()
-    secret = known(ring, obj(SECRETS, "s", owner=A))
-    owners.note(ring, secret, plan_main(ring, secret))
-
-    child = obj(CONFIGMAPS, "c", owner=A, controlled_by="s")
-
-    assert plan_controlled(ring, child, owners) == Keep("in place")
-
-
 def test_the_room_that_its_objects_take_elsewhere_is_an_even_part() -> None:
     ring = steered(LEAVING, STAYING, shard(C), held={B: 3, C: 3})
     going = []
@@ -170,14 +135,3 @@ def test_a_pin_to_a_cordoned_shard_leaves_no_object_without_owner_that_was_evacu
     free = known(ring, obj(WIDGETS, labels={PIN: C}, annotations=asked.metadata.annotations))
 
     assert plan_main(ring, free) == Assign(B)
-
-
-@pytest.mark.parametrize("spec", FOLLOWING, ids=lambda spec: spec.strategy)
-def test_with_a_strategy_that_follows_an_object_that_no_shard_can_have_is_not_drained(
-    spec: PlacementSpec,
-) -> None:
-    ring = steered(shard(A), STAYING, spec=spec)
-    asked = obj(WIDGETS, owner=A, drain="true", labels={WANTED_ZONE_LABEL: "nowhere"})
-
-    assert plan_main(ring, asked) == Withdraw()
-    assert isinstance(plan_main(ring, obj(owner=A, labels={WANTED_ZONE_LABEL: "nowhere"})), Keep)

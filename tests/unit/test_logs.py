@@ -148,22 +148,6 @@ def test_an_exception_is_one_field_of_the_json() -> None:
     assert content["trace"].endswith("RuntimeError: broken")
 
 
-@pytest.mark.parametrize("level", ["warning", "WARNING"])
-def test_records_below_the_level_are_left_out(level: str) -> None:
-    assert written("text", "object moved", level=level) == ""
-
-
-def test_a_second_configuration_replaces_the_first() -> None:
-    first, second = io.StringIO(), io.StringIO()
-    configure("info", "text", first)
-    configure("info", "text", second)
-
-    log.info("object moved")
-
-    assert first.getvalue() == ""
-    assert second.getvalue().count("object moved") == 1
-
-
 def test_a_field_cannot_pass_itself_off_as_the_message() -> None:
     line = JsonFormatter().format(record_with(level="x", time="x", logger="x"))
 

@@ -53,18 +53,6 @@ async def resize(test: ShardTest, size: str) -> None:
     await test.cluster.patch("namespaces", "team", labels)
 
 
-async def test_a_namespace_gets_the_quota_of_its_size(test: ShardTest) -> None:
-    quota = await test.cluster.get("configmaps", "team/quota")
-
-    assert quota["data"] == {"pods": "10", "secrets": "20"}
-
-
-async def test_a_namespace_reports_its_quota(test: ShardTest) -> None:
-    namespace = await test.cluster.get("namespaces", "team")
-
-    assert condition(namespace) == ("QuotaSet", "True", "size small")
-
-
 async def test_another_size_is_another_quota(test: ShardTest) -> None:
     await resize(test, "large")
 

@@ -3,13 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from random import Random
 
-import msgspec
-
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL
+from sharder.core.names import SHARDER_IDENTITY
 from tests.history.judging import Verdict, judge
-from tests.history.schedule import LASTS, WAYS, Kind, schedule
 from tests.history.traces import (
     Child,
     Event,
@@ -22,8 +18,6 @@ from tests.history.traces import (
     Work,
     Write,
 )
-from tests.long.etcd_history import Stored
-from tests.long.nemesis.recording import held_of
 
 EMPTY = Trace(writes=(), children=(), leases=(), events=(), outages=(), leading=())
 SECONDS = 5.0
@@ -98,18 +92,6 @@ def test_a_move_from_a_shard_that_holds_its_lease_needs_an_acknowledgement() -> 
     assert verdict.unacknowledged == ["one: a -> b 1.00 s later"]
 
 
-def test_a_drain_alone_is_no_acknowledgement() -> None:
-    verdict = judged(wrote(10, "a"), wrote(11, "a", draining=True), wrote(12, "b"))
-
-    assert len(verdict.unacknowledged) == 1
-
-
-def test_a_label_that_vanishes_without_a_drain_is_no_acknowledgement() -> None:
-    verdict = judged(wrote(10, "a"), wrote(11), wrote(12, "b"))
-
-    assert len(verdict.unacknowledged) == 1
-
-
 def test_an_object_of_a_shard_whose_lease_was_taken_may_go() -> None:
     taken = held("a", 11, by="sharder")
 
@@ -168,23 +150,6 @@ def test_an_object_itself_is_written_by_its_shard_alone() -> None:
     ]
 
 
-def test_writes_of_users_and_of_the_sharder_are_not_blamed_on_shards() -> None:
-    assert judged(*ASKED, sent=[sent(11, ""), sent(13, ""), sent(14, "")]).foreign == []
-
-
-def test_a_write_that_changes_nothing_was_none() -> None:
-    """It is answered with the revision of the write before, which others have made."""
-    assert judged(*ASKED, sent=[sent(14, "b"), sent(14, "a")]).foreign == []
-    assert judged(*ASKED, sent=[sent(13, ""), sent(13, "a")]).foreign == []
-
-
-def test_what_a_shard_writes_before_it_sees_that_its_label_was_removed_is_its_own() -> None:
-    removed = wrote(11, stamp="1")
-
-    assert judged(wrote(10, "a"), removed, sent=[sent(12, "a")]).foreign == []
-    assert len(judged(wrote(10, "a"), removed, sent=[sent(12, "b")]).foreign) == 1
-
-
 def test_refusals_of_the_fence_are_counted_and_no_problem() -> None:
     verdict = judged(fenced=["a: not yours"])
 
@@ -229,12 +194,6 @@ def test_an_outage_is_no_silence_of_a_shard() -> None:
     ]
 
 
-def test_an_outage_ends_when_a_lease_is_written_again() -> None:
-    leases, ended = [held("a", 4), held("b", 8), taken("a", 18)], events("a", ended=5)
-
-    assert judged(leases=leases, events=ended, outages=[Span(begin=6, end=13)]).robbed == []
-
-
 def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
     one, other = child(11, "a"), child(12, "a", uid="d")
     gone = wrote(11, "a", deleted=True)
@@ -242,23 +201,6 @@ def test_a_child_that_is_born_twice_is_a_twin_while_its_object_lives() -> None:
     (twins,) = judged(wrote(10, "a"), children=[one, other, child(13, "b")]).born_twice
     assert str(twins) == "one: 2"
     assert judged(wrote(10, "a"), gone, children=[one, other]).born_twice == []
-
-
-def test_twins_say_what_happened_before_the_second_was_born() -> None:
-    moved, second = child(12, "b"), child(14, "a", uid="d")
-    trace = replace(
-        EMPTY, writes=(wrote(10, "a"),), children=(child(11, "a"), moved, second), leases=HELD
-    )
-    (twins,) = judge(trace).born_twice
-
-    assert list(twins.timeline(trace)) == [
-        " -13.000 s  Lease a at revision 1: holder a, renewed 0.000 s before, state none",
-        " -13.000 s  Lease b at revision 1: holder b, renewed 0.000 s before, state none",
-        "  -4.000 s  object at revision 10: owner a, a user's write",
-        "  -3.000 s  child one-child at revision 11: owner a",
-        "  -2.000 s  child one-child at revision 12: owner b",
-        "  +0.000 s  child one-child at revision 14: owner a",
-    ]
 
 
 def test_an_object_that_ends_draining_or_without_a_live_owner_is_left_behind() -> None:
@@ -297,15 +239,6 @@ def test_a_refused_request_counts_outside_outages_only() -> None:
     assert judged(refused=refused).refused == ["PUT"]
     assert judged(refused=refused, outages=[Span(begin=90, end=97)]).refused == []
     assert judged(refused=refused, outages=[Span(begin=10, end=20)]).refused == ["PUT"]
-
-
-def test_the_time_without_owner_is_counted_apart_from_outages() -> None:
-    writes = (wrote(10, "a"), wrote(100), wrote(130, "b"))
-
-    away = judged(*writes, outages=[Span(begin=90, end=95)])
-
-    assert judged(*writes).calm.p99 == 30
-    assert (away.calm.count, away.all.longest) == (0, 30)
 
 
 def test_the_time_on_a_shard_that_is_away_is_time_without_a_shard() -> None:
@@ -375,33 +308,6 @@ def test_each_absence_has_its_cause() -> None:
     assert str(verdict.longest) == "one on b for 10.0 s, paused"
 
 
-def test_an_absence_says_what_happened_to_its_object() -> None:
-    trace = replace(
-        EMPTY,
-        writes=(wrote(10, "a"), wrote(30, "b")),
-        leases=(*HELD, taken("a", 29)),
-        events=events("a", killed=20, ended=21),
-    )
-    absence = judge(trace).longest
-
-    assert absence is not None
-    assert list(absence.timeline(trace)) == [
-        "  -1.000 s  a killed",
-        "  +0.000 s  a ended",
-        "  +8.000 s  Lease a at revision 29: holder shardlease-controller, "
-        "renewed 0.000 s before, state none",
-        "  +9.000 s  object at revision 30: owner b, a shard's or the sharder's write",
-    ]
-
-
-def test_a_pause_and_the_end_that_it_leads_to_are_one_time_away() -> None:
-    writes = (wrote(10, "a"), wrote(50, "b"))
-
-    verdict = judged(*writes, events=events("a", paused=20, resumed=40, ended=41))
-
-    assert (verdict.calm.count, verdict.calm.longest) == (1, 30)
-
-
 def at_work(shard: str, began: float, ended: float, *, on: str = "one") -> Work:
     return Work(object=f"ring secrets demo/{on}", shard=shard, began=began, ended=ended)
 
@@ -427,10 +333,6 @@ def test_two_running_shards_at_work_on_one_object_overlap() -> None:
     assert len(overlapping(at_work("a", 10, inf), at_work("b", 15, inf))) == 1
 
 
-def test_each_shard_whose_work_has_not_ended_overlaps_with_one_that_begins() -> None:
-    assert len(overlapping(*BOTH, at_work("c", 18, 19))) == 3
-
-
 def test_a_shard_that_stands_still_is_not_at_work() -> None:
     paused = events("a", paused=12, resumed=19.5)
 
@@ -438,13 +340,6 @@ def test_a_shard_that_stands_still_is_not_at_work() -> None:
     assert overlapping(*BOTH, leases=LOST, events=events("a", paused=12)) == []
     assert overlapping(*BOTH, leases=LOST, events=events("b", paused=15, resumed=20)) == []
     assert len(overlapping(*BOTH, leases=LOST, events=events("a", paused=4, resumed=8))) == 1
-
-
-def test_what_a_sharder_writes_into_a_lease_does_not_end_a_pause() -> None:
-    shown_as_expired = held("a", 13, renewed=9)
-    leases = (*HELD, shown_as_expired, held("a", 14, by="sharder"))
-
-    assert overlapping(*BOTH, leases=leases, events=events("a", paused=12, resumed=19.5)) == []
 
 
 def test_the_part_of_an_overlap_outside_pauses_counts() -> None:
@@ -463,69 +358,3 @@ def test_a_shard_that_wakes_without_its_lease_has_a_second_to_see_that() -> None
     assert len(overlapping(*BOTH, leases=HELD, events=early)) == 1
     assert len(overlapping(*BOTH, leases=LOST, events=late)) == 1
     assert len(overlapping(*begun_awake, leases=LOST, events=early)) == 1
-
-
-def test_an_overlap_says_what_happened_to_both_shards_and_the_object() -> None:
-    writes = (wrote(9, "a"), wrote(14, "b"))
-    renewals = (held("a", 2), held("a", 3), held("a", 4))
-
-    (overlap,) = judged(
-        *writes,
-        works=BOTH,
-        leases=(*HELD, held("c", 1), *renewals, held("a", 13, by="sharder")),
-        events=[*events("a", paused=12, resumed=13), *events("c", paused=12)],
-    ).overlaps
-
-    assert list(overlap.timeline) == [
-        " -14.000 s  Lease a at revision 1: holder a, renewed 0.000 s before, state none",
-        " -14.000 s  Lease b at revision 1: holder b, renewed 0.000 s before, state none",
-        " -11.000 s  Lease a at revision 4: holder a, renewed 0.000 s before, state none",
-        "  -6.000 s  object at revision 9: owner a, a user's write",
-        "  -5.000 s  a begins to work",
-        "  -3.000 s  a paused",
-        "  -2.000 s  Lease a at revision 13: holder sharder, renewed 0.000 s before, state none",
-        "  -2.000 s  a resumed",
-        "  -1.000 s  object at revision 14: owner b, a shard's or the sharder's write",
-        "  +0.000 s  b begins to work",
-        "  +5.000 s  a ends its work",
-    ]
-
-
-def stored(*, deleted: bool = False, **metadata: object) -> Stored:
-    """Return a write, seen at 90 s, to a Lease that its shard renewed at 70 s of the clock."""
-    spec = {
-        "holderIdentity": "a",
-        "renewTime": "1970-01-01T00:01:10.000000Z",
-        "leaseDurationSeconds": 5,
-    }
-    value = msgspec.json.encode({"metadata": {"name": "a", **metadata}, "spec": spec})
-    return Stored(revision=7, key="leases/shards/a", value=value, deleted=deleted, seen=90)
-
-
-def test_a_lease_was_renewed_when_its_holder_says_so() -> None:
-    shown = stored(labels={STATE_LABEL: "expired"})
-
-    assert held_of(stored(), offset=3) == Held(
-        revision=7, at=90, shard="a", holder="a", renewed=67, seconds=5
-    )
-    assert held_of(shown, offset=3).renewed == 67
-    assert held_of(shown, offset=3).state == "expired"
-    assert held_of(stored(deleted=True), offset=3) == Held(
-        revision=7, at=90, shard="a", holder="", renewed=90, seconds=5
-    )
-
-
-def test_a_seed_gives_one_schedule_in_which_no_process_is_hit_while_it_is_away() -> None:
-    names = {"shards": ["p0", "p1"], "sharders": ["s0", "s1"]}
-
-    faults = schedule(Random(7), 1200, **names)
-
-    assert faults == schedule(Random(7), 1200, **names)
-    assert faults != schedule(Random(8), 1200, **names)
-    assert {fault.kind for fault in faults} == set(Kind)
-    assert all(fault.target in WAYS.get(fault.kind, [fault.target]) for fault in faults)
-    last: dict[str, float] = {}
-    for fault in faults:
-        if fault.kind in LASTS and fault.target:
-            assert last.get(fault.target, 0) <= fault.at
-            last[fault.target] = fault.at + fault.seconds

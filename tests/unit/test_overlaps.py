@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from tests.support.overlaps import overlaps, work_times
+from tests.support.overlaps import overlaps
 
 
 def log(
@@ -60,12 +58,6 @@ def test_short_work_does_not_hide_the_long_work_around_it(tmp_path: Path) -> Non
     assert len(overlaps(tmp_path)) == 2
 
 
-def test_one_shard_that_works_twice_at_once_is_reported_too(tmp_path: Path) -> None:
-    log(tmp_path, "a", (1, "started"), (2, "started"), (3, "ended"), (4, "ended"))
-
-    assert overlaps(tmp_path) == ["demo secrets demo/one: a began 1.000 s before a had ended"]
-
-
 def test_work_on_different_objects_may_overlap(tmp_path: Path) -> None:
     log(tmp_path, "a", (1, "started"), (3, "ended"))
     log(tmp_path, "b", (2, "started"), (4, "ended"), thing="demo/two")
@@ -79,33 +71,3 @@ def test_what_a_killed_shard_worked_on_has_ended_with_its_last_words(tmp_path: P
     log(tmp_path, "b", (20, "started"), (30, "ended"))
 
     assert overlaps(tmp_path, killed={"a"}) == []
-
-
-def test_what_a_killed_shard_worked_on_has_ended_when_it_is_started_again(tmp_path: Path) -> None:
-    log(tmp_path, "a", (1, "started"))
-    log(tmp_path, "b", (20, "started"), (30, "ended"))
-    log(tmp_path, "a", (40, "started"), (41, "ended"), process=2)
-
-    assert overlaps(tmp_path) == []
-
-
-def test_what_others_have_logged_does_not_matter(tmp_path: Path) -> None:
-    log(tmp_path, "a", (1, "started"), (3, "ended"))
-    (tmp_path / "etcd.log").write_text('{"level":"warn"}\nno JSON\n{"monotonic": 1, "messa')
-
-    assert overlaps(tmp_path) == []
-
-
-def test_a_folder_without_work_proves_nothing(tmp_path: Path) -> None:
-    (tmp_path / "etcd.log").write_text('{"level":"warn"}\n')
-
-    with pytest.raises(ValueError, match="no shard has logged any work"):
-        overlaps(tmp_path)
-
-
-def test_the_work_can_be_looked_at_one_by_one(tmp_path: Path) -> None:
-    log(tmp_path, "a", (1, "started"), (3, "ended"))
-
-    (work,) = work_times(tmp_path)
-
-    assert (work.shard, work.began, work.ended) == ("a", 1, 3)

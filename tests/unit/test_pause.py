@@ -7,15 +7,13 @@ from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import (
     PAUSED,
-    Owners,
-    plan_controlled,
     plan_displaced,
     plan_main,
 )
-from sharder.core.movement.step import Assign, Drain, Relabel, Withdraw
+from sharder.core.movement.step import Assign, Drain, Withdraw
 from sharder.core.names import pin_label
-from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
-from tests.support.values_placement import BOUNDED, RENDEZVOUS, bounded, shard
+from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
+from tests.support.values_placement import RENDEZVOUS, bounded, shard
 from tests.support.values_steering import FOLLOWING, STICKING, known, steered, tally_of
 
 PIN = pin_label(DEMO)
@@ -59,17 +57,6 @@ def test_objects_without_shard_and_of_a_lost_shard_are_assigned(spec: PlacementS
     steps.append(plan_main(ring, known(ring, obj(owner=C, drain="true", annotations={NEXT: B}))))
 
     assert steps == [Assign(B)] * 3
-
-
-@pytest.mark.parametrize("spec", [BOUNDED, RENDEZVOUS], ids=lambda spec: spec.strategy)
-def test_what_an_object_controls_follows_it(spec: PlacementSpec) -> None:
-    ring, owners = steered(shard(A), shard(B), spec=spec, paused=True), Owners()
-    secret = known(ring, obj(SECRETS, "s", owner=B))
-    owners.note(ring, secret, plan_main(ring, secret))
-
-    step = plan_controlled(ring, obj(CONFIGMAPS, "c", owner=A, controlled_by="s"), owners)
-
-    assert step == Relabel(B)
 
 
 def test_the_excess_of_a_shard_stays_there() -> None:

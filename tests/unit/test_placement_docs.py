@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.placement_filters import QUESTIONS
-from hack.placement_tables import DOCUMENT, TABLES, rewritten
+from hack.placement_tables import rewritten
 from sharder.config.strategies import GROUP
 from sharder.core import names
 from sharder.core.api.ring import PlacementSpec, StrategyName
@@ -18,7 +17,7 @@ from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Layout
-from tests.support.documents import ROOT, blocks, code, read, section, tables
+from tests.support.documents import blocks, code, read, section, tables
 
 PLACEMENT = Path("docs/placement.md")
 TEXT = read(PLACEMENT)
@@ -45,16 +44,6 @@ def under(heading: str) -> str:
 @pytest.mark.slow
 def test_the_tables_are_what_the_code_works_out_today() -> None:
     assert rewritten(TEXT) == TEXT
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_document_without_a_place_for_a_table_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        rewritten(TEXT.replace(f"<!-- {name}: begin -->", ""))
-
-
-def test_the_document_that_is_rewritten_is_the_one_that_is_read() -> None:
-    assert DOCUMENT == ROOT / PLACEMENT
 
 
 def test_every_strategy_is_compared_and_described() -> None:
@@ -101,10 +90,6 @@ def test_the_settings_of_the_sdk_are_those_in_its_own_document() -> None:
 
     assert named <= set(code(read(Path("docs/sdk.md"))))
     assert len(named) == 6
-
-
-def test_no_two_questions_have_one_answer() -> None:
-    assert len({question.objection() for question in QUESTIONS}) == len(QUESTIONS)
 
 
 def test_the_reason_that_is_shown_is_the_one_that_is_given() -> None:

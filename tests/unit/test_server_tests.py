@@ -8,7 +8,7 @@ from _pytest.mark.expression import Expression
 
 from hack import check
 from hack.check import side_by_side
-from hack.server_tests import AT_ONCE, E2E, IDLE, SECONDS, long_parts, parse, parts
+from hack.server_tests import AT_ONCE, E2E, long_parts, parts
 
 
 def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
@@ -75,15 +75,6 @@ def test_each_file_of_e2e_tests_is_a_part_of_its_own() -> None:
     assert sorted(named) == sorted(files)
 
 
-def test_the_longest_part_comes_first() -> None:
-    known = [
-        [SECONDS[name] for name in each if name in SECONDS] for each in (parts(), long_parts())
-    ]
-
-    assert sum(map(len, known)) == len(SECONDS)
-    assert [sorted(seconds, reverse=True) for seconds in known] == known
-
-
 def test_a_program_that_fails_keeps_no_other_from_running() -> None:
     fails, passes = ("python", "-c", "exit('no')"), ("python", "-c", "print('yes')")
 
@@ -107,19 +98,6 @@ def test_what_is_idle_runs_beside_the_others(tmp_path: Path) -> None:
     assert {name: each.passed for name, each in ended.items()} == {"waits": True, "comes": True}
 
 
-def test_what_is_idle_is_a_part() -> None:
-    assert parts().keys() >= IDLE
-
-
-def test_without_a_name_all_parts_are_run() -> None:
-    assert parse([]) == parts()
-    assert parse(["--long"]) == long_parts()
-
-
-def test_a_part_is_run_alone_by_its_name() -> None:
-    assert list(parse(["outages", "mutants"])) == ["outages", "mutants"]
-
-
 def test_make_check_tries_less_and_make_test_all() -> None:
     quick, whole = check.tests(measure=False), check.tests(measure=True)
 
@@ -128,12 +106,3 @@ def test_make_check_tries_less_and_make_test_all() -> None:
         name: "pytest" if name in check.NOT_MEASURED else "coverage" for name in check.TESTS
     }
     assert not any(set(check.QUICK[1:]) & set(command) for command in whole.values())
-
-
-def test_an_unknown_part_is_refused_with_those_there_are(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit):
-        parse(["outage"])
-
-    assert "there is no part outage: name some of " in capsys.readouterr().err

@@ -5,12 +5,12 @@ import shlex
 import pytest
 
 from sharder.cli.app import run_command
-from sharder.console.console import RINGS_SECONDS, WAITS
+from sharder.console.console import WAITS
 from sharder.console.models import Health
 from sharder.console.shards import MAX_SHARDS
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, StrategyName
-from sharder.core.names import STATE_LABEL, ObjectRef, RingName, ShardName
+from sharder.core.names import STATE_LABEL, ObjectRef, ShardName
 from sharder.core.status.conditions import COVERED, EXHAUSTED, READY, UNOWNED, WATCHED
 from sharder.core.status.phases import ShardPhase
 from tests.support.cluster import Cluster
@@ -71,19 +71,6 @@ async def test_the_fault_of_now_comes_before_what_is_over() -> None:
     ]
 
 
-async def test_the_advice_needs_no_pod_that_is_gone() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        scene.lead(a=2, b=1)
-        await scene.take(A)
-        now = await scene.look()
-
-    assert now.faults[0].run == (
-        "kubectl get events -n default --field-selector involvedObject.name=shard-a",
-    )
-
-
 async def test_an_unknown_shard_that_still_has_objects_is_shown() -> None:
     scene = Scene()
 
@@ -108,17 +95,6 @@ async def test_an_evacuated_shard_is_empty_in_the_end(objects: int, text: str) -
         now = await scene.look()
 
     assert [fault.what for fault in now.faults] == [text]
-
-
-async def test_a_shard_that_left_is_no_fault() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        await scene.count(a=0, b=1)
-        await scene.cluster.leave(A)
-        now = await scene.look()
-
-    assert (now.health, phases(now)["shard-a"]) == (Health.OK, ShardPhase.LEFT)
 
 
 async def _late(scene: Scene) -> None:
@@ -270,19 +246,6 @@ async def test_a_drain_that_is_not_acknowledged_names_its_shard_and_its_objects(
     )
 
 
-async def test_a_ring_without_a_count_says_so() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        now = await scene.look()
-
-    assert (now.objects, now.unowned, now.headline) == (
-        None,
-        None,
-        "Objects on 2 shards are not counted yet",
-    )
-
-
 async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
     of = ring()
     placement = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=7)
@@ -329,22 +292,3 @@ async def test_rings_are_listed_the_worst_first() -> None:
         ("another", Health.ATTENTION),
         ("demo", Health.OK),
     ]
-
-
-async def test_the_replica_says_whether_it_leads() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        before = await scene.console.rings()
-        scene.lead()
-        await scene.cluster.clock.advance(RINGS_SECONDS)
-        listed = await scene.console.rings()
-
-    assert (before.replica.leading, listed.replica.leading) == (False, True)
-
-
-async def test_there_is_nothing_to_show_of_a_ring_that_is_not_there() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        assert scene.console.ring(RingName("other")) is None

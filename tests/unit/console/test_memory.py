@@ -1,28 +1,15 @@
 """Facts about what the console remembers, and for how long."""
 
-from sharder.console.memory import FLOW_SECONDS, MAX_EVENTS, MAX_TEXT, Memory
+from sharder.console.memory import MAX_EVENTS, MAX_TEXT, Memory
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.names import NO_RING
 from sharder.core.status.transition_messages import Kind, Transition
 from sharder.sdk.testing.fake_clock import FakeClock
-from tests.support.values import DEMO, SECRETS, A, B
+from tests.support.values import DEMO, SECRETS
 
 
 def rebalanced(detail: str) -> Transition:
     return Transition(kind=Kind.REBALANCED, detail=detail)
-
-
-async def test_moves_are_shown_for_a_minute() -> None:
-    clock = FakeClock()
-    memory = Memory(clock)
-    memory.moved(DEMO, A, B)
-    await clock.advance(FLOW_SECONDS - 1)
-    memory.moved(DEMO, A, B)
-
-    assert memory.flows(DEMO) == {(A, B): 2}
-    await clock.advance(1)
-    assert memory.flows(DEMO) == {(A, B): 1}
-    assert (memory.is_moving(DEMO, 1.5), memory.is_moving(DEMO, 1)) == (True, False)
 
 
 def test_memory_is_bounded() -> None:

@@ -1,6 +1,5 @@
 """What the console of a leader shows while its ring changes: the whole replica, in memory."""
 
-import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -104,30 +103,3 @@ async def test_a_killed_shard_is_late_and_no_fault_once_its_objects_are_placed()
     ]
     assert ({ring.objects for ring in shown}, play.wrong) == ({20}, [])
     assert shown[-1].faults == ()
-
-
-async def test_an_evacuated_shard_is_safe_to_stop_when_it_is_empty() -> None:
-    async with Play().playing() as play:
-        await play.evacuate(A)
-        shown = await play.go(10)
-
-    assert shown[0].faults[0].what.startswith("Shard shard-a is being evacuated, ")
-    assert shown[-1].faults[0].what == "Shard shard-a is empty: safe to stop"
-    assert ({ring.objects for ring in shown}, play.wrong) == ({20}, [])
-
-
-async def test_a_drain_that_is_stuck_is_named() -> None:
-    async with Play().playing() as play:
-        owners = await play.cluster.owners(SECRETS)
-        play.stuck = set(sorted(name for name in owners if owners[name] == A)[:2])
-        await play.evacuate(A)
-        await play.go(20)
-        soon = json.loads(play.console.objects(DEMO))
-        shown = await play.go(50)
-
-    assert {each["what"]: (each["shard"], each["run"]) for each in soon["draining"]} == {
-        f"secrets default/{name}": (A, f"sharder explain demo secrets default/{name}")
-        for name in play.stuck
-    }
-    assert (soon["unassigned"], shown[-1].draining, play.wrong) == ([], 2, [])
-    assert shown[-1].headline == "2 drains not acknowledged by shard shard-a"

@@ -17,7 +17,7 @@ from sharder.core.webhook_configuration import (
     Registration,
     configuration_of,
 )
-from tests.support.values import DRAIN, OWNER, ring
+from tests.support.values import OWNER, ring
 
 
 def not_in(*names: str) -> Json:
@@ -31,7 +31,6 @@ DEFAULT = LabelSelector(
     )
 )
 BLUE = {"team": "blue"}
-DIFFER = {"name", "objectSelector", "rules", "matchConditions"}
 REGISTRATION = Registration(
     endpoint=SERVICE,
     default_namespaces=DEFAULT,
@@ -134,34 +133,6 @@ def test_no_webhook_keeps_a_request_from_passing() -> None:
         assert found["admissionReviewVersions"] == ["v1"]
 
 
-def test_the_webhooks_differ_in_what_they_are_called_for_alone() -> None:
-    alike = [
-        {key: value for key, value in found.items() if key not in DIFFER}
-        for found in webhooks().values()
-    ]
-
-    assert list(webhooks()) == [CREATED, LABELLED, UNASSIGNED]
-    assert alike == [alike[0]] * 3
-
-
-def test_one_webhook_is_called_for_new_main_objects_without_an_expression() -> None:
-    created = webhooks()[CREATED]
-
-    assert rules(created) == {"secrets": "CREATE", "widgets": "CREATE"}
-    assert (created["objectSelector"], created["matchConditions"]) == ({}, [])
-
-
-def test_one_webhook_has_the_selector_of_the_reference() -> None:
-    unassigned = webhooks()[UNASSIGNED]
-
-    assert unassigned["objectSelector"] == {
-        "matchExpressions": [{"key": OWNER, "operator": "DoesNotExist"}]
-    }
-    assert rules(unassigned) == {
-        "configmaps": "CREATE UPDATE", "secrets": "UPDATE", "widgets": "UPDATE",
-    }  # fmt: skip
-
-
 def test_one_webhook_judges_objects_with_owner_and_the_status_of_built_in_resources() -> None:
     labelled = webhooks()[LABELLED]
 
@@ -242,19 +213,6 @@ def test_a_service_is_called_at_the_ring_s_path() -> None:
     assert config["service"]["path"] == "/base/webhooks/sharder/controllerring/demo"
 
 
-def test_a_token_stands_before_the_path_that_the_reference_has_and_is_not_shown() -> None:
-    registration = replace(
-        REGISTRATION,
-        endpoint=Endpoint(url="https://sharder"),
-        token="0a1b",  # noqa: S106
-    )
-
-    config = webhooks(registration=registration)[CREATED]["clientConfig"]
-
-    assert config["url"] == "https://sharder/0a1b/webhooks/sharder/controllerring/demo"
-    assert "0a1b" not in repr(registration)
-
-
 def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
     endpoint = Endpoint(url="https://sharder:9443/")
 
@@ -263,17 +221,6 @@ def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
     assert found[CREATED]["clientConfig"] == {
         "url": "https://sharder:9443/webhooks/sharder/controllerring/demo"
     }
-
-
-def test_updates_count_that_change_owner_or_drain_and_are_not_the_sharders() -> None:
-    registration = replace(REGISTRATION, sharders=frozenset({"b", "a"}))
-
-    found = conditions(webhooks(registration=registration)[LABELLED])["concerns-owner"]
-
-    for label in (OWNER, DRAIN):
-        new, old = (f'{obj}.metadata.?labels["{label}"]' for obj in ("object", "oldObject"))
-        assert f"{new} != {old}" in found
-    assert '!(request.userInfo.username in ["a", "b"])' in found
 
 
 def test_new_controlled_objects_do_not_count_if_the_pod_in_their_label_writes_them() -> None:
@@ -314,24 +261,6 @@ def selecting(*controlled: str) -> ControllerRing:
     )
     spec = RingSpec(resources=(secrets,), object_selector=LabelSelector(match_labels=BLUE))
     return ControllerRing(metadata=ring().metadata, spec=spec)
-
-
-def test_the_ring_s_object_selector_selects_main_objects_alone() -> None:
-    found = webhooks(selecting("configmaps"))
-
-    assert {name: rules(each) for name, each in found.items()} == {
-        CREATED: {"secrets": "CREATE"},
-        LABELLED: {"secrets": "UPDATE", "secrets/status": "UPDATE"},
-        UNASSIGNED: {"secrets": "UPDATE"},
-        f"controlled.{LABELLED}": {
-            "configmaps": "CREATE UPDATE", "configmaps/status": "UPDATE",
-        },
-        f"controlled.{UNASSIGNED}": {"configmaps": "CREATE UPDATE"},
-    }  # fmt: skip
-    assert [each["objectSelector"].get("matchLabels") for each in found.values()] == [
-        BLUE, BLUE, BLUE, None, None,
-    ]  # fmt: skip
-    assert list(found) == [*webhooks(selecting()), *list(found)[3:]]
 
 
 def test_where_an_object_can_come_into_scope_every_change_of_labels_counts() -> None:

@@ -115,34 +115,6 @@ async def test_kopf_is_reminded_of_a_drain_more_and_more_seldom(scene: Scene) ->
     assert 5 <= len(times) <= 10
 
 
-async def test_kopf_is_not_reminded_while_a_handler_runs(scene: Scene) -> None:
-    async with scene.followed():
-        scene.running.add(await scene.drain())
-
-        assert await scene.touches() == []
-
-
-async def test_an_object_that_has_left_is_forgotten(scene: Scene) -> None:
-    async with scene.followed():
-        await scene.drain()
-        await scene.clock.advance(1)
-        await scene.store.patch(REF, {"metadata": {"labels": {OWNER: None, DRAIN: None}}})
-        await scene.clock.advance(20)
-
-    assert scene.cancelled == []
-
-
-async def test_a_relist_keeps_the_age_of_a_drain(scene: Scene) -> None:
-    async with scene.followed():
-        uid = await scene.drain()
-        await scene.clock.advance(9)
-        scene.store.compact()
-        scene.store.hang_up()
-        await scene.clock.advance(3)
-
-    assert set(scene.cancelled) == {uid}
-
-
 @pytest.mark.parametrize("error", [Conflict("changed"), Unavailable("down")])
 async def test_a_failed_reminder_is_repeated(scene: Scene, error: Exception) -> None:
     async with scene.followed():

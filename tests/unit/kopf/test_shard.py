@@ -10,9 +10,7 @@ import kopf
 import pytest
 
 import sharder.kopf
-from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import ObjectRef
-from sharder.kopf.shard import touch
 from sharder.sdk import ConfigError, Settings
 from sharder.sdk.startup.preparation import alone_on
 from tests.support.values import OWNER
@@ -114,36 +112,6 @@ async def test_two_operators_of_one_process_cannot_be_one_shard(
             problem="uses Lease default/shard-a: give each a name of its own, or name all "
             "resources in one call of sharder.kopf.join",
         )
-
-
-def test_an_operator_joins_one_ring(registry: kopf.OperatorRegistry) -> None:
-    join(registry)
-
-    with pytest.raises(ConfigError, match="joined a ring already"):
-        join(registry)
-
-
-def test_an_operator_joins_with_resources(registry: kopf.OperatorRegistry) -> None:
-    with pytest.raises(ConfigError, match="join needs resources"):
-        sharder.kopf.join(ring="demo", resources=[], registry=registry)
-
-
-def test_kopf_logs_no_warning(
-    registry: kopf.OperatorRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
-    join(registry)
-
-    assert caplog.records == []
-
-
-def test_an_object_is_touched_as_kopf_does_it() -> None:
-    storage = kopf.AnnotationsProgressStorage()
-    obj = PartialObject(api_version="v1", kind="Secret", metadata=ObjectMeta(name="x"))
-
-    patch = touch(storage, obj, "now")
-
-    metadata: Any = patch["metadata"]
-    assert metadata["annotations"]["kopf.zalando.org/touch-dummy"] == "now"
 
 
 def test_without_kopf_one_line_says_what_to_install(tmp_path: Path) -> None:

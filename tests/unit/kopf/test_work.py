@@ -96,21 +96,11 @@ def test_no_handler_starts_on_an_object_that_drains_or_has_left(
     assert scene.chosen(scene.handler(nothing)) == []
 
 
-def test_no_handler_starts_before_the_object_was_seen(scene: Scene) -> None:
-    assert scene.chosen(scene.handler(nothing)) == []
-
-
 def test_no_handler_starts_while_the_lease_might_be_lost(scene: Scene) -> None:
     scene.see(OURS)
     scene.holds_lease = False
 
     assert scene.chosen(scene.handler(nothing)) == []
-
-
-def test_handlers_of_other_resources_start_as_ever(scene: Scene) -> None:
-    handler = scene.handler(nothing)
-
-    assert scene.chosen(handler, OTHER_RESOURCE) == [handler]
 
 
 async def test_a_drain_is_acknowledged_by_the_removal_of_both_labels(scene: Scene) -> None:
@@ -152,19 +142,6 @@ async def test_no_drain_is_acknowledged_while_a_handler_runs(scene: Scene) -> No
     assert DRAIN not in await scene.acknowledged(DRAINING)
 
 
-async def test_no_drain_is_acknowledged_while_a_handler_runs_in_a_thread(scene: Scene) -> None:
-    is_running = []
-    scene.see(OURS)
-    (handler,) = scene.chosen(
-        scene.handler(lambda **_: is_running.append(scene.work.is_running(UID)))
-    )
-
-    await asyncio.to_thread(handler.fn)
-
-    assert is_running == [True]
-    assert scene.work.is_idle
-
-
 async def test_a_draining_handler_is_cancelled_and_left_to_the_next_owner(scene: Scene) -> None:
     scene.see(OURS)
     (handler,) = scene.chosen(scene.handler(wait_for_ever))
@@ -195,17 +172,6 @@ async def test_a_handler_with_a_limit_of_attempts_or_time_is_not_cancelled(
     running.cancel()
 
 
-async def test_a_timeout_of_the_handler_itself_stays_one(scene: Scene) -> None:
-    async def times_out(**_: object) -> None:
-        raise TimeoutError("of my own")
-
-    scene.see(OURS)
-    (handler,) = scene.chosen(scene.handler(times_out))
-
-    with pytest.raises(TimeoutError, match="of my own"):
-        await handler.fn()
-
-
 async def test_sub_handlers_run_within_their_handler_even_if_it_drains_by_now(
     scene: Scene,
 ) -> None:
@@ -234,15 +200,6 @@ def test_a_daemon_matches_while_its_object_is_ours_and_its_own_filter_holds(scen
 
     assert not guarded.when(**ON_OBJECT)
     assert guarded.when(uid=UID, resource=OTHER_RESOURCE)
-
-
-@pytest.mark.parametrize(
-    ("given", "delay"), [(None, 0), (3.0, 3.0), (lambda **kwargs: len(kwargs["uid"]), len(UID))]
-)
-def test_a_daemon_keeps_its_initial_delay(scene: Scene, given: Any, delay: float) -> None:
-    daemon = scene.daemon(wait_for_ever, initial_delay=given)
-
-    assert daemon.initial_delay(uid=UID, resource=OTHER_RESOURCE) == delay
 
 
 async def test_no_drain_is_acknowledged_before_the_daemons_have_ended(scene: Scene) -> None:
@@ -286,16 +243,6 @@ async def test_daemons_are_cancelled_if_their_object_is_not_ours(scene: Scene) -
     await settle()
 
     assert running.cancelled()
-
-
-def test_objects_are_counted_until_they_have_left(scene: Scene) -> None:
-    scene.see(OURS)
-    scene.see(DRAINING)
-    assert scene.work.objects == 1
-
-    scene.see(DRAINING, "DELETED")
-
-    assert scene.work.objects == 0
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -1,11 +1,8 @@
 """Facts about `sharder.kube.check_requests`: nothing that it sends is stored."""
 
-from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import ObjectRef
 from sharder.kube.check_requests import (
-    deployments,
-    is_user_allowed,
     ring_schema,
     try_create,
     try_patch,
@@ -44,34 +41,6 @@ async def test_an_update_is_a_dry_run(script: Script, client: Client) -> None:
     ]
 
 
-async def test_a_right_on_a_subresource_is_asked_for(script: Script, client: Client) -> None:
-    script.then((201, {"status": {"allowed": True}}))
-    status = GroupResource("sharding.timebertt.dev", "controllerrings/status")
-    user = User(username="robot", groups=("robots",))
-
-    assert await is_user_allowed(client, user, "patch", status, ObjectRef("", "demo"))
-
-    (asked,) = script.asked
-    assert asked.body == {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": "robot",
-            "uid": "",
-            "groups": ["robots"],
-            "extra": {},
-            "resourceAttributes": {
-                "verb": "patch",
-                "group": "sharding.timebertt.dev",
-                "resource": "controllerrings",
-                "subresource": "status",
-                "namespace": "",
-                "name": "demo",
-            },
-        },
-    }
-
-
 async def test_the_schema_of_rings_is_found_by_its_kind(script: Script, client: Client) -> None:
     group: dict[str, Json] = {"group": "sharding.timebertt.dev", "version": "v1alpha1"}
     ring: Json = {
@@ -86,18 +55,3 @@ async def test_the_schema_of_rings_is_found_by_its_kind(script: Script, client: 
     assert script.asked[0].path == OPENAPI
     assert schema is not None
     assert [*schema.properties["spec"].properties] == ["resources"]
-
-
-async def test_a_server_without_rings_has_no_schema(script: Script, client: Client) -> None:
-    script.then((404, {}))
-
-    assert await ring_schema(client) is None
-
-
-async def test_the_deployments_of_a_namespace_are_listed(script: Script, client: Client) -> None:
-    script.then((200, {"items": [{"spec": {"replicas": 3}, "status": {"readyReplicas": 2}}]}))
-
-    (found,) = await deployments(client, "sharding-system")
-
-    assert (found.spec.replicas, found.status.ready_replicas) == (3, 2)
-    assert script.asked[0].path == "/prefix/apis/apps/v1/namespaces/sharding-system/deployments"

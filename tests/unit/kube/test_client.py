@@ -106,20 +106,6 @@ async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None
     await client.close()
 
 
-@pytest.mark.parametrize(("context", "namespace"), [("", ""), (", namespace: demo", "demo")])
-async def test_the_current_namespace_is_that_of_the_context(
-    tmp_path: Path, context: str, namespace: str
-) -> None:
-    (tmp_path / "token").write_text("t")
-    config = kubeconfig("http://127.0.0.1:1").replace("user: me}}", f"user: me{context}}}}}")
-    (tmp_path / "config").write_text(config)
-
-    client = await connect(str(tmp_path / "config"))
-
-    assert client.namespace == namespace
-    await client.close()
-
-
 async def test_the_server_time_is_that_of_its_last_answer_whatever_it_was(
     script: Script, client: Client
 ) -> None:
@@ -222,15 +208,6 @@ async def test_a_stream_that_falls_silent_ends(
 
     async with client.lines("/x", query={}) as lines:
         assert [line async for line in lines] == [b"a"]
-
-
-async def test_a_stream_that_is_refused_is_raised_as_our_error(
-    script: Script, client: Client
-) -> None:
-    script.then((404, {"message": "not here"}))
-
-    with pytest.raises(NotFound, match="GET /x: not here"):
-        await read_all(client)
 
 
 async def test_a_stream_that_breaks_is_unavailable(script: Script, client: Client) -> None:

@@ -1,9 +1,6 @@
 """Facts about `sharder.kube.discovery`."""
 
-import pytest
-
 from sharder.core.api.meta import Json, Resource
-from sharder.core.errors import Rejected
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.discovery import served
@@ -72,10 +69,3 @@ async def test_a_group_whose_server_does_not_answer_is_reported(
     script.then(groups(), groups(stale, group("apps", version("v1"))))
 
     assert (await served(client)).silent == ("metrics.k8s.io",)
-
-
-async def test_a_server_without_this_discovery_is_too_old(script: Script, client: Client) -> None:
-    script.then((200, {"kind": "APIVersions", "versions": ["v1"]}))
-
-    with pytest.raises(Rejected, match=r"older than 1\.30"):
-        await served(client)

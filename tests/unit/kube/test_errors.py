@@ -14,7 +14,7 @@ from sharder.core.errors import (
     Rejected,
     Unavailable,
 )
-from sharder.kube.errors import Status, refusal, understand, unreachable
+from sharder.kube.errors import Status, refusal, understand
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,6 @@ def test_a_path_that_is_not_served_differs_from_a_missing_object() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>\xff</html>", b"[1]"])
 def test_a_refusal_by_something_else_than_an_api_server_is_understood(body: bytes) -> None:
     assert isinstance(refusal(502, body, "GET /x"), Unavailable)
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [(TimeoutError(), "no answer in time"), (OSError("refused"), "refused")],
-)
-def test_a_request_without_an_answer_says_why(error: Exception, text: str) -> None:
-    assert str(unreachable(error, "GET /x")) == f"GET /x: {text}"
 
 
 @pytest.mark.parametrize("answer", [b"", b"{", b"<html>", b"[]"])

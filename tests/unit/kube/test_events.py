@@ -1,6 +1,5 @@
 """Facts about `sharder.kube.events`."""
 
-import msgspec
 import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -8,14 +7,6 @@ from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.unit.kube.conftest import Script
-
-
-class Sent(msgspec.Struct, frozen=True):
-    """What an Event has."""
-
-    type: str
-    reason: str
-
 
 RING = PartialObject(
     api_version="sharding.timebertt.dev/v1alpha1",
@@ -54,22 +45,3 @@ async def test_a_failure_is_logged_and_tried_again_next_time(
     told = [r.getMessage() for r in caplog.records if r.name == "sharder.kube.events"]
     assert told == ["event not recorded", "events are recorded again"]
     assert len(script.asked) == 3
-
-
-async def test_what_happened_is_recorded_each_time_and_with_its_type(
-    script: Script, client: Client
-) -> None:
-    script.then((201, {}))
-    recorder = KubeRecorder(client, clock=FakeClock())
-
-    await recorder.record(RING, "ShardJoined", "shard a has joined", warning=False)
-    await recorder.record(RING, "ShardLost", "shard a was lost", warning=True)
-    await recorder.record(RING, "ShardLost", "shard a was lost", warning=True)
-
-    sent = [msgspec.convert(asked.body, Sent) for asked in script.asked]
-    assert sent == [
-        Sent(type="Normal", reason="ShardJoined"),
-        Sent(type="Warning", reason="ShardLost"),
-        Sent(type="Warning", reason="ShardLost"),
-    ]
-    assert {asked.path for asked in script.asked} == {"/prefix/api/v1/namespaces/default/events"}

@@ -29,14 +29,6 @@ async def test_the_preferred_version_wins(script: Script, client: Client) -> Non
     assert (await KubeObjects(client).find(WIDGETS)).version == "v2"
 
 
-async def test_another_version_serves_where_the_preferred_does_not(
-    script: Script, client: Client
-) -> None:
-    script.then((200, GROUP), serving("gadgets"), serving("widgets"))
-
-    assert (await KubeObjects(client).find(WIDGETS)).version == "v1"
-
-
 async def test_what_was_found_is_not_looked_up_again(script: Script, client: Client) -> None:
     script.then((200, GROUP), serving("widgets"))
     objects = KubeObjects(client)

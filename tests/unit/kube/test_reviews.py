@@ -4,7 +4,7 @@ import pytest
 
 from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json
-from sharder.core.errors import Forbidden, Unavailable
+from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.reviews import KubeReviews, may_i
@@ -80,13 +80,6 @@ async def test_the_whole_user_is_asked_about(
             "nonResourceAttributes": {"verb": "get", "path": "/metrics"},
         },
     }
-
-
-async def test_without_the_right_to_ask_there_is_an_error(script: Script, client: Client) -> None:
-    script.then((403, {"message": "cannot create resource tokenreviews", "code": 403}))
-
-    with pytest.raises(Forbidden, match="tokenreviews"):
-        await KubeReviews(client).identify("a-token")
 
 
 @pytest.mark.parametrize("answer", [{}, {"status": {}}, {"status": {"allowed": "yes"}}], ids=str)

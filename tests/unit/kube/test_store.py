@@ -9,11 +9,11 @@ from aiohttp import web
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import UnreadableRing
-from sharder.core.errors import ApiError, Expired, InvalidObject, Rejected, Rewound, Unavailable
+from sharder.core.errors import ApiError, Expired, Rejected, Rewound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
-from sharder.kube.typed_stores import LEASES, SECRETS, all_rings, leases
+from sharder.kube.typed_stores import SECRETS, all_rings, leases
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script
 
@@ -142,24 +142,6 @@ async def test_only_the_fields_that_are_used_are_kept_of_a_lease(
     ] * 3
 
 
-async def test_a_field_selector_stands_in_lists_and_watches(
-    script: Script, client: Client
-) -> None:
-    script.then(page(), page(), b"")
-    store = KubeStore(client, Lease, LEASES, namespace="ns", fields="metadata.name=a")
-
-    await store.list()
-    await told(store)
-
-    assert [asked.query["fieldSelector"] for asked in script.asked] == ["metadata.name=a"] * 3
-
-
-async def test_an_empty_list_may_be_null(script: Script, client: Client) -> None:
-    script.then(b'{"metadata":{"resourceVersion":"9"},"items":null}')
-
-    assert list((await leases(client).list()).items) == []
-
-
 async def test_pages_that_expire_are_for_the_caller_to_begin_anew(
     script: Script, client: Client
 ) -> None:
@@ -185,16 +167,6 @@ def secrets(client: Client) -> KubeStore[PartialObject]:
     return KubeStore(client, PartialObject, SECRETS, metadata_only=True)
 
 
-async def test_metadata_is_read_of_a_list_of_objects_however_deep(
-    script: Script, client: Client
-) -> None:
-    script.then(b'{"items":[' + deep("a") + b"," + deep("b") + b"]}")
-
-    listed = await secrets(client).list()
-
-    assert [item.metadata.name for item in listed.items] == ["a", "b"]
-
-
 async def test_metadata_is_read_of_an_event_and_of_an_answer_however_deep(
     script: Script, client: Client
 ) -> None:
@@ -217,15 +189,6 @@ async def test_a_whole_object_that_is_too_deep_is_left_out_of_a_list(
 
     assert [item.metadata.name for item in listed.items] == ["b"]
     assert caplog.messages == ["skipping undecodable object, correct or delete it"]
-
-
-async def test_a_whole_object_that_is_too_deep_cannot_be_got(
-    script: Script, client: Client
-) -> None:
-    script.then(deep("a"))
-
-    with pytest.raises(InvalidObject, match="nested too deeply"):
-        await leases(client).get(ObjectRef("ns", "a"))
 
 
 @pytest.mark.parametrize(
@@ -269,15 +232,6 @@ async def test_what_cannot_be_decoded_is_left_out_of_a_watch(
     assert caplog.messages == ["skipping undecodable object, correct or delete it"]
 
 
-async def test_a_single_object_that_cannot_be_decoded_is_named(
-    script: Script, client: Client
-) -> None:
-    script.then((200, NO_LEASE))
-
-    with pytest.raises(InvalidObject, match=r"leases/a: Expected `str`, got `int`.*name"):
-        await leases(client).get(ObjectRef("ns", "a"))
-
-
 @pytest.mark.parametrize(("code", "kind"), [(410, Expired), (500, Unavailable), (400, Rejected)])
 async def test_an_error_in_the_middle_of_a_watch_is_raised(
     script: Script, client: Client, code: int, kind: type[ApiError]
@@ -285,15 +239,6 @@ async def test_an_error_in_the_middle_of_a_watch_is_raised(
     script.then(page(), events({"type": "ERROR", "object": {"code": code, "message": "no"}}))
 
     with pytest.raises(kind, match="no"):
-        await told(leases(client))
-
-
-async def test_a_watch_that_is_refused_as_too_old_has_expired(
-    script: Script, client: Client
-) -> None:
-    script.then(page(), (410, {"message": "too old"}))
-
-    with pytest.raises(Expired):
         await told(leases(client))
 
 
@@ -381,14 +326,6 @@ async def test_names_cannot_leave_their_path(script: Script, client: Client) -> 
     await leases(client).get(ObjectRef("ns", "a/../b?c"))
 
     assert script.asked[0].path.endswith("/namespaces/ns/leases/a%2F..%2Fb%3Fc")
-
-
-async def test_the_status_is_a_path_of_its_own(script: Script, client: Client) -> None:
-    script.then((200, lease("a")))
-
-    await KubeStore(client, Lease, LEASES).status().patch(ObjectRef("ns", "a"), {"status": {}})
-
-    assert script.asked[0].path.endswith("/namespaces/ns/leases/a/status")
 
 
 async def test_what_has_changed_or_was_made_anew_is_not_deleted(

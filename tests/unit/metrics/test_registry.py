@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -76,27 +76,108 @@ def load(objects: int, ceiling: int | None, shard: ShardName = SHARD) -> ShardLo
     return ShardLoad(namespace="ns", shard=shard, objects=objects, ceiling=ceiling)
 
 
-def use_everything(metrics: Metrics) -> None:
-    """Touch every series of the ring `demo`."""
-    metrics.answered(RING, "assigned", 0.001)
-    metrics.assigned(RING, WIDGETS)
-    metrics.moved(RING, WIDGETS)
-    metrics.drained(RING, WIDGETS)
-    metrics.failed(RING, WIDGETS)
-    metrics.show_backlogs(RING, WIDGETS, unassigned=Backlog(), draining=Backlog())
-    metrics.show_overdue(RING, WIDGETS, drains=1)
-    metrics.withheld(RING, "maxMovesPerMinute")
-    metrics.rebalanced(RING)
-    metrics.show_planned_moves(RING, 5)
-    metrics.show_load(RING, objects=3, shards=[load(2, 10)])
-    metrics.rings.calculated(RING)
-    metrics.resynced(RING, 1)
-    metrics.transitions.handed_over(RING, "lost", 31)
-    metrics.transitions.rescued(RING, 32)
-    metrics.transitions.happened(RING, Transition(kind=Kind.LOST))
-    metrics.transitions.show_conditions(RING, {"Ready": "True"})
-    show_ring(metrics)
+def use_everything(metrics: Metrics, ring: RingName = RING) -> None:
+    """Touch every series of a ring."""
+    metrics.answered(ring, "assigned", 0.25)
+    metrics.assigned(ring, WIDGETS)
+    metrics.moved(ring, WIDGETS)
+    metrics.drained(ring, WIDGETS)
+    metrics.failed(ring, WIDGETS)
+    metrics.show_backlogs(ring, WIDGETS, unassigned=Backlog(), draining=Backlog())
+    metrics.show_overdue(ring, WIDGETS, drains=1)
+    metrics.withheld(ring, "maxMovesPerMinute")
+    metrics.rebalanced(ring)
+    metrics.show_planned_moves(ring, 5)
+    metrics.show_load(ring, objects=7, shards=[load(2, 10), load(4, None, ShardName("shard-b"))])
+    metrics.rings.calculated(ring)
+    metrics.resynced(ring, 2.5)
+    metrics.transitions.handed_over(ring, "lost", 31)
+    metrics.transitions.rescued(ring, 32)
+    metrics.transitions.happened(ring, Transition(kind=Kind.LOST))
+    metrics.transitions.show_conditions(ring, {"Ready": "True"})
+    metrics.rings.set_unreadable(ring, unreadable=True)
+    show_ring(metrics, ring)
     show_shard(metrics)
+
+
+def use_the_process(metrics: Metrics) -> None:
+    """Touch every series that belongs to no ring."""
+    metrics.client_go.requested("GET", "429")
+    metrics.client_go.show_queue("resync", lambda: 2, lambda: 2.5)
+    metrics.client_go.added("resync", 0.25)
+    metrics.client_go.retried("resync")
+    metrics.client_go.worked("resync", 0.5)
+    metrics.replica.show_watch("leases", lambda: True)
+    metrics.replica.set_leading(leading=True)
+
+
+SHOWN = """\
+admission_answers_total{controllerring="demo",outcome="assigned"} 1.0
+admission_duration_seconds_count{controllerring="demo",outcome="assigned"} 1.0
+admission_duration_seconds_sum{controllerring="demo",outcome="assigned"} 0.25
+assignments_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
+controllerring_condition{condition="Ready",controllerring="demo",status="False"} 0.0
+controllerring_condition{condition="Ready",controllerring="demo",status="True"} 1.0
+controllerring_condition{condition="Ready",controllerring="demo",status="Unknown"} 0.0
+controllerring_metadata_generation{controllerring="demo",uid="u"} 4.0
+controllerring_objects{controllerring="demo"} 7.0
+controllerring_observed_generation{controllerring="demo",uid="u"} 3.0
+controllerring_status_available_shards{controllerring="demo",uid="u"} 1.0
+controllerring_status_shards{controllerring="demo",uid="u"} 2.0
+controllerring_unreadable{controllerring="demo"} 1.0
+draining_objects{controllerring="demo",group="example.com",resource="widgets"} 3.0
+draining_oldest_seconds{controllerring="demo",group="example.com",resource="widgets"} 5.0
+drains_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
+drains_withheld_total{controllerring="demo",limit="maxMovesPerMinute"} 1.0
+handover_seconds_count{controllerring="demo",reason="lost"} 1.0
+handover_seconds_sum{controllerring="demo",reason="lost"} 31.0
+invalid_leases{controllerring="demo"} 3.0
+movements_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
+object_failures_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
+overdue_drains{controllerring="demo",group="example.com",resource="widgets"} 1.0
+rebalance_moves_total{controllerring="demo"} 1.0
+rebalance_planned_moves{controllerring="demo"} 5.0
+rescue_seconds_count{controllerring="demo"} 1.0
+rescue_seconds_sum{controllerring="demo"} 32.0
+resync_duration_seconds_count{controllerring="demo"} 1.0
+resync_duration_seconds_sum{controllerring="demo"} 2.5
+ring_calculations_total{controllerring="demo"} 1.0
+shard_capacity{controllerring="demo",namespace="ns",shard="shard-a"} 10.0
+shard_info{controllerring="demo",namespace="ns",shard="shard-a",uid="u"} 1.0
+shard_objects{controllerring="demo",namespace="ns",shard="shard-a"} 2.0
+shard_objects{controllerring="demo",namespace="ns",shard="shard-b"} 4.0
+shard_state{controllerring="demo",namespace="ns",shard="shard-a",state="dead"} 0.0
+shard_state{controllerring="demo",namespace="ns",shard="shard-a",state="ready"} 1.0
+shard_state{controllerring="demo",namespace="ns",shard="shard-a",state="unknown"} 0.0
+transitions_total{controllerring="demo",reason="ShardLost"} 1.0
+unassigned_objects{controllerring="demo",group="example.com",resource="widgets"} 3.0
+unassigned_oldest_seconds{controllerring="demo",group="example.com",resource="widgets"} 5.0
+"""
+"""What is shown of a ring after one use of each series."""
+
+SHOWN_OF_THE_PROCESS = """\
+leader 1.0
+rest_client_requests_total{code="429",method="GET"} 1.0
+watch_healthy{watch="leases"} 1.0
+workqueue_adds_total{name="resync"} 1.0
+workqueue_depth{name="resync"} 2.0
+workqueue_longest_running_processor_seconds{name="resync"} 2.5
+workqueue_queue_duration_seconds_count{name="resync"} 1.0
+workqueue_queue_duration_seconds_sum{name="resync"} 0.25
+workqueue_retries_total{name="resync"} 1.0
+workqueue_work_duration_seconds_count{name="resync"} 1.0
+workqueue_work_duration_seconds_sum{name="resync"} 0.5
+"""
+
+
+def lines(metrics: Metrics) -> set[str]:
+    """Return the samples of the page, without those of Python and the buckets of histograms."""
+    page = metrics.render()[0].decode().splitlines()
+    return {
+        line.removeprefix("controller_sharding_")
+        for line in page
+        if not line.startswith(("#", "python_", "process_")) and "_bucket{" not in line
+    }
 
 
 def series(registry: CollectorRegistry, name: str) -> list[tuple[dict[str, str], float]]:
@@ -105,74 +186,60 @@ def series(registry: CollectorRegistry, name: str) -> list[tuple[dict[str, str],
     return [(dict(s.labels), s.value) for s in samples if s.name == "controller_sharding_" + name]
 
 
-def test_assignments_are_counted_by_resource(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.assigned(RING, WIDGETS)
-    metrics.assigned(RING, WIDGETS)
+def test_each_use_of_a_ring_is_shown(metrics: Metrics) -> None:
+    before = lines(metrics)
+    use_everything(metrics)
 
-    assert series(registry, "assignments_total") == [(RESOURCE, 2)]
+    assert sorted(lines(metrics) - before) == SHOWN.splitlines()
 
 
-def test_movements_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.moved(RING, WIDGETS)
+def test_each_use_of_the_process_is_shown(metrics: Metrics) -> None:
+    before = lines(metrics)
+    use_the_process(metrics)
 
-    assert series(registry, "movements_total") == [(RESOURCE, 1)]
-
-
-def test_drains_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.drained(RING, WIDGETS)
-
-    assert series(registry, "drains_total") == [(RESOURCE, 1)]
+    assert sorted(lines(metrics) - before) == SHOWN_OF_THE_PROCESS.splitlines()
 
 
-def test_drains_that_are_withheld_are_counted_by_what_limits_them(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.withheld(RING, "maxMovesPerMinute")
-    metrics.withheld(RING, "maxMovesPerMinute")
-    metrics.withheld(RING, "maxConcurrentDrains")
+def test_a_second_use_is_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
+    for _ in range(2):
+        use_everything(metrics)
 
-    assert series(registry, "drains_withheld_total") == [
-        ({"controllerring": RING, "limit": "maxMovesPerMinute"}, 2),
-        ({"controllerring": RING, "limit": "maxConcurrentDrains"}, 1),
+    counts = [
+        sample
+        for family in registry.collect()
+        if family.type == "counter" and family.name.startswith("controller_")
+        for sample in family.samples
     ]
+    assert len(counts) > 8
+    assert [sample for sample in counts if sample.value != 2] == []
 
 
-def test_overdue_drains_are_shown_until_the_backlogs_are_hidden(
-    registry: CollectorRegistry, metrics: Metrics
+HIDDEN: dict[str, Callable[[Metrics], None]] = {
+    "overdue_drains": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
+    "unassigned_objects": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
+    "draining_oldest_seconds": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
+    "rebalance_planned_moves": lambda metrics: metrics.hide_planned_moves(RING),
+    "controllerring_objects": lambda metrics: metrics.hide_load(RING),
+    "shard_objects": lambda metrics: metrics.hide_load(RING),
+    "shard_capacity": lambda metrics: metrics.hide_load(RING),
+    "controllerring_condition": lambda metrics: metrics.transitions.hide_conditions(RING),
+    "controllerring_unreadable": lambda metrics: metrics.rings.remove_ring(RING),
+    "shard_info": lambda metrics: metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD),
+    "shard_state": lambda metrics: metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_is_hidden_even_twice_is_not_shown(
+    registry: CollectorRegistry, metrics: Metrics, name: str
 ) -> None:
-    metrics.show_overdue(RING, WIDGETS, drains=3)
-    shown = series(registry, "overdue_drains")
-    metrics.hide_backlogs(RING, WIDGETS)
+    use_everything(metrics)
+    assert series(registry, name)
 
-    assert (shown, series(registry, "overdue_drains")) == ([(RESOURCE, 3)], [])
+    HIDDEN[name](metrics)
+    HIDDEN[name](metrics)
 
-
-def test_moves_for_balance_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.rebalanced(RING)
-    metrics.rebalanced(RING)
-
-    assert series(registry, "rebalance_moves_total") == [({"controllerring": RING}, 2)]
-
-
-def test_the_moves_of_the_last_look_are_shown_until_they_are_hidden(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.show_planned_moves(RING, 5)
-    metrics.show_planned_moves(RING, 2)
-    shown = series(registry, "rebalance_planned_moves")
-    metrics.hide_planned_moves(RING)
-    metrics.hide_planned_moves(RING)
-
-    assert shown == [({"controllerring": RING}, 2)]
-    assert series(registry, "rebalance_planned_moves") == []
-
-
-def test_failures_are_counted_by_resource(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.failed(RING, WIDGETS)
-
-    assert series(registry, "object_failures_total") == [(RESOURCE, 1)]
+    assert series(registry, name) == []
 
 
 def test_backlogs_are_shown_as_they_are_at_each_scrape(
@@ -190,30 +257,6 @@ def test_backlogs_are_shown_as_they_are_at_each_scrape(
     ]
 
 
-def test_backlogs_that_are_hidden_are_not_shown(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.show_backlogs(RING, WIDGETS, unassigned=Backlog(), draining=Backlog())
-
-    metrics.hide_backlogs(RING, WIDGETS)
-    metrics.hide_backlogs(RING, WIDGETS)
-
-    assert [series(registry, name) for name in BACKLOGS] == [[], [], [], []]
-
-
-def test_loads_are_shown_beside_ceilings_where_there_are_any(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    other = ShardName("shard-b")
-    metrics.show_load(RING, objects=7, shards=[load(2, 10), load(4, None, other)])
-
-    labels = {"namespace": "ns", "controllerring": "demo"}
-    a, b = labels | {"shard": SHARD}, labels | {"shard": other}
-    assert series(registry, "controllerring_objects") == [({"controllerring": "demo"}, 7)]
-    assert series(registry, "shard_objects") == [(a, 2), (b, 4)]
-    assert series(registry, "shard_capacity") == [(a, 10)]
-
-
 def test_loads_replace_those_of_the_same_ring(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
@@ -227,84 +270,6 @@ def test_loads_replace_those_of_the_same_ring(
     assert series(registry, "shard_capacity") == []
 
 
-def test_loads_that_are_hidden_are_not_shown(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.show_load(RING, objects=2, shards=[load(2, 10)])
-
-    metrics.hide_load(RING)
-    metrics.hide_load(RING)
-
-    names = ("controllerring_objects", "shard_objects", "shard_capacity")
-    assert [series(registry, name) for name in names] == [[], [], []]
-
-
-def test_calculated_rings_are_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.rings.calculated(RING)
-
-    assert series(registry, "ring_calculations_total") == [({"controllerring": "demo"}, 1)]
-
-
-def test_answers_are_counted_by_outcome(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.answered(RING, "assigned", 0.001)
-    metrics.answered(RingName(""), "malformed", 0.001)
-
-    assert series(registry, "admission_answers_total") == [
-        ({"controllerring": "demo", "outcome": "assigned"}, 1),
-        ({"controllerring": "", "outcome": "malformed"}, 1),
-    ]
-
-
-def test_answers_are_timed(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.answered(RING, "assigned", 0.25)
-    metrics.answered(RING, "assigned", 0.5)
-    metrics.answered(RING, "unchanged", 0.125)
-
-    assigned = {"controllerring": "demo", "outcome": "assigned"}
-    unchanged = {**assigned, "outcome": "unchanged"}
-    assert series(registry, "admission_duration_seconds_count") == [(assigned, 2), (unchanged, 1)]
-    assert series(registry, "admission_duration_seconds_sum") == [
-        (assigned, 0.75),
-        (unchanged, 0.125),
-    ]
-
-
-def test_resyncs_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.resynced(RING, 2.5)
-
-    labels = {"controllerring": "demo"}
-    assert series(registry, "resync_duration_seconds_sum") == [(labels, 2.5)]
-
-
-def test_handovers_are_timed_by_ring_and_reason(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.transitions.handed_over(RING, "drained", 0.25)
-    metrics.transitions.handed_over(RING, "lost", 31)
-
-    of_demo = {"controllerring": "demo"}
-    assert series(registry, "handover_seconds_sum") == [
-        ({**of_demo, "reason": "drained"}, 0.25),
-        ({**of_demo, "reason": "lost"}, 31),
-    ]
-
-
-def test_rescues_are_timed_by_ring(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.transitions.rescued(RING, 32)
-
-    assert series(registry, "rescue_seconds_sum") == [({"controllerring": "demo"}, 32)]
-
-
-def test_transitions_are_counted_by_the_reason_of_their_events(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    for _ in range(2):
-        metrics.transitions.happened(RING, Transition(kind=Kind.LOST))
-
-    labels = {"controllerring": "demo", "reason": "ShardLost"}
-    assert series(registry, "transitions_total") == [(labels, 2)]
-
-
 def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Metrics) -> None:
     metrics.transitions.show_conditions(RING, {"Ready": "True", "Covered": "True"})
     metrics.transitions.show_conditions(RING, {"Ready": "False"})
@@ -316,66 +281,6 @@ def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Met
     assert shown == {("Ready", "True"): 0, ("Ready", "False"): 1, ("Ready", "Unknown"): 0}
 
 
-def test_hidden_conditions_are_not_shown(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.transitions.show_conditions(RING, {"Ready": "True"})
-
-    metrics.transitions.hide_conditions(RING)
-    metrics.transitions.hide_conditions(OTHER)
-
-    assert series(registry, "controllerring_condition") == []
-
-
-def samples(registry: CollectorRegistry, name: str) -> dict[tuple[str, ...], float]:
-    """The values of a series that is not the sharder's own, by its labels."""
-    found = (sample for family in registry.collect() for sample in family.samples)
-    return {tuple(s.labels.values()): s.value for s in found if s.name == name}
-
-
-def test_requests_to_the_api_server_are_counted_by_status_and_method(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    for code in ("200", "429", "429"):
-        metrics.client_go.requested("GET", code)
-
-    requests = samples(registry, "rest_client_requests_total")
-    assert requests == {("200", "GET"): 1, ("429", "GET"): 2}
-
-
-def test_a_queue_shows_its_depth_while_it_runs(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    depth = [1, 2]
-
-    metrics.client_go.show_queue("resync", lambda: len(depth), lambda: 2.5)
-    depth.pop()
-    names = ("workqueue_depth", "workqueue_longest_running_processor_seconds")
-    shown = [samples(registry, name) for name in names]
-    metrics.client_go.hide_queue("resync")
-
-    assert shown == [{("resync",): 1}, {("resync",): 2.5}]
-    assert [samples(registry, name) for name in names] == [{}, {}]
-
-
-def test_the_work_of_a_queue_is_counted_and_timed(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.client_go.added("resync", 0.25)
-    metrics.client_go.retried("resync")
-    metrics.client_go.worked("resync", 0.5)
-
-    assert samples(registry, "workqueue_adds_total") == {("resync",): 1}
-    assert samples(registry, "workqueue_queue_duration_seconds_sum") == {("resync",): 0.25}
-    assert samples(registry, "workqueue_retries_total") == {("resync",): 1}
-    assert samples(registry, "workqueue_work_duration_seconds_sum") == {("resync",): 0.5}
-
-
-def test_the_process_and_its_interpreter_are_shown(registry: CollectorRegistry) -> None:
-    Metrics(registry, version="1.2.3", shard_states=STATES)
-
-    names = {family.name for family in registry.collect()}
-    assert {"process_resident_memory_bytes", "python_info", "python_gc_collections"} <= names
-
-
 def test_every_help_text_is_a_sentence_of_its_own(metrics: Metrics) -> None:
     families = list(text_string_to_metric_families(metrics.render()[0].decode()))
 
@@ -385,36 +290,15 @@ def test_every_help_text_is_a_sentence_of_its_own(metrics: Metrics) -> None:
     assert len({*texts}) == len(texts)
 
 
-def test_a_ring_shows_its_object_and_its_status(
-    registry: CollectorRegistry, metrics: Metrics
+@pytest.mark.parametrize("name", ["controllerring_status_shards", "shard_info"])
+def test_what_is_created_again_replaces_what_was_before(
+    registry: CollectorRegistry, metrics: Metrics, name: str
 ) -> None:
-    show_ring(metrics)
+    for uid in ("old", "new"):
+        show_ring(metrics, uid=uid)
+        show_shard(metrics, uid=uid)
 
-    labels = {"controllerring": "demo", "uid": "u"}
-    assert series(registry, "controllerring_metadata_generation") == [(labels, 4)]
-    assert series(registry, "controllerring_observed_generation") == [(labels, 3)]
-    assert series(registry, "controllerring_status_shards") == [(labels, 2)]
-    assert series(registry, "controllerring_status_available_shards") == [(labels, 1)]
-    assert series(registry, "invalid_leases") == [
-        ({"controllerring": labels["controllerring"]}, 3)
-    ]
-
-
-def test_a_ring_created_again_replaces_the_one_before(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    show_ring(metrics, uid="old")
-    show_ring(metrics, uid="new")
-
-    [(labels, _)] = series(registry, "controllerring_status_shards")
-    assert labels["uid"] == "new"
-
-
-def test_a_shard_shows_who_it_is(registry: CollectorRegistry, metrics: Metrics) -> None:
-    show_shard(metrics)
-
-    labels = {"namespace": "ns", "shard": "shard-a", "controllerring": "demo", "uid": "u"}
-    assert series(registry, "shard_info") == [(labels, 1)]
+    assert [labels["uid"] for labels, _ in series(registry, name)] == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -428,25 +312,6 @@ def test_a_shard_is_in_one_state_at_a_time(
 
     states = {labels["state"]: value for labels, value in series(registry, "shard_state")}
     assert states == {word: word == present for word in (*STATES, "unknown")}
-
-
-def test_a_lease_created_again_replaces_the_one_before(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    show_shard(metrics, uid="old")
-    show_shard(metrics, uid="new")
-
-    [(labels, _)] = series(registry, "shard_info")
-    assert labels["uid"] == "new"
-
-
-def test_a_removed_shard_leaves_no_series(registry: CollectorRegistry, metrics: Metrics) -> None:
-    show_shard(metrics)
-
-    metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD)
-
-    assert series(registry, "shard_info") == []
-    assert series(registry, "shard_state") == []
 
 
 def test_a_removed_shard_leaves_its_namesakes(
@@ -514,10 +379,6 @@ def test_the_leader_is_shown(registry: CollectorRegistry, metrics: Metrics, lead
     assert series(registry, "leader") == [({}, leading)]
 
 
-def test_the_version_is_shown(registry: CollectorRegistry, metrics: Metrics) -> None:
-    assert series(registry, "build_info") == [({"version": "1.2.3"}, 1)]
-
-
 def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
     use_everything(metrics)
 
@@ -528,14 +389,6 @@ def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
     prefixes = ("controller_sharding_", "process_", "python_", "rest_client_", "workqueue_")
     assert all(family.name.startswith(prefixes) for family in families)
     assert not any("_created" in family.name for family in families)
-
-
-def test_two_processes_of_a_test_do_not_share_series(metrics: Metrics) -> None:
-    other = Metrics(CollectorRegistry(), version="1.2.3", shard_states=STATES)
-
-    metrics.rings.calculated(RING)
-
-    assert b"demo" not in other.render()[0]
 
 
 def test_the_end_of_certificates_is_shown_as_far_as_it_is_known(
@@ -567,18 +420,6 @@ def test_the_lag_of_the_event_loop_is_a_histogram(
     name = "controller_sharding_event_loop_lag_seconds_bucket"
     found = {le: registry.get_sample_value(name, {"le": le}) for le in ("0.005", "0.05", "5.0")}
     assert found == {"0.005": 1, "0.05": 2, "5.0": 4}
-
-
-def test_only_a_ring_that_cannot_be_read_is_shown_as_such(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.rings.set_unreadable(OTHER, unreadable=False)
-    metrics.rings.set_unreadable(RING, unreadable=True)
-    first = series(registry, "controllerring_unreadable")
-    metrics.rings.remove_ring(RING)
-
-    assert first == [({"controllerring": RING}, 1)]
-    assert series(registry, "controllerring_unreadable") == []
 
 
 def calls_to_show(shards: int) -> int:

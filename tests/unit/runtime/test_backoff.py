@@ -8,10 +8,6 @@ from sharder.sdk.testing.fake_clock import FixedRng
 BACKOFF = Backoff(base=1.0, cap=30.0)
 
 
-def test_there_is_no_delay_without_a_failure() -> None:
-    assert BACKOFF.delay(0, FixedRng()) == BACKOFF.whole(0) == 0
-
-
 @pytest.mark.parametrize(("failures", "whole"), [(1, 1), (2, 2), (5, 16), (6, 30), (5000, 30)])
 def test_the_delay_doubles_up_to_the_cap_and_half_of_it_is_chance(
     failures: int, whole: float

@@ -1,7 +1,6 @@
 """Facts about `sharder.runtime.lease_lock`."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -37,52 +36,6 @@ def cache() -> World:
 
 def messages(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
     return [m for m in caplog.messages if m.startswith(start)]
-
-
-async def test_a_candidate_logs_the_holder_once_and_until_when_it_waits(
-    cache: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    await cache.give("shardlease-controller", 30)
-
-    async with cache.running(cache.holder().acquire()):
-        assert messages(caplog, "waiting") == [
-            "waiting for lease ns/shard-a: held by 'shardlease-controller', "
-            "expires at 2026-03-01T12:00:30+00:00 unless renewed"
-        ]
-        await cache.clock.advance(20)
-        assert len(messages(caplog, "waiting")) == 1
-        await cache.give("another-client", 10)
-        await cache.clock.advance(2)
-
-        assert "'another-client', expires at 2026-03-01T12:00:3" in messages(caplog, "waiting")[1]
-
-
-async def test_a_process_that_finds_its_own_name_in_the_lease_says_so_at_once(
-    cache: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    await cache.give("me")
-
-    async with cache.running(cache.holder().acquire()):
-        (told,) = messages(caplog, "waiting")
-        assert "held by 'me' (our own name: a killed predecessor, or another process)" in told
-
-
-async def test_a_lease_that_was_lost_because_nothing_could_run_says_for_how_long(
-    cache: World,
-) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-
-    async with cache.running(holder.keep()) as keeping:
-        cache.clock._elapsed += 13
-        await cache.clock.advance(0)
-
-        assert str(keeping.exception()) == (
-            "lost lease ns/shard-a: not renewed for 10s: "
-            "the event loop was blocked, or the process paused, for 11.0s"
-        )
 
 
 async def test_a_missing_lease_is_created_with_its_labels(cache: World) -> None:
@@ -281,17 +234,6 @@ async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> 
         assert not acquiring.done()
 
 
-async def test_of_two_successors_of_the_same_name_one_gets_it(cache: World) -> None:
-    await cache.give("me")
-    holders = [cache.holder(), cache.holder()]
-
-    async with cache.running(holders[0].acquire()), cache.running(holders[1].acquire()):
-        await cache.clock.advance(17)
-
-    now = cache.clock.monotonic()
-    assert [holder.valid(now) for holder in holders] == [True, False]
-
-
 async def test_errors_while_acquiring_are_reported_and_retried(cache: World) -> None:
     denied = Forbidden("leases is forbidden")
     cache.store.fail(denied)
@@ -301,35 +243,6 @@ async def test_errors_while_acquiring_are_reported_and_retried(cache: World) -> 
 
     assert (await cache.lease()).holder_identity == "me"
     assert cache.told == [False, True]
-
-
-async def test_an_error_is_over_when_the_server_answers_even_if_another_holds_it(
-    cache: World,
-) -> None:
-    await cache.give("other")
-    cache.store.fail(DOWN)
-
-    async with cache.running(cache.holder().acquire()):
-        await cache.clock.advance(5)
-
-    assert cache.told == [False, True]
-
-
-async def test_one_of_two_candidates_gets_a_free_lease(cache: World) -> None:
-    cache.store = Slow(Lease, LEASES)
-    holders = [cache.holder("a"), cache.holder("b")]
-
-    async with cache.running(holders[0].acquire()), cache.running(holders[1].acquire()):
-        await cache.clock.advance(1)
-
-    now = cache.clock.monotonic()
-    assert [holder.valid(now) for holder in holders] == [True, False]
-    assert cache.told == []
-
-
-async def test_a_lease_that_was_never_acquired_cannot_be_renewed(cache: World) -> None:
-    with pytest.raises(LeaseLost):
-        await cache.holder().keep()
 
 
 async def test_a_lost_answer_to_the_first_write_delays_by_one_look(cache: World) -> None:
@@ -385,18 +298,6 @@ async def test_a_twin_of_the_same_name_ends_it(cache: World) -> None:
             await keeping
 
 
-async def test_a_release_by_another_client_ends_it(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-
-    async with cache.running(holder.keep()) as keeping:
-        await cache.give("")
-        await cache.clock.advance(2)
-
-        with pytest.raises(LeaseLost, match="released"):
-            await keeping
-
-
 async def test_a_deleted_lease_is_created_again(cache: World) -> None:
     holder = cache.holder(ring="demo")
     await holder.acquire()
@@ -408,19 +309,6 @@ async def test_a_deleted_lease_is_created_again(cache: World) -> None:
 
     assert (await cache.store.get(REF)).metadata.labels == {"ring": "demo"}
     assert holder.valid(cache.clock.monotonic())
-
-
-async def test_labels_written_by_others_do_not_disturb_it(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-
-    async with cache.running(holder.keep()):
-        for _ in range(10):
-            await cache.label()
-            await cache.clock.advance(2)
-
-    assert (await cache.lease()).renew_time == format_time(cache.clock.now())
-    assert cache.told == []
 
 
 async def test_a_lost_answer_to_a_renewal_does_not_end_it(cache: World) -> None:
@@ -451,29 +339,6 @@ async def test_the_deadline_counts_from_the_last_renewal_that_got_through(cache:
 
     assert valid
     assert not holder.valid(cache.clock.monotonic())
-
-
-async def test_an_outage_within_the_deadline_does_not_end_it(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-
-    async with cache.running(holder.keep()):
-        cache.store.fail(*[DOWN] * 3)
-        await cache.clock.advance(20)
-
-    assert holder.valid(cache.clock.monotonic())
-    assert cache.told == [False, False, False, True]
-
-
-class Slow(FakeStore[Lease]):
-    """Lets others read before the reader gets to write."""
-
-    @override
-    async def get(self, ref: ObjectRef) -> Lease:
-        try:
-            return await super().get(ref)
-        finally:
-            await asyncio.sleep(0)
 
 
 class LateAnswer(FakeStore[Lease]):
@@ -548,20 +413,6 @@ async def test_the_deadline_counts_from_when_a_renewal_was_sent() -> None:
 
         assert holder.valid(sent + 9.9)
         assert not holder.valid(sent + 10)
-
-
-async def test_a_lost_lease_can_be_acquired_again_when_it_is_free(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    async with cache.running(holder.keep()) as keeping:
-        await cache.give("other")
-        await cache.clock.advance(2)
-        await asyncio.wait([keeping])
-
-    async with cache.running(holder.acquire()):
-        await cache.clock.advance(20)
-
-    assert (await cache.lease()).holder_identity == "me"
 
 
 class Link(FakeStore[Lease]):

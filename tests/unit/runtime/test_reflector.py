@@ -8,27 +8,14 @@ import pytest
 
 from sharder.core.api.lease import Lease, LeaseSpec, lease_body
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.errors import ApiError, Expired, Forbidden, NotFound, Unavailable
+from sharder.core.errors import ApiError, Expired, Forbidden, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
 from sharder.runtime.reflector import BACKOFF, Ended, Failed, Place, after, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import fake_leases
 
-AT_7 = Lease(metadata=ObjectMeta(resource_version="7"))
-GONE = Expired("too old")
 DOWN = Unavailable("connection refused")
-
-
-@pytest.mark.parametrize("outcome", [Listed((), "7"), Bookmark("7"), Changed(AT_7), Removed(AT_7)])
-def test_a_watch_resumes_at_the_last_version_of_the_server(
-    outcome: Listed[Lease] | Bookmark | Changed[Lease] | Removed[Lease],
-) -> None:
-    assert after(Place(version="5"), outcome) == Place(version="7")
-
-
-def test_a_closed_watch_resumes_at_once() -> None:
-    assert after(Place(version="5", failures=3), Ended(40)) == Place(version="5")
 
 
 def test_a_watch_that_closes_at_once_is_a_failure() -> None:
@@ -41,17 +28,8 @@ def test_a_watch_that_requested_a_list_has_not_failed() -> None:
     assert after(asked, Ended(0.5)) == Place()
 
 
-def test_a_broken_watch_resumes_later() -> None:
-    assert after(Place(version="5", failures=1), Failed(DOWN, 3)) == Place(version="5", failures=2)
-
-
 def test_a_break_after_long_health_counts_as_the_first() -> None:
     assert after(Place(version="5", failures=4), Failed(DOWN, 120)).failures == 1
-
-
-@pytest.mark.parametrize("error", [GONE, NotFound("404 page not found")])
-def test_a_missed_window_and_a_missing_collection_lead_to_a_new_list(error: ApiError) -> None:
-    assert after(Place(version="5"), Failed(error, 3)) == Place(version="", failures=1)
 
 
 def test_an_event_does_not_reset_the_back_off() -> None:
@@ -181,20 +159,6 @@ async def test_a_server_that_stays_down_is_asked_less_and_less_often(follower: F
 
     # Three quarters of 0.8, 1.6 and 3.2 s, and then of 5 s for ever.
     assert (quick, len(follower.errors)) == (4, 64)
-
-
-async def test_leaving_early_ends_the_watch() -> None:
-    store = fake_leases()
-    events = follow(store, doing="watch", clock=FakeClock(), rng=FixedRng())
-    assert isinstance(await anext(events), Listed)
-    waiting = asyncio.ensure_future(anext(events))
-    await settle()
-
-    waiting.cancel()
-    await asyncio.wait([waiting])
-
-    with pytest.raises(StopAsyncIteration):
-        await anext(events)
 
 
 class Item:

@@ -124,18 +124,6 @@ async def test_a_right_that_is_granted_is_used_at_the_next_list() -> None:
     assert follower.told == [DENIED, None, None]
 
 
-async def test_while_changes_are_expected_lists_follow_each_other_without_a_back_off() -> None:
-    follower = Follower()
-    follower.expects = True
-
-    async with follower.following():
-        for _ in range(6):
-            await follower.clock.advance(HURRY_SECONDS)
-
-    assert len(follower.seen) == 1 + 6
-    assert follower.told == [DENIED]
-
-
 async def test_a_right_that_is_granted_while_changes_are_expected_is_used_soon() -> None:
     follower = Follower()
     follower.expects = True

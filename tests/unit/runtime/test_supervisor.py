@@ -46,19 +46,6 @@ async def test_a_crashed_task_is_counted_and_restarted_later_each_time() -> None
     assert [later - earlier for earlier, later in pairwise(task.starts)] == [0.75, 1.5, 3]
 
 
-async def test_a_crash_after_long_health_counts_as_the_first() -> None:
-    clock = FakeClock()
-    task = Task(clock, 0, 0, 0, 0, 300)
-    async with asyncio.TaskGroup() as group:
-        supervisor = group.create_task(
-            supervise({"x": task.run}, clock=clock, rng=FixedRng(), on_crash=lambda _: None)
-        )
-        await clock.advance(600)
-        supervisor.cancel()
-
-    assert task.starts[-1] - task.starts[-2] == 300.75
-
-
 async def test_the_others_run_on_when_one_crashes() -> None:
     clock = FakeClock()
     bad, good = Task(clock, 0), Task(clock)
@@ -108,14 +95,6 @@ async def test_a_lost_lease_or_a_wrong_setting_ends_all_tasks(error: SharderErro
 
     assert caught.group_contains(type(error))
     assert not other.running
-
-
-async def test_it_ends_when_all_tasks_have_returned() -> None:
-    async def done() -> None:
-        return
-
-    async with asyncio.timeout(10):
-        await supervise({"x": done}, clock=FakeClock(), rng=FixedRng(), on_crash=lambda _: None)
 
 
 async def test_a_task_stops_even_if_its_cleanup_fails() -> None:

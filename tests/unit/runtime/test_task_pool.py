@@ -85,32 +85,3 @@ async def test_work_that_never_found_room_is_not_left_behind() -> None:
 
     assert started == []
     assert inspect.getcoroutinestate(waiting) == inspect.CORO_CLOSED
-
-
-async def test_a_failure_of_the_body_is_raised_as_it_is() -> None:
-    with pytest.raises(Conflict, match="body"):
-        async with batch(1):
-            raise Conflict("body")
-
-
-async def test_a_cancelled_batch_leaves_nothing_behind() -> None:
-    ended = list[str]()
-
-    async def work() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("work")
-
-    async def body() -> None:
-        async with batch(1) as writes:
-            await writes.add(work())
-            await writes.add(work())
-
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(body())
-        await settle()
-        task.cancel()
-
-    assert task.cancelled()
-    assert ended == ["work"]

@@ -134,19 +134,6 @@ async def test_a_worker_may_ask_to_look_again_later(work: Work) -> None:
     assert work.begun == [(0, "a"), (30, "a")]
 
 
-async def test_looks_far_ahead_that_were_overtaken_are_not_kept(work: Work) -> None:
-    keys = [f"object-{number}" for number in range(10)]
-    work.results = {key: [36_000.0] * 50 for key in keys}
-
-    for _ in range(50):
-        for key in keys:
-            work.queue.add(key)
-        await work.clock.advance(1)
-
-    assert len(work.begun) == 500
-    assert len(work.queue._order) <= 2 * len(keys) + 16
-
-
 @pytest.mark.parametrize("error", [DOWN, Conflict("lost"), InvalidObject("what is this")])
 async def test_failures_are_retried_with_growing_delays(work: Work, error: Exception) -> None:
     work.results["a"] = [error] * 4
@@ -159,26 +146,6 @@ async def test_failures_are_retried_with_growing_delays(work: Work, error: Excep
     assert all(
         whole / 2 <= wait <= whole for wait, whole in zip(waits, (2, 4, 8, 16), strict=True)
     )
-
-
-async def test_success_begins_the_back_off_anew(work: Work) -> None:
-    work.results["a"] = [DOWN, DOWN, DOWN, 100.0, DOWN]
-    work.queue.add("a")
-
-    await work.clock.advance(200)
-
-    assert work.times[-1] - work.times[-2] == 1.5
-
-
-async def test_an_add_overtakes_the_back_off(work: Work) -> None:
-    work.results["a"] = [DOWN]
-    work.queue.add("a")
-    await settle()
-
-    work.queue.add("a")
-    await settle()
-
-    assert work.begun == [(0, "a"), (0, "a")]
 
 
 async def test_an_unexpected_error_ends_the_run_and_loses_no_key() -> None:
@@ -199,14 +166,6 @@ async def test_an_unexpected_error_ends_the_run_and_loses_no_key() -> None:
     assert sorted(work.keys) == ["a", "a", "b", "b"]
 
 
-async def test_a_key_added_from_within_its_own_work_is_looked_at_again(work: Work) -> None:
-    work.results["a"] = [lambda: work.queue.add("a")]
-    work.queue.add("a")
-    await settle()
-
-    assert work.keys == ["a", "a"]
-
-
 def warnings(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(r.getMessage(), vars(r)["error"]) for r in caplog.records if r.levelname == "WARNING"]
 
@@ -224,28 +183,6 @@ async def test_an_error_is_reported_once_until_it_is_another_one(
         ("reconcile failed, will retry", "connection refused"),
         ("reconcile failed, will retry", "no route"),
     ]
-
-
-async def test_an_error_that_comes_back_is_reported_again(
-    work: Work, caplog: pytest.LogCaptureFixture
-) -> None:
-    work.results["a"] = [DOWN, 30.0, DOWN]
-
-    work.queue.add("a")
-    await work.clock.advance(60)
-
-    assert warnings(caplog) == [("reconcile failed, will retry", "connection refused")] * 2
-
-
-async def test_a_lost_race_is_not_reported_and_keeps_nothing_else_from_being_reported(
-    work: Work, caplog: pytest.LogCaptureFixture
-) -> None:
-    work.results["a"] = [Conflict("it was changed"), DOWN]
-
-    work.queue.add("a")
-    await work.clock.advance(60)
-
-    assert warnings(caplog) == [("reconcile failed, will retry", "connection refused")]
 
 
 class Measured:

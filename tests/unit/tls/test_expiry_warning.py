@@ -31,14 +31,6 @@ def test_a_certificate_that_has_ended_is_reported(caplog: pytest.LogCaptureFixtu
     assert told(caplog) == [(MESSAGE, "the serving certificate expired at 2026-02-28T12:00:00Z")]
 
 
-def test_a_certificate_that_is_not_valid_yet_is_reported(caplog: pytest.LogCaptureFixture) -> None:
-    Expiry(FakeClock()).check(pair(life=timedelta(days=90), left=timedelta(days=92)))
-
-    assert told(caplog) == [
-        (MESSAGE, "the serving certificate is not valid before 2026-03-03T12:00:00Z")
-    ]
-
-
 @pytest.mark.parametrize(
     ("life", "left", "is_reported"),
     [
@@ -71,17 +63,3 @@ async def test_it_is_reported_once_and_again_after_an_hour(
     expiry.check(ended)
 
     assert (before, len(caplog.records)) == (1, 2)
-
-
-async def test_the_end_itself_is_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    clock = FakeClock()
-    expiry, last = Expiry(clock), pair(life=timedelta(days=90), left=timedelta(seconds=60))
-
-    expiry.check(last)
-    await clock.advance(60)
-    expiry.check(last)
-
-    assert [why.split(" certificate ")[1].split()[0] for _, why in told(caplog)] == [
-        "expires",
-        "expired",
-    ]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise, product
+from itertools import product
 
 import pytest
 
@@ -16,8 +16,6 @@ from sharder.tls import (
     adopted,
     carry_out,
     facts_of,
-    fingerprints,
-    introduced,
     issued_by,
     make_authority,
     new_bundle,
@@ -59,31 +57,8 @@ def test_a_rotation_goes_through_three_phases() -> None:
     assert phases == [Phase.STABLE, Phase.INTRODUCING, Phase.RETIRING, Phase.STABLE]
 
 
-@pytest.mark.parametrize("bundle", BUNDLES)
-def test_a_bundle_serves_after_every_step(bundle: CertificateBundle) -> None:
-    assert problem(bundle, POLICY.names, NOW) is None
-
-
-@pytest.mark.parametrize(("before", "after"), list(pairwise(BUNDLES)))
-def test_what_is_served_after_a_step_was_trusted_before_it(
-    before: CertificateBundle, after: CertificateBundle
-) -> None:
-    assert issued_by(after.certificate, facts_of(before.ca))
-    assert issued_by(before.certificate, facts_of(after.ca))
-
-
-def test_the_authority_is_another_one_in_the_end() -> None:
-    assert fingerprints(RETIRED.ca).isdisjoint(fingerprints(STABLE.ca))
-    assert issued_by(RETIRED.certificate, facts_of(RETIRED.ca))
-
-
 def test_the_key_of_an_authority_that_was_replaced_is_kept_nowhere() -> None:
     assert STABLE.ca_key not in {RETIRING.ca_key, RETIRING.next_key}
-
-
-def test_a_new_bundle_is_kept() -> None:
-    assert step(STABLE) is Step.KEEP
-    assert carry_out(Step.KEEP, STABLE, POLICY, NOW) == STABLE
 
 
 @pytest.mark.parametrize(
@@ -131,18 +106,6 @@ def test_a_serving_certificate_is_renewed_on_request_in_every_phase(
     assert replace(after, certificate=b"", key=b"") == replace(bundle, certificate=b"", key=b"")
 
 
-def test_an_authority_is_replaced_on_request_but_one_at_a_time() -> None:
-    decided = [step(bundle, requested=Request.AUTHORITY) for bundle in BUNDLES]
-
-    assert decided == [Step.INTRODUCE, Step.KEEP, Step.KEEP, Step.INTRODUCE]
-
-
-def test_a_serving_certificate_is_renewed_before_its_end() -> None:
-    moments = [60 * DAY - timedelta(seconds=1), 60 * DAY]
-
-    assert [step(STABLE, now=NOW + moment) for moment in moments] == [Step.KEEP, Step.RENEW]
-
-
 def test_an_authority_is_replaced_while_it_can_still_issue_for_the_full_time() -> None:
     end = NOW + AUTHORITY_VALIDITY
     fresh = [renewed(STABLE, POLICY, end - 90 * DAY - left) for left in (DAY, -DAY)]
@@ -176,15 +139,6 @@ def test_a_renewed_certificate_keeps_the_names_it_had() -> None:
     after = renewed(STABLE, other, NOW)
 
     assert set(facts_of(after.certificate)[0].names) == {"sharder.svc", "other.svc", "10.0.0.1"}
-
-
-def test_an_authority_that_is_introduced_does_not_issue_yet() -> None:
-    stranger = make_authority(NOW)
-
-    after = introduced(STABLE, stranger)
-
-    assert (after.serving, after.ca_key) == (STABLE.serving, STABLE.ca_key)
-    assert fingerprints(after.ca) == fingerprints(STABLE.ca + stranger.certificate)
 
 
 def test_a_replica_without_the_key_of_its_authority_serves_on_and_gets_another_one() -> None:

@@ -24,7 +24,6 @@ from sharder.tls import (
     make_authority,
     problem,
     service_names,
-    serving_problem,
 )
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -59,10 +58,6 @@ def parsed(certificate: bytes) -> x509.Certificate:
 BUNDLE = bundle_of()
 
 
-def test_a_service_has_four_names() -> None:
-    assert service_names("s", "ns") == ("s", "s.ns", "s.ns.svc", "s.ns.svc.cluster.local")
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_the_certificate_is_good_for_every_name_of_the_service(name: str) -> None:
     store = Store([parsed(AUTHORITY.certificate)])
@@ -92,16 +87,6 @@ def test_openssl_verifies_the_certificate_strictly(tmp_path: Path) -> None:
     assert shakes_hands(pair, context, NAMES[0], tmp_path)
 
 
-def test_openssl_refuses_the_certificate_under_another_name(tmp_path: Path) -> None:
-    now = datetime.now(UTC)
-    authority = make_authority(now)
-    pair = issue_serving(authority, dns_names=NAMES, now=now, validity=VALIDITY)
-    context = ssl.create_default_context(cadata=authority.certificate.decode())
-
-    with pytest.raises(ssl.SSLCertVerificationError, match="not valid for 'other'"):
-        shakes_hands(pair, context, "other", tmp_path)
-
-
 def shakes_hands(pair: KeyPair, context: ssl.SSLContext, name: str, folder: Path) -> bool:
     """Verify as a client does, by a handshake in memory."""
     server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -118,28 +103,11 @@ def shakes_hands(pair: KeyPair, context: ssl.SSLContext, name: str, folder: Path
     return client.getpeercert() is not None
 
 
-def test_keys_are_elliptic_on_p_256() -> None:
-    for pair in (AUTHORITY, issued()):
-        key = serialization.load_pem_private_key(pair.key, password=None)
-
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
-        assert key.curve.name == "secp256r1"
-
-
 def test_serial_numbers_are_random() -> None:
     serials = {parsed(issued().certificate).serial_number for _ in range(5)}
 
     assert len(serials) == 5
     assert all(serial.bit_length() > 64 for serial in serials)
-
-
-@pytest.mark.parametrize(
-    ("certificate", "validity"),
-    [(AUTHORITY.certificate, AUTHORITY_VALIDITY), (issued().certificate, VALIDITY)],
-)
-def test_certificates_last_as_long_as_said(certificate: bytes, validity: timedelta) -> None:
-    assert parsed(certificate).not_valid_after_utc == NOW + validity
-    assert parsed(certificate).not_valid_before_utc == NOW - BACKDATED
 
 
 def test_no_certificate_outlives_its_authority() -> None:
@@ -191,24 +159,6 @@ def test_what_is_missing_or_damaged_in_a_secret_is_a_problem_of_the_bundle(value
         assert problem(damaged, NAMES, NOW)
 
 
-def test_an_empty_secret_is_a_bundle_with_a_problem() -> None:
-    assert problem(CertificateBundle.from_secret_data({}), NAMES, NOW)
-
-
-def test_a_new_bundle_has_no_problem() -> None:
-    names = [*NAMES, *(str(address) for address in ADDRESSES)]
-
-    assert problem(BUNDLE, names, NOW) is None
-
-
-def test_a_bundle_may_hold_the_authority_that_takes_over() -> None:
-    both = replace(BUNDLE, ca=OTHER_AUTHORITY.certificate + AUTHORITY.certificate)
-    next_key = replace(both, ca_key=OTHER_AUTHORITY.key)
-
-    assert problem(both, NAMES, NOW) is None
-    assert problem(next_key, NAMES, NOW) is None
-
-
 def rsa_key() -> bytes:
     return rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
         serialization.Encoding.PEM,
@@ -255,12 +205,6 @@ def test_names_that_are_not_covered_are_a_problem() -> None:
     assert found == "the serving certificate does not name 10.0.0.2, other.ns.svc"
 
 
-def test_a_certificate_for_no_name_covers_none() -> None:
-    found = serving_problem(AUTHORITY, ["sharder"], NOW)
-
-    assert found == "the serving certificate does not name sharder"
-
-
 @pytest.mark.parametrize(
     ("moment", "found"),
     [
@@ -284,10 +228,3 @@ def test_a_certificate_is_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "tls.key").write_bytes(pair.key)
 
     assert load_files(tmp_path, "tls.crt", "tls.key") == pair
-
-
-def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
-    (tmp_path / "tls.crt").write_bytes(b"")
-
-    with pytest.raises(ConfigError, match=r"cannot read .*tls\.key: No such file"):
-        load_files(tmp_path, "tls.crt", "tls.key")

@@ -8,7 +8,6 @@ from sharder.tls import (
     carry_out,
     is_one_of,
     new_bundle,
-    renewed,
     token_of,
     tokens_of,
 )
@@ -24,12 +23,6 @@ def test_a_token_can_be_a_segment_of_a_path_and_comes_from_the_key_alone() -> No
     assert len(token) == 32
     assert set(token) <= set("0123456789abcdef")
     assert token_of(b"") == ""
-
-
-def test_a_new_serving_certificate_changes_no_token() -> None:
-    bundle = new_bundle(POLICY, NOW)
-
-    assert tokens_of(renewed(bundle, POLICY, NOW)) == tokens_of(bundle)
 
 
 def test_while_an_authority_is_replaced_every_step_keeps_the_token_that_is_written() -> None:

@@ -1,16 +1,12 @@
 """Facts about `sharder.core.admission.rules`: objects that are created."""
 
-import re
-
 import pytest
 
-from sharder.core.admission.answers import PASS, Decision
+from sharder.core.admission.answers import PASS
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.leases.membership import Standing
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource, ShardName
 from tests.support.admissions import (
-    EMPTY,
     NAMESAKE,
     OTHER_POD,
     OWNERS_ACCOUNT,
@@ -34,10 +30,8 @@ from tests.support.values import (
     A,
     B,
     C,
-    members,
     named,
     obj,
-    snapshot,
 )
 
 # (e) main objects are created
@@ -63,28 +57,6 @@ def test_a_new_object_gets_the_owner_that_its_key_hashes_to(
 
 def test_a_new_object_that_bears_the_right_owner_already_is_not_counted_again() -> None:
     assert create(obj(name=TO_B, owner=B)) == PASS
-
-
-def test_a_new_object_loses_its_owner_while_no_shard_is_available() -> None:
-    new = obj(owner=A, drain="true", labels={"x": "1"})
-
-    decision = create(new, by=EMPTY)
-
-    assert decision.outcome == "no_shard"
-    assert decision.assigned is None
-    assert stored(new, decision).labels == {"x": "1"}
-
-
-@pytest.mark.parametrize("labels", [None, {OWNER: A, DRAIN: "true"}])
-def test_an_object_whose_name_is_yet_to_be_generated_is_named_and_assigned_by_that_name(
-    labels: dict[str, str] | None,
-) -> None:
-    decision = create(unnamed(labels, generate_name="w-"))
-
-    after = stored(unnamed(labels, generate_name="w-"), decision)
-    assert decision.outcome == "assigned"
-    assert re.fullmatch("w-[bcdfghjklmnpqrstvwxz2456789]{10}", after.name)
-    assert after.labels == {OWNER: RING.wanted(f"/Widget/default/{after.name}")}
 
 
 def test_a_generated_name_is_no_longer_than_kubernetes_own() -> None:
@@ -162,61 +134,6 @@ def test_a_new_controlled_object_belongs_where_its_creator_is(
     decision = create(new, of=CONFIGMAPS, writer=writer)
 
     assert stored(new, decision).labels == {OWNER: owner}
-
-
-@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
-def test_a_new_controlled_object_never_goes_to_a_shard_that_gets_nothing_new(
-    standing: Standing,
-) -> None:
-    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
-    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
-
-    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=by).assigned == B
-
-
-def test_a_controlled_object_stamped_by_its_creator_passes() -> None:
-    new = obj(CONFIGMAPS, owner=A, controlled_by=SECRET_TO_B)
-
-    assert create(new, of=CONFIGMAPS, writer=OWNERS_POD) == PASS
-
-
-def test_a_controlled_object_whose_name_is_generated_is_assigned_all_the_same() -> None:
-    new = obj(CONFIGMAPS, "", controlled_by=SECRET_TO_B)
-
-    assert create(new, of=CONFIGMAPS).assigned == B
-
-
-def test_a_new_object_that_nothing_controls_is_not_assigned() -> None:
-    assert create(obj(CONFIGMAPS), of=CONFIGMAPS) == Decision(outcome="no_controller")
-
-
-def test_a_new_object_that_nothing_controls_loses_an_owner_that_it_brings() -> None:
-    new = obj(CONFIGMAPS, owner=A, drain="true")
-
-    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD)
-
-    assert decision.outcome == "no_controller"
-    assert not stored(new, decision).labels
-
-
-@pytest.mark.parametrize("writer", [PERSON, OTHER_POD, OWNERS_ACCOUNT])
-def test_a_new_controlled_object_loses_its_owner_while_no_shard_is_available(
-    writer: Writer,
-) -> None:
-    new = obj(CONFIGMAPS, owner=A, controlled_by="s")
-
-    decision = create(new, of=CONFIGMAPS, writer=writer, by=EMPTY)
-
-    assert decision.outcome == "no_shard"
-    assert stored(new, decision).labels == {}
-
-
-def test_a_new_controlled_object_stays_with_its_creator_while_no_shard_is_available() -> None:
-    new = obj(CONFIGMAPS, owner=A, drain="true", controlled_by="s")
-
-    decision = create(new, of=CONFIGMAPS, writer=OWNERS_POD, by=EMPTY)
-
-    assert stored(new, decision).labels == {OWNER: A}
 
 
 def test_a_stale_webhook_leaves_a_new_controlled_object_to_its_creator_alone() -> None:

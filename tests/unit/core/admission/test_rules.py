@@ -4,7 +4,6 @@ import pytest
 from msgspec import structs
 
 from sharder.core.admission.answers import PASS, Decision
-from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
@@ -12,10 +11,8 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import (
     LOAD_ANNOTATION,
-    MOVE_COST_ANNOTATION,
     POOL_LABEL,
     GroupResource,
-    ShardName,
 )
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
@@ -69,18 +66,6 @@ def test_a_resource_that_the_ring_does_not_name_passes_with_a_warning() -> None:
     )
 
 
-def test_an_update_without_the_old_object_passes_as_it_is() -> None:
-    review = Review(
-        operation="UPDATE", resource=WIDGETS, obj=obj(owner=B), old=None, writer=PERSON
-    )
-
-    decision = decide(review, RING, frozenset())
-
-    assert decision.operations == ()
-    assert decision.outcome == "incomplete"
-    assert decision.warning
-
-
 def test_an_update_of_an_object_without_metadata_passes_as_it_is() -> None:
     decision = update(obj(owner=A), PartialObject(kind="Widget"))
 
@@ -116,20 +101,7 @@ def test_what_the_sharder_writes_into_an_unassigned_object_stands() -> None:
     assert stored(new, update(old, new)).annotations == {}
 
 
-def test_what_the_sharder_leaves_without_owner_is_judged_like_any_other_write() -> None:
-    old, new = obj(name=TO_B, owner=A), obj(name=TO_B)
-
-    assert stored(new, update(old, new, writer=THE_SHARDER)).labels == {OWNER: A}
-
-
 # (b) the owner is untouched
-
-
-def test_an_update_that_touches_neither_owner_nor_drain_passes() -> None:
-    old = obj(name=TO_B, owner=A, labels={"x": "1"})
-    new = obj(name=TO_B, owner=A, labels={"x": "2"})
-
-    assert update(old, new) == PASS
 
 
 @pytest.mark.parametrize("value", ["true", ""])
@@ -140,22 +112,6 @@ def test_a_drain_label_that_a_user_adds_is_removed(value: str) -> None:
 
     assert decision.outcome == "restored"
     assert stored(new, decision).labels == {OWNER: A}
-
-
-@pytest.mark.parametrize("value", ["true", "", "no"])
-@pytest.mark.parametrize("writer", [PERSON, OWNERS_POD])
-def test_a_drain_label_that_a_user_removes_is_put_back_with_its_value(
-    value: str, writer: Writer
-) -> None:
-    old, new = obj(owner=A, drain=value), obj(owner=A)
-
-    assert stored(new, update(old, new, writer=writer)).labels == {OWNER: A, DRAIN: value}
-
-
-def test_a_drain_label_that_a_user_rewrites_gets_its_value_back() -> None:
-    old, new = obj(owner=A, drain="true"), obj(owner=A, drain="false")
-
-    assert stored(new, update(old, new)).labels == {OWNER: A, DRAIN: "true"}
 
 
 # (c) a client without the right changes the owner
@@ -172,26 +128,6 @@ def test_a_changed_owner_is_put_back(of: GroupResource, asked: str | None) -> No
     assert decision.outcome == "restored"
     assert decision.assigned is None
     assert stored(new, decision).labels == {OWNER: A}
-
-
-@pytest.mark.parametrize("standing", Standing)
-def test_an_owner_is_put_back_whatever_its_standing(standing: Standing) -> None:
-    # Only the leader moves the objects of shards that are gone.
-    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
-
-    assert stored(obj(), update(obj(owner=A), obj(), by=by)).labels == {OWNER: A}
-
-
-def test_an_owner_that_is_unknown_is_put_back() -> None:
-    assert stored(obj(), update(obj(owner="stranger"), obj(), by=EMPTY)).labels == {
-        OWNER: "stranger"
-    }
-
-
-def test_replacing_a_draining_object_puts_owner_and_drain_back() -> None:
-    old, new = obj(owner=A, drain="true", labels={"x": "1"}), obj(labels={"x": "2"})
-
-    assert stored(new, update(old, new)).labels == {OWNER: A, DRAIN: "true", "x": "2"}
 
 
 # (d) the acknowledgement
@@ -222,23 +158,6 @@ def test_an_object_that_its_shard_releases_is_assigned(writer: Writer, value: st
 
     assert decision.assigned == B
     assert stored(new, decision).labels == {OWNER: B}
-
-
-def test_the_pod_of_the_shard_releases_it_whatever_else_it_changes() -> None:
-    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
-    new = obj(name=TO_B, labels={"x": "2", "z": "1"}, annotations={"touched": "1"})
-
-    decision = update(old, from_manifest(new), writer=OWNERS_POD, changed="spec")
-
-    assert stored(new, decision).labels == {OWNER: B, "x": "2", "z": "1"}
-    assert decision.warning == ""
-
-
-def test_a_service_account_releases_it_although_a_webhook_touches_an_annotation() -> None:
-    old = obj(name=TO_B, owner=A, drain="true", annotations={"touched": "1"})
-    new = obj(name=TO_B, annotations={"touched": "2"})
-
-    assert update(old, new, writer=OWNERS_ACCOUNT).assigned == B
 
 
 SAME = obj(name=TO_B, labels={"x": "1"})
@@ -317,81 +236,12 @@ def test_a_client_that_means_no_label_is_not_warned(writer: Writer, new: Partial
     assert (decision.outcome, decision.warning) == ("restored", "")
 
 
-def test_every_client_that_drops_a_label_of_a_draining_object_is_warned() -> None:
-    decision = update(obj(owner=A, drain="true"), obj(owner=A), writer=OWNERS_ACCOUNT)
-
-    assert decision.warning == USE_PIN
-
-
-@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
-def test_a_shard_that_is_not_available_releases_it_like_any_other(standing: Standing) -> None:
-    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
-    old, new = obj(owner=A, drain="true"), obj()
-
-    assert stored(new, update(old, new, writer=OWNERS_ACCOUNT, by=by)).labels == {OWNER: B}
-
-
 def test_no_service_account_but_its_own_pod_speaks_for_a_shard_without_lease() -> None:
     by = snapshot(members({B: Standing.AVAILABLE}, stranger=Standing.MISSING))
     old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
 
     assert update(old, new, writer=OWNERS_ACCOUNT, by=by).outcome == "restored"
     assert update(old, new, writer=OWNERS_POD, by=by).assigned == B
-
-
-@pytest.mark.parametrize(
-    "new",
-    [
-        obj(name=TO_B, labels={"x": "1"}, drain="true"),
-        obj(name=TO_B, labels={"x": "1"}, owner=C),
-    ],
-    ids=[
-        "leaves the drain label",
-        "names another owner",
-    ],
-)
-def test_a_write_that_does_less_than_release_is_no_acknowledgement(
-    new: PartialObject,
-) -> None:
-    old = obj(name=TO_B, owner=A, drain="true", labels={"x": "1"})
-
-    decision = update(old, new, writer=OWNERS_POD)
-
-    labels = stored(new, decision).labels or {}
-    assert (labels[OWNER], labels[DRAIN]) == (A, "true")
-
-
-def test_what_is_released_without_having_been_asked_for_is_put_back() -> None:
-    old, new = obj(name=TO_B, owner=A), obj(name=TO_B)
-
-    assert stored(new, update(old, new, writer=OWNERS_POD)).labels == {OWNER: A}
-
-
-@pytest.mark.parametrize(
-    ("shards", "owner"),
-    [((A, B, C), C), ((A, B), B)],
-    ids=["honoured while available", "ignored when it is not"],
-)
-def test_an_object_goes_where_the_sharder_directed_it(
-    shards: tuple[ShardName, ...], owner: ShardName
-) -> None:
-    by = snapshot(available(*shards))
-    name = named(WIDGETS, B, by)
-    old = obj(name=name, owner=A, drain="true", annotations={NEXT: C, "x": "1"})
-    new = obj(name=name, annotations={NEXT: C, "x": "1"})
-
-    decision = update(old, new, writer=OWNERS_POD, by=by)
-
-    assert stored(new, decision).labels == {OWNER: owner}
-    assert stored(new, decision).annotations == {"x": "1"}
-
-
-@pytest.mark.parametrize("standing", [Standing.LEAVING, Standing.MISSING, Standing.GONE])
-def test_no_object_is_directed_to_a_shard_that_gets_nothing_new(standing: Standing) -> None:
-    by = snapshot(members({A: standing, B: Standing.AVAILABLE}))
-    old, new = obj(owner=C, drain="true", annotations={NEXT: A}), obj(annotations={NEXT: A})
-
-    assert update(old, new, by=by).assigned == B
 
 
 @pytest.mark.parametrize("written", [A, None], ids=["rewritten", "removed"])
@@ -402,15 +252,6 @@ def test_the_client_that_releases_an_object_does_not_choose_its_shard(written: s
     new = obj(name=name, annotations=None if written is None else {NEXT: written})
 
     assert update(old, new, writer=OWNERS_POD, by=by).assigned == C
-
-
-def test_a_leading_object_that_is_released_is_left_to_the_leader_with_its_direction() -> None:
-    old = obj(SECRETS, SECRET_TO_B, owner=A, drain="true", annotations={NEXT: B})
-    new = obj(SECRETS, SECRET_TO_B, annotations={NEXT: B})
-
-    decision = update(old, new, of=SECRETS, writer=OWNERS_POD)
-
-    assert decision == Decision(outcome="left_to_leader")
 
 
 def test_a_controlled_object_is_never_released() -> None:
@@ -439,50 +280,11 @@ def test_an_acknowledgement_that_is_asked_about_twice_counts_once() -> None:
 
 
 @pytest.mark.parametrize("of", [WIDGETS, SECRETS])
-def test_an_object_without_owner_is_left_to_the_leader(of: GroupResource) -> None:
-    # It may have lost its label a moment ago, and its shard might not know that yet.
-    bare = obj(of, named(of, B, RING))
-
-    assert update(bare, bare, of=of) == Decision(outcome="left_to_leader")
-
-
-@pytest.mark.parametrize("of", [WIDGETS, SECRETS])
 def test_no_client_gives_an_owner_to_an_object_without_one(of: GroupResource) -> None:
     name = named(of, B, RING)
     new = obj(of, name, owner=A, drain="true")
 
     assert stored(new, update(obj(of, name), new, of=of)).labels == {}
-
-
-def test_an_object_that_comes_into_scope_without_owner_is_left_to_the_leader() -> None:
-    old, new = obj(name=TO_B), obj(name=TO_B, labels=BLUE)
-
-    assert update(old, new, by=selecting()) == Decision(outcome="left_to_leader")
-
-
-def test_a_controlled_object_without_owner_follows_the_key_of_what_controls_it() -> None:
-    bare = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
-
-    assert update(bare, bare, of=CONFIGMAPS).assigned == B
-
-
-def test_a_controlled_object_without_owner_stays_with_the_shard_that_updates_it() -> None:
-    bare = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
-    pod = Writer(username="system:serviceaccount:default:controller", pod_name=A)
-
-    assert update(bare, bare, of=CONFIGMAPS, writer=pod).assigned == A
-
-
-@pytest.mark.parametrize("old", [obj(CONFIGMAPS), obj(CONFIGMAPS, owner=A)])
-def test_an_owner_that_a_user_gives_to_an_object_without_controller_is_removed(
-    old: PartialObject,
-) -> None:
-    new = obj(CONFIGMAPS, owner=B, drain="true", labels={"x": "1"})
-
-    decision = update(old, new, of=CONFIGMAPS)
-
-    assert (decision.outcome, decision.assigned) == ("no_controller", None)
-    assert stored(new, decision).labels == {"x": "1"}
 
 
 def test_the_sharder_can_remove_the_owner_of_an_object_without_controller() -> None:
@@ -491,12 +293,6 @@ def test_the_sharder_can_remove_the_owner_of_an_object_without_controller() -> N
     decision = update(old, new, of=CONFIGMAPS, writer=THE_SHARDER)
 
     assert decision == Decision(outcome="no_controller")
-
-
-def test_an_empty_owner_label_is_no_owner() -> None:
-    old, new = obj(name=TO_B, owner=""), obj(name=TO_B, owner="")
-
-    assert stored(new, update(old, new)).labels == {}
 
 
 # Objects that come into the scope of an objectSelector, or leave it
@@ -536,41 +332,7 @@ def test_an_object_without_owner_that_leaves_the_scope_is_left_alone() -> None:
     assert update(old, new, by=selecting()) == Decision(outcome="out_of_scope")
 
 
-def test_an_object_that_leaves_the_scope_keeps_its_owner() -> None:
-    old, new = obj(name=TO_B, owner=A, labels=BLUE), obj(name=TO_B)
-
-    assert stored(new, update(old, new, by=selecting())).label(OWNER) == A
-
-
-def test_a_child_is_in_scope_whatever_the_selector_says_of_its_own_labels() -> None:
-    new = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
-
-    assert create(new, of=CONFIGMAPS, by=selecting()).assigned == B
-    assert update(obj(CONFIGMAPS), new, of=CONFIGMAPS, by=selecting()).assigned == B
-
-
 # Invalid annotations and labels of an object
-
-
-def test_an_object_with_an_invalid_annotation_is_assigned_with_a_warning() -> None:
-    new = obj(name=TO_B, annotations={LOAD_ANNOTATION: "x", MOVE_COST_ANNOTATION: "1.5"})
-
-    decision = create(new)
-
-    assert decision.assigned == B
-    assert decision.warning == (
-        f"the annotation {LOAD_ANNOTATION} is ignored: 'x' is not of the form resource=quantity; "
-        f"the annotation {MOVE_COST_ANNOTATION} is ignored: '1.5' is not an integer"
-    )
-
-
-def test_a_repeated_call_with_an_invalid_annotation_warns_again_and_changes_nothing() -> None:
-    new = obj(name=TO_B, owner=B, annotations={LOAD_ANNOTATION: "x"})
-
-    decision = create(new)
-
-    assert (decision.outcome, decision.operations) == (PASS.outcome, ())
-    assert LOAD_ANNOTATION in decision.warning
 
 
 def test_a_missing_shard_and_an_invalid_annotation_cause_one_warning_each() -> None:

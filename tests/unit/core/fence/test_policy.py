@@ -4,7 +4,7 @@ import msgspec
 from msgspec import structs
 
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource
+from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.fence.policy import answer, digest_of, fence_of, policy_name
 from sharder.core.names import ObjectRef
 from tests.support.values import DEMO, ring
@@ -35,24 +35,6 @@ def test_it_judges_each_account_once_in_a_stable_order() -> None:
 
 def test_the_policy_answers_with_its_digest_and_its_accounts() -> None:
     assert answer(DEMO, digest_of(ring()), USERS) in policy_of(ring())
-
-
-def test_the_digest_follows_the_resources() -> None:
-    secrets, maps = RingResource(resource="secrets"), ControlledResource(resource="configmaps")
-    leading = structs.replace(secrets, controlled_resources=(maps,))
-    rings = [
-        of_resources(secrets),
-        of_resources(leading),
-        of_resources(secrets, RingResource(resource="configmaps")),
-    ]
-
-    assert len({digest_of(each) for each in rings}) == len(rings)
-
-
-def test_the_digest_does_not_follow_what_the_rules_do_not() -> None:
-    other = structs.replace(ring(uid="other", generation=2))
-
-    assert digest_of(other) == digest_of(ring())
 
 
 def test_resources_that_are_never_sharded_are_not_fenced() -> None:

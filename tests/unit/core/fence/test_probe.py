@@ -23,10 +23,6 @@ def test_the_answer_of_the_policy_is_a_proof(users: tuple[str, ...]) -> None:
     assert proof_of(refusal(said), DEMO) == Fence(digest=DIGEST, users=users)
 
 
-def test_a_fence_knows_the_namespaces_of_its_accounts() -> None:
-    assert Fence(digest=DIGEST, users=USERS).namespaces == {"a", "b"}
-
-
 @pytest.mark.parametrize(
     "said",
     [

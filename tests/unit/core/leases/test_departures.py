@@ -1,10 +1,7 @@
 """Facts about `core.leases.departures`: what is gone, in order, at a cost that does not grow."""
 
-from math import inf
-
 from typing_extensions import override
 
-from sharder.core.leases.departures import Departures
 from sharder.core.leases.index import MAX_DEPARTED, RingLeases
 from sharder.core.names import ObjectRef
 
@@ -43,38 +40,3 @@ def test_a_lease_that_goes_is_not_compared_with_all_that_have_gone() -> None:
     assert len(leases.departed) == MAX_DEPARTED
     assert leases.doubted_until == MANY - 1
     assert Moment.compared <= 40 * MANY
-
-
-def test_the_next_moment_is_found_without_a_look_at_all_of_them() -> None:
-    found = Departures()
-    for number in range(MAX_DEPARTED):
-        found.note(ref(number), Moment(number))
-
-    Moment.compared = 0
-
-    assert found.next_after(MAX_DEPARTED / 2) == MAX_DEPARTED / 2 + 1
-    assert Moment.compared <= 40
-    assert found.next_after(MAX_DEPARTED) == inf
-
-
-def test_a_shorter_wait_does_not_replace_a_longer_one() -> None:
-    found = Departures()
-
-    for until in (5.0, 9.0, 7.0):
-        found.note(ref(1), until)
-
-    assert list(found) == [(9.0, ref(1))]
-
-
-def test_what_is_back_or_over_is_forgotten() -> None:
-    found = Departures()
-    for number in range(5):
-        found.note(ref(number), float(number))
-
-    assert found.discard(ref(3))
-    assert not found.discard(ref(3))
-    found.prune(1.0)
-
-    assert list(found) == [(2.0, ref(2)), (4.0, ref(4))]
-    assert found.pop_first() == 2.0
-    assert found.next_after(0.0) == 4.0

@@ -73,14 +73,6 @@ def test_anothers_lease_is_held_until_it_was_silent_for_its_duration(
     assert verdict(seen, age=limit) == Free()
 
 
-def test_the_other_clock_does_not_matter() -> None:
-    assert verdict(lease("other", renewed="1970-01-01T00:00:00.000000Z")) == Held("other")
-
-
-def test_our_name_at_the_first_look_may_be_a_living_twins() -> None:
-    assert verdict(lease("me"), is_first=True) == Held("me")
-
-
 def test_our_name_that_stood_still_for_a_retry_period_is_a_dead_predecessors() -> None:
     assert verdict(lease("me"), is_first=True, age=1.9) == Held("me")
     assert verdict(lease("me"), is_first=True, age=2) == Free()

@@ -13,11 +13,10 @@ from sharder.core.api.lease import Lease, read_lease
 from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Known, Tier, judged
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.observed import ObservedLease
-from sharder.core.leases.register import MAX_GUESTS, PIECE, RELIST_SECONDS, Membership
+from sharder.core.leases.register import MAX_GUESTS, RELIST_SECONDS, Membership
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import (
     RING_LABEL,
-    SHARDER_IDENTITY,
     STATE_LABEL,
     ZONE_LABEL,
     RingName,
@@ -118,54 +117,6 @@ def test_rings_that_do_not_exist_leave_nothing_behind() -> None:
     assert membership._rings == {}
 
 
-def test_a_working_shard_keeps_its_place_and_a_new_one_is_not_kept_out_by_what_is_none() -> None:
-    membership = watching(lease(A, created=OLD), *forged(holder=""))
-
-    membership.see(lease(B, created=YOUNG), AT)
-
-    assert members(membership).available == {A, B}
-
-
-def test_shards_beyond_the_limit_are_reported_as_too_many() -> None:
-    problems = members(watching(*forged())).validity.problems
-
-    assert len(problems) == LIMITS[Tier.SHARD] - MAX_LEASES > 0
-
-
-def test_the_oldest_shards_are_kept_in_whatever_order_they_are_seen() -> None:
-    young_first = watching(*forged())
-
-    young_first.see(lease(A, created=OLD), AT)
-
-    assert A in members(young_first).available
-    assert kept(young_first) == LIMITS[Tier.SHARD]
-
-
-def test_no_object_is_taken_from_a_shard_whose_lease_was_forgotten() -> None:
-    membership = watching(*forged())
-    membership.see(lease(A, created="2026-12-01T00:00:00Z"), AT)
-
-    assert membership.observed(lease(A).metadata.ref) is None
-    assert members(membership).standing_of(A) is Standing.MISSING
-
-
-def test_a_shard_that_was_seen_at_work_is_gone_although_others_were_forgotten() -> None:
-    membership = watching(lease(A, created=OLD), *forged())
-
-    membership.see(lease(A, holder=SHARDER_IDENTITY, created=OLD), AT + 1)
-
-    assert members(membership).standing_of(A) is Standing.GONE
-
-
-def test_a_released_lease_that_never_worked_says_nothing_while_others_are_forgotten() -> None:
-    # The shard of that name may hold one of those, in another namespace.
-    membership = watching(*forged())
-
-    membership.see(lease(A, holder="", created=OLD), AT)
-
-    assert members(membership).standing_of(A) is Standing.MISSING
-
-
 def test_a_name_that_was_forgotten_in_one_namespace_is_missing_in_all() -> None:
     membership = watching(lease(A, created=OLD), *forged(LIMITS[Tier.SHARD] - 1))
     membership.see(lease(A, holder="", created=OLD), AT)
@@ -174,15 +125,6 @@ def test_a_name_that_was_forgotten_in_one_namespace_is_missing_in_all() -> None:
     membership.see(lease(A, namespace="z", created="2026-12-01T00:00:00Z"), AT)
 
     assert members(membership).standing_of(A) is Standing.MISSING
-
-
-def test_shards_that_worked_are_remembered_before_those_that_never_did() -> None:
-    membership = watching(lease(A, created=YOUNG), *forged(holder=""))
-
-    membership.see(lease(A, holder="", created=YOUNG), AT)
-
-    assert membership.observed(lease(A).metadata.ref) is not None
-    assert members(membership).standing_of(A) is Standing.GONE
 
 
 def test_what_is_forged_outside_the_ring_s_namespaces_changes_no_standing() -> None:
@@ -223,25 +165,6 @@ def test_a_list_is_wanted_once_there_is_room_for_what_was_forgotten() -> None:
     assert membership.wants_list(later + 60)
 
 
-def test_after_a_list_with_room_for_all_strangers_are_gone_once_none_can_be_at_work() -> None:
-    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
-    crowded = members(membership).standing_of(C)
-
-    affected = membership.replace([lease(A)], AT + 1)
-
-    assert affected == {DEMO}
-    assert crowded is Standing.MISSING
-    assert members(membership, AT + 30.9).standing_of(C) is Standing.MISSING
-    assert members(membership, AT + 31).standing_of(C) is Standing.GONE
-
-
-def test_a_ring_that_is_made_later_knows_that_leases_of_it_were_forgotten() -> None:
-    membership = Membership(0.0)
-    membership.replace(list(forged(MAX_GUESTS + 1)), AT)
-
-    assert members(membership).standing_of(C) is Standing.MISSING
-
-
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
     membership = Membership(0.0)
     membership.replace(list(forged(MAX_GUESTS + 1, holder="")), AT)
@@ -274,12 +197,6 @@ def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -
     assert members(membership, AT + 30).standing_of(A) is Standing.GONE
 
 
-def test_a_list_is_judged_in_pieces() -> None:
-    pieces = list(watching().replacing([lease(of="", namespace=f"n{i}") for i in range(500)], AT))
-
-    assert len(pieces) >= 500 / PIECE
-
-
 def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
     membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
 
@@ -306,17 +223,6 @@ def test_departures_are_bounded_and_who_is_forgotten_may_be_working_as_long() ->
 
 
 # What is worked out again
-
-
-def test_members_are_the_same_object_while_nothing_has_changed() -> None:
-    membership = watching(lease(A), lease(B, holder="x"))
-    before = members(membership)
-
-    membership.see(lease(A, renewed=NOW.replace(second=2)), AT + 2)
-    membership.see(lease(B, holder="x", labels={"touched": "1"}), AT + 2)
-    membership.see(lease(C, of="other"), AT + 2)
-
-    assert members(membership, AT + 2, before) is before
 
 
 def test_members_are_another_object_once_a_standing_has_run_out() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from decimal import Decimal
 
 import pytest
 from msgspec import structs
@@ -23,11 +22,8 @@ from sharder.core.names import (
     EVACUATE_ON_STOP,
     POOL_ANNOTATION,
     PROBLEM_ANNOTATION,
-    REGION_LABEL,
     REVISION_LABEL,
-    STATE_LABEL,
     WEIGHT_ANNOTATION,
-    ZONE_LABEL,
 )
 from tests.support.values import NOW, A, lease
 from tests.support.values_placement import shard
@@ -39,38 +35,6 @@ def saying(
     """The Lease of the shard A."""
     meta = ObjectMeta(name=A, annotations=dict(annotations or {}), labels=dict(labels or {}))
     return Lease(metadata=meta, spec=lease().spec)
-
-
-def test_a_shard_without_annotations_has_the_defaults() -> None:
-    assert shard_of(saying()) == Shard(name=A)
-    assert list(invalid_annotations(saying())) == []
-
-
-def test_a_shard_says_where_it_is_and_how_large() -> None:
-    said = saying(
-        {
-            POOL_ANNOTATION: "large",
-            WEIGHT_ANNOTATION: "2.5",
-            CAPACITY_ANNOTATION: "objects=6000, cpu=4,memory=8Gi",
-            CORDONED_ANNOTATION: "true",
-        },
-        {REGION_LABEL: "eu", ZONE_LABEL: "eu-1"},
-    )
-
-    assert list(invalid_annotations(said)) == []
-    assert shard_of(said) == Shard(
-        name=A,
-        region="eu",
-        zone="eu-1",
-        pool="large",
-        weight=2.5,
-        capacity={
-            "objects": Decimal(6000),
-            "cpu": Decimal(4),
-            "memory": Decimal(8 * 1024**3),
-        },
-        cordoned=True,
-    )
 
 
 @pytest.mark.parametrize(
@@ -90,14 +54,6 @@ def test_what_cannot_be_understood_is_ignored_and_named(key: str, text: str, why
     assert list(invalid_annotations(saying({key: text}))) == [
         f"the annotation {key} is ignored: {why}"
     ]
-
-
-@pytest.mark.parametrize(
-    "key", [POOL_ANNOTATION, WEIGHT_ANNOTATION, CAPACITY_ANNOTATION, CORDONED_ANNOTATION]
-)
-def test_an_empty_annotation_is_ignored(key: str) -> None:
-    assert shard_of(saying({key: ""})) == Shard(name=A)
-    assert list(invalid_annotations(saying({key: ""}))) == []
 
 
 def test_a_shard_says_why_it_cannot_work_in_a_line_that_a_terminal_can_show() -> None:
@@ -125,54 +81,18 @@ def test_a_shard_can_take_over_if_it_holds_its_lease_and_has_no_problem(
     assert can_take_over(other, NOW) is can
 
 
-def test_a_shard_can_declare_that_it_is_not_cordoned() -> None:
-    assert not shard_of(saying({CORDONED_ANNOTATION: "false"})).cordoned
-
-
 @pytest.mark.parametrize(("weight", "is_"), [("0.001", 0.001), ("1M", 1e6), ("500m", 0.5)])
 def test_weights_reach_from_a_thousandth_to_a_million(weight: str, is_: float) -> None:
     assert shard_of(saying({WEIGHT_ANNOTATION: weight})).weight == is_
-
-
-@pytest.mark.parametrize(
-    ("state", "ready"), [("ready", True), ("", True), ("expired", False), ("uncertain", False)]
-)
-def test_a_shard_that_renews_late_is_not_ready(state: str, ready: bool) -> None:
-    assert shard_of(saying(labels={STATE_LABEL: state})).ready is ready
-
-
-def test_whether_a_shard_is_ready_makes_it_no_other_shard() -> None:
-    assert shard(A, ready=False) == shard(A)
-    assert hash(shard(A, room=3)) == hash(shard(A))
 
 
 def test_two_zones_of_one_name_in_two_regions_are_two() -> None:
     assert shard(zone="1", region="eu").place != shard(zone="1", region="us").place
 
 
-@pytest.mark.parametrize(
-    ("capacity", "ceiling"),
-    [("objects=6k", 6000), ("objects=2500m", 2), ("objects=0", 0), ("cpu=4", None)],
-)
-def test_the_ceiling_is_the_whole_objects_that_a_shard_declares_room_for(
-    capacity: str, ceiling: int | None
-) -> None:
-    assert shard_of(saying({CAPACITY_ANNOTATION: capacity})).ceiling == ceiling
-
-
 @pytest.mark.parametrize("capacity", ["objects=1e99", f"objects={MAX_CEILING + 1}"])
 def test_a_ceiling_beyond_what_any_cluster_holds_is_as_good_as_none(capacity: str) -> None:
     assert shard_of(saying({CAPACITY_ANNOTATION: capacity})).ceiling == MAX_CEILING
-
-
-def test_a_list_that_is_too_long_is_ignored() -> None:
-    said = saying({CAPACITY_ANNOTATION: ",".join(f"r-{n}=1" for n in range(10_000))})
-
-    assert shard_of(said) == Shard(name=A)
-    assert list(invalid_annotations(said)) == [
-        f"the annotation {CAPACITY_ANNOTATION} is ignored: "
-        "a list of quantities has at most 4096 characters"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -185,21 +105,6 @@ def test_a_shard_is_evacuated_when_people_say_so_or_it_is_about_to_stop(
 
     assert shard_of(said) == Shard(name=A, evacuating=evacuating)
     assert list(invalid_annotations(said)) == []
-
-
-def test_only_the_documented_value_evacuates_a_shard() -> None:
-    said = saying({EVACUATE_ANNOTATION: "yes"})
-
-    assert not shard_of(said).evacuating
-    assert list(invalid_annotations(said)) == [
-        f"the annotation {EVACUATE_ANNOTATION} is ignored: 'yes' is neither true nor false"
-    ]
-
-
-def test_a_shard_that_says_its_revision_says_since_when_it_is_there() -> None:
-    said = saying(labels={REVISION_LABEL: "7f9c"})
-
-    assert shard_of(said) == Shard(name=A, revision="7f9c", since=NOW.timestamp())
 
 
 def test_a_revision_of_a_lease_that_was_never_taken_is_the_oldest() -> None:

@@ -9,12 +9,11 @@ from sharder.core.leases.state import (
     DEFAULT_DURATION,
     ShardState,
     duration_of,
-    is_given_up,
     is_held,
     state_of,
 )
 from sharder.core.names import SHARDER_IDENTITY
-from tests.support.values import NOW, SELF, A, B, lease
+from tests.support.values import NOW, SELF, lease
 
 TICK = timedelta(microseconds=1)
 SECOND = timedelta(seconds=1)
@@ -58,23 +57,6 @@ def test_a_lease_without_its_holder_is_dead_and_a_minute_after_its_end_orphaned(
     assert state_of(lease(holder=holder, seconds=15), NOW + age) is state
 
 
-@pytest.mark.parametrize("lacks", ["acquired", "renewed", "seconds"])
-@pytest.mark.parametrize(("holder", "state"), [(SELF, ShardState.EXPIRED), ("", ShardState.DEAD)])
-def test_an_incomplete_lease_is_judged_as_expiring_now_at_any_time(
-    lacks: str, holder: str, state: ShardState
-) -> None:
-    incomplete = lease(
-        holder=holder,
-        acquired=None if lacks == "acquired" else NOW,
-        renewed=None if lacks == "renewed" else NOW,
-        seconds=None if lacks == "seconds" else 15,
-    )
-
-    states = {state_of(incomplete, at) for at in (YEAR_1, NOW, NOW + 500 * SECOND, YEAR_9999)}
-
-    assert states == {state}
-
-
 @pytest.mark.parametrize("now", [YEAR_1, NOW, YEAR_9999])
 @pytest.mark.parametrize("renewed", [YEAR_1, NOW, YEAR_9999])
 @pytest.mark.parametrize("holder", [SELF, "", SHARDER_IDENTITY])
@@ -88,26 +70,8 @@ def test_absurd_times_and_durations_are_judged_without_failing(
     assert (ObservedLease(absurd, 100.0).state_changes_in(now, 100.0) or 1) > 0
 
 
-def test_a_lease_renewed_in_the_far_future_is_ready() -> None:
-    assert state_of(lease(renewed=YEAR_9999), NOW) is ShardState.READY
-
-
-def test_states_are_written_in_lower_case_healthiest_first() -> None:
-    assert [str(s) for s in ShardState] == ["ready", "expired", "uncertain", "dead", "orphaned"]
-
-
-def test_a_lease_is_held_only_by_the_shard_of_its_name() -> None:
-    assert is_held(lease(A))
-    assert not any(is_held(lease(A, holder=holder)) for holder in [*NOT_HELD, B, A.upper()])
-
-
 def test_a_lease_without_name_is_not_held_by_the_empty_identity() -> None:
     assert not is_held(lease("", holder=""))
-
-
-def test_a_shard_is_given_up_when_it_released_its_lease_or_we_took_it() -> None:
-    assert [is_given_up(lease(holder=holder)) for holder in NOT_HELD] == [True, True, True, False]
-    assert not is_given_up(lease())
 
 
 @pytest.mark.parametrize(

@@ -2,38 +2,11 @@
 
 import pytest
 
-from sharder.core.api.lease import Lease
 from sharder.core.leases.validity import MAX_LEASES, classify, problem_of
-from sharder.core.names import SHARDER_IDENTITY, ObjectRef
+from sharder.core.names import SHARDER_IDENTITY
 from tests.support.values import SELF, A, B, C, lease
 
 INT32 = (-(2**31), 2**31 - 1)
-
-
-def named(leases: tuple[Lease, ...]) -> list[str]:
-    return [each.metadata.name for each in leases]
-
-
-def test_a_ring_without_namespaces_has_its_shards_anywhere() -> None:
-    validity = classify([lease(A), lease(B, namespace="another")], ())
-
-    assert (named(validity.valid), validity.problems) == ([B, A], {})
-
-
-def test_a_lease_outside_the_ring_s_namespaces_makes_no_shard() -> None:
-    validity = classify([lease(A), lease(B, namespace="another")], ["default"])
-
-    assert named(validity.valid) == [A]
-    assert validity.problems == {
-        ObjectRef("another", B): "the ring's spec.shardNamespaces allows only default"
-    }
-
-
-def test_an_invalid_lease_does_not_affect_the_others() -> None:
-    validity = classify([lease(A), lease(B, seconds=0)], ())
-
-    assert named(validity.valid) == [A]
-    assert "leaseDurationSeconds" in validity.problems[ObjectRef("default", B)]
 
 
 def test_only_the_oldest_leases_count() -> None:
@@ -58,17 +31,6 @@ def test_leases_that_make_no_working_shard_push_none_out(holder: str, seconds: i
     assert lease(A).metadata.ref not in validity.problems
 
 
-def test_foreign_leases_do_not_push_others_out() -> None:
-    foreign = [
-        lease(f"f-{n}", namespace="evil", created="2020-01-01T00:00:00Z")
-        for n in range(MAX_LEASES + 1)
-    ]
-
-    validity = classify([*foreign, lease(A, created="2026-01-01T00:00:00Z")], ["default"])
-
-    assert named(validity.valid) == [A]
-
-
 def test_a_name_that_is_held_twice_is_named_with_what_to_do() -> None:
     validity = classify([lease(A), lease(A, namespace="another"), lease(B)], ())
 
@@ -84,11 +46,6 @@ def test_a_name_held_once_or_elsewhere_is_no_twin() -> None:
 
     assert classify(released, ()).complaint is None
     assert classify(foreign, ["default"]).duplicate_names == frozenset()
-
-
-@pytest.mark.parametrize("seconds", [1, 15, 3600])
-def test_a_held_lease_with_its_times_makes_a_shard(seconds: int) -> None:
-    assert problem_of(lease(seconds=seconds)) is None
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 3601, 7200, *INT32])

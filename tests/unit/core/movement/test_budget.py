@@ -1,13 +1,10 @@
 """Facts about how many drains may begin."""
 
-import pytest
-
 from sharder.core.api.ring import MovementSpec
-from sharder.core.movement.budget import MAX_LEAVERS, MINUTE, SOON, Budget, Lately, Leavers, Limit
+from sharder.core.movement.budget import MAX_LEAVERS, MINUTE, SOON, Budget, Leavers, Limit
 from sharder.core.names import ShardName
 from tests.support.values import A, B
 
-FREE = MovementSpec()
 TWO_A_MINUTE = MovementSpec(max_moves_per_minute=2)
 TWO_AT_A_TIME = MovementSpec(max_concurrent_drains=2)
 
@@ -18,26 +15,6 @@ def drain(budget: Budget[str], name: str, shard: ShardName = A, now: float = 0.0
     budget.written(name, now)
 
 
-def test_without_limits_every_drain_may_begin() -> None:
-    budget = Budget[str]()
-    for number in range(100):
-        drain(budget, f"o{number}")
-
-    assert budget.refusal(A, FREE, 0.0) is None
-
-
-def test_a_ring_begins_no_more_moves_a_minute_than_it_may() -> None:
-    budget = Budget[str]()
-    drain(budget, "x", A, 0.0)
-    drain(budget, "y", B, 10.0)
-
-    refusal = budget.refusal(A, TWO_A_MINUTE, 20.0)
-
-    assert refusal is not None
-    assert (refusal.limit, refusal.seconds) == (Limit.MOVES_PER_MINUTE, 40.0)
-    assert refusal.why == "the ring begins at most 2 moves per minute, the next in 40s"
-
-
 def test_there_is_room_a_minute_after_the_first() -> None:
     budget = Budget[str]()
     drain(budget, "x", A, 0.0)
@@ -45,15 +22,6 @@ def test_there_is_room_a_minute_after_the_first() -> None:
 
     assert budget.refusal(A, TWO_A_MINUTE, MINUTE - 0.001) is not None
     assert budget.refusal(A, TWO_A_MINUTE, MINUTE) is None
-
-
-def test_what_was_released_since_has_been_begun_all_the_same() -> None:
-    budget = Budget[str]()
-    for name in ("x", "y"):
-        drain(budget, name)
-        budget.closed(name)
-
-    assert budget.refusal(A, TWO_A_MINUTE, 1.0) is not None
 
 
 def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None:
@@ -80,14 +48,6 @@ def test_a_drain_that_failed_gives_its_place_back() -> None:
     assert budget.refusal(A, TWO_AT_A_TIME, 0.0) is None
 
 
-def test_a_limit_that_is_lowered_waits_for_as_many_as_are_above_it() -> None:
-    recent = Lately()
-    for now in (0.0, 1.0, 2.0):
-        recent.add(now)
-
-    assert [recent.wait(limit, 10.0) for limit in (4, 3, 2, 1)] == [0.0, 50.0, 51.0, 52.0]
-
-
 def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
     budget = Budget[str]()
     drain(budget, "x")
@@ -109,18 +69,6 @@ def test_a_drain_of_another_shard_takes_no_place() -> None:
     assert budget.open_on(B, 0.0) == 1
 
 
-def test_what_a_shard_releases_makes_room_at_once() -> None:
-    budget = Budget[str]()
-    drain(budget, "x")
-    drain(budget, "y")
-
-    budget.closed("x")
-    budget.closed("x")
-
-    assert budget.refusal(A, TWO_AT_A_TIME, 0.0) is None
-    assert budget.open_on(A, 0.0) == 1
-
-
 def test_a_drain_older_than_a_minute_does_not_count() -> None:
     budget = Budget[str]()
     drain(budget, "x", now=0.0)
@@ -136,31 +84,6 @@ def test_what_others_have_begun_counts_by_when_it_was_seen() -> None:
     budget.opened("old", A, 0.0, 60.0)
 
     assert [budget.open_on(A, now) for now in (59.0, 60.0)] == [0, 0]
-
-
-def test_a_drain_that_is_seen_again_counts_once() -> None:
-    budget = Budget[str]()
-    budget.opened("x", A, 0.0, 0.0)
-    budget.opened("x", A, 0.0, 1.0)
-
-    assert budget.open_on(A, 1.0) == 1
-
-
-@pytest.mark.parametrize("seen_first", [True, False])
-def test_a_drain_counts_once_whether_it_is_seen_before_the_answer_or_after(
-    *, seen_first: bool
-) -> None:
-    budget = Budget[str]()
-    budget.begin("x", A)
-
-    if seen_first:
-        budget.opened("x", A, 1.0, 1.0)
-    flying = budget.open_on(A, 1.0)
-    budget.written("x", 1.0)
-    if not seen_first:
-        budget.opened("x", A, 1.0, 1.0)
-
-    assert (flying, budget.open_on(A, 1.0)) == (1, 1)
 
 
 def test_a_drain_that_is_over_before_its_answer_comes_is_over() -> None:

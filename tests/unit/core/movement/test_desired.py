@@ -14,7 +14,6 @@ from sharder.core.keys import main_key
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.movement.desired import (
-    NOT_COUNTED,
     STICKING,
     Rule,
     admit,
@@ -121,48 +120,6 @@ def seen(tally: Tally, found: PartialObject, entry: Entry) -> PartialObject:
     return found
 
 
-def test_an_object_stays_where_it_is_whatever_its_key_would_rather_have() -> None:
-    snapshot, _ = sticking({A: 0, B: 0})
-
-    assert {choose(snapshot, obj(WIDGETS, f"w-{n}", owner=A)).shard for n in range(20)} == {A}
-
-
-def test_an_object_stays_on_a_shard_that_is_full_or_cordoned() -> None:
-    snapshot, _ = sticking({A: 5, B: 0}, capacity=5, cordoned=A)
-
-    assert choose(snapshot, obj(owner=A)).shard == A
-
-
-def test_the_objects_of_a_shard_that_is_gone_are_placed_on_another() -> None:
-    snapshot, _ = sticking({A: 1}, standings={A: GONE, B: AVAILABLE})
-
-    assert choose(snapshot, obj(owner=A)).shard == B
-
-
-def test_an_object_without_owner_goes_where_there_is_room() -> None:
-    snapshot, _ = sticking({A: 5, B: 4}, capacity=5)
-
-    assert {choose(snapshot, obj(WIDGETS, f"w-{n}")).shard for n in range(20)} == {B}
-
-
-def test_an_object_for_which_there_is_no_room_has_no_shard_but_a_reason() -> None:
-    snapshot, _ = sticking({A: 5, B: 5}, capacity=5)
-
-    choice = choose(snapshot, obj())
-
-    assert choice.shard is None
-    assert "it is full: 5 of 5 objects" in choice.reason
-
-
-def test_nothing_is_placed_before_everything_is_counted_but_what_has_an_owner_stays() -> None:
-    snapshot, _ = sticking({}, synced=False)
-
-    assert choose(snapshot, obj()) == NOT_COUNTED
-    assert choose_anew(snapshot, obj(owner=A)) == NOT_COUNTED
-    assert choose(snapshot, obj(owner=A)).shard == A
-    assert choose(snapshot, obj(owner=A, drain=DRAINING)) == NOT_COUNTED
-
-
 def test_a_reservation_is_kept_while_its_shard_is_available() -> None:
     snapshot, tally = sticking({A: 0, B: 5}, capacity=5)
     new = obj()
@@ -171,15 +128,6 @@ def test_a_reservation_is_kept_while_its_shard_is_available() -> None:
 
     assert choose(snapshot, new).shard == B
     assert choose_anew(snapshot, new).shard == B
-
-
-def test_an_assumed_drain_is_no_reservation() -> None:
-    snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
-    leaving = seen(tally, obj(owner=A), Entry(A))
-
-    tally.assume(Reservation(snapshot.identity_of(leaving), Entry(A, draining=True)))
-
-    assert choose_anew(snapshot, leaving).shard == B
 
 
 def test_a_reservation_on_a_shard_that_is_gone_is_ignored() -> None:
@@ -191,47 +139,11 @@ def test_a_reservation_on_a_shard_that_is_gone_is_ignored() -> None:
     assert choose(snapshot, new).shard == A
 
 
-def test_a_pin_overrides_sticking_while_its_shard_is_available() -> None:
-    snapshot, _ = sticking({})
-
-    assert choose(snapshot, obj(owner=A, labels={PIN: B})).shard == B
-    assert choose(snapshot, obj(owner=A, labels={PIN: "elsewhere"})).shard == A
-
-
-def test_a_reservation_does_not_override_a_pin() -> None:
-    snapshot, tally = sticking({})
-    pinned = obj(labels={PIN: B})
-
-    tally.assume(Reservation(snapshot.identity_of(pinned), Entry(A)))
-
-    assert choose(snapshot, pinned).shard == B
-
-
-def test_a_pin_to_a_cordoned_shard_leaves_a_new_object_without_one() -> None:
-    snapshot, _ = sticking({}, cordoned=B)
-
-    assert choose(snapshot, obj(labels={PIN: B})).shard is None
-
-
-def test_an_object_that_has_a_shard_stays_while_the_one_it_is_pinned_to_is_cordoned() -> None:
-    snapshot, _ = sticking({}, cordoned=B)
-
-    assert choose(snapshot, obj(owner=A, labels={PIN: B})).shard == A
-    assert choose(snapshot, obj(owner=B, labels={PIN: B})).shard == B
-
-
 def test_an_object_that_had_a_shard_does_not_wait_for_the_cordoned_one_it_is_pinned_to() -> None:
     snapshot, _ = sticking({}, cordoned=B)
 
     assert choose(snapshot, obj(owner=C, labels={PIN: B})).shard == A
     assert choose_anew(snapshot, obj(owner=A, labels={PIN: B})).shard == A
-
-
-def test_a_draining_object_stays_if_there_is_room_again() -> None:
-    snapshot, tally = sticking({A: 4, B: 0}, capacity=5)
-    leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
-
-    assert choose(snapshot, leaving).shard == A
 
 
 def test_a_draining_object_belongs_elsewhere_while_there_is_no_room() -> None:
@@ -254,24 +166,6 @@ def test_a_shard_has_too_many_only_above_its_ceiling() -> None:
     assert [is_one_too_many(snapshot, obj(owner=s), s) for s in (A, B)] == [True, False]
     assert not is_one_too_many(snapshot, obj(), ShardName("gone"))
     assert not is_one_too_many(following(A, B), obj(owner=A), A)
-
-
-def test_a_strategy_that_follows_wants_its_shard_again_and_again() -> None:
-    snapshot = following(A, B, C)
-    wanted = {choose_anew(snapshot, obj(WIDGETS, f"w-{n}")).shard for n in range(30)}
-    there = [choose(snapshot, obj(WIDGETS, f"w-{n}", owner=A)).shard for n in range(30)]
-
-    assert wanted == {A, B, C}
-    assert there == [choose_anew(snapshot, obj(WIDGETS, f"w-{n}")).shard for n in range(30)]
-
-
-def test_a_cordoned_shard_keeps_what_follows_to_it_and_gets_nothing_new() -> None:
-    free, cordoned = following(A, B), following(A, B, cordoned=A)
-    names = [f"w-{n}" for n in range(30)]
-    on_a = [n for n in names if choose_anew(free, obj(WIDGETS, n)).shard == A]
-
-    assert {choose(cordoned, obj(WIDGETS, n, owner=A)).shard for n in on_a} == {A}
-    assert {choose_anew(cordoned, obj(WIDGETS, n)).shard for n in names} == {B}
 
 
 @pytest.mark.parametrize("owner", [None, B])
@@ -357,30 +251,12 @@ def test_what_a_shard_that_is_gone_was_to_release_takes_no_room_from_each_other(
     assert choose(snapshot, lost[1]).shard is None
 
 
-def test_an_object_stays_if_the_shard_it_is_pinned_to_has_no_room() -> None:
-    snapshot, tally = sticking({A: 0, B: 3}, capacity=3)
-    under_way = obj(owner=A, drain=DRAINING, labels={PIN: B})
-    seen(tally, under_way, snapshot.entry_of(under_way))
-
-    assert choose(snapshot, under_way).shard == A
-
-
 def test_a_child_is_expected_where_the_key_of_its_owner_leads() -> None:
     snapshot = following(A, B)
     child = obj(CONFIGMAPS, "child", controlled_by="parent")
 
     assert expected_of(snapshot, child) == choose_anew(snapshot, obj(SECRETS, "parent")).shard
     assert expected_of(snapshot, obj(CONFIGMAPS, "orphan")) is None
-
-
-def test_a_reservation_says_how_the_object_will_count() -> None:
-    snapshot, _ = sticking({})
-    pinned = obj(labels={PIN: A})
-
-    assert reservation_on(snapshot, pinned, A, draining=True) == Reservation(
-        snapshot.identity_of(pinned), Entry(A, draining=True, pinned=True)
-    )
-    assert reservation_on(following(A), pinned, A) is None
 
 
 @pytest.mark.parametrize("rule", STICKING, ids=lambda rule: rule.says)

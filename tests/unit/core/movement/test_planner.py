@@ -97,14 +97,6 @@ def plan_pair(
     return step, plan_controlled(snapshot, follower, owners)
 
 
-def test_an_object_on_another_running_shard_is_drained() -> None:
-    name = belonging_to(B, BOTH)
-
-    step = plan_main(BOTH, secret(name, A))
-
-    assert step == Drain(A)
-
-
 def test_the_object_of_a_lost_shard_is_recalled_once_before_it_is_assigned() -> None:
     stranded, plans = secret("s", C), Reservations(BOTH)
 
@@ -130,92 +122,61 @@ def test_a_shard_that_returns_has_to_release_a_recalled_object_even_if_it_gets_i
         assert isinstance(plan_main(BOTH, recalled(secret(belonging_to(B, BOTH), shard))), Keep)
 
 
-def test_an_object_without_shard_goes_where_its_key_hashes() -> None:
-    step = plan_main(BOTH, secret(belonging_to(B, BOTH), None))
-
-    assert step == Assign(B)
-
-
-def test_a_drain_that_is_no_longer_wanted_is_withdrawn() -> None:
-    step = plan_main(BOTH, secret(belonging_to(B, BOTH), B, draining=True))
-
-    assert step == Withdraw()
-
-
-def test_children_stay_with_an_owner_that_still_drains() -> None:
-    name = belonging_to(B, BOTH)
-
-    steps = plan_pair(BOTH, secret(name, A, draining=True), child(name, A))
-
-    assert steps == (Keep("waiting for its shard to acknowledge the drain"), Keep("in place"))
-
-
-def test_children_elsewhere_are_brought_to_the_shard_their_owner_is_on() -> None:
-    name = belonging_to(B, BOTH)
-
-    steps = plan_pair(BOTH, secret(name, A), child(name, B))
-
-    assert steps == (Drain(A), Relabel(A))
+WAITING = Keep("waiting for its shard to acknowledge the drain")
+MISSING = Keep("its shard is missing and might still be working")
+IN_PLACE, CLOSED = Keep("in place"), Keep("the shard of its controller gets no new objects")
+# The parent belongs on A; where it is, where its child is, and the steps of both.
+PAIRS = {
+    "a child stays with a parent that is drained": (B, B, Drain(B), IN_PLACE),
+    "a child stays with a parent that drains": (f"{B}*", B, WAITING, IN_PLACE),
+    "a child comes to the parent that is drained": (B, A, Drain(B), Relabel(B)),
+    "a child comes to the parent in place, without a drain": (A, B, IN_PLACE, Relabel(A)),
+    "a child leaves a lost shard with the parent": (GONE, GONE, Assign(A), Assign(A)),
+    "a child goes where a parent without shard will be": (None, B, Assign(A), Relabel(A)),
+    "a drain of a child is withdrawn with the parent": (B, f"{B}*", Drain(B), Withdraw()),
+    "a drain of a parent in place is withdrawn": (f"{A}*", A, Withdraw(), IN_PLACE),
+    "a child waits while its parent is on a missing shard": (C, A, MISSING, CLOSED),
+    "a child waits without shard while its parent is on a missing shard": (
+        C,
+        None,
+        MISSING,
+        CLOSED,
+    ),
+    "a child stays on the missing shard of its parent": (C, C, MISSING, IN_PLACE),
+}
 
 
-def test_children_of_an_owner_in_place_go_where_it_is_without_a_drain() -> None:
-    name = belonging_to(B, BOTH)
+@pytest.mark.parametrize("case", PAIRS)
+def test_parent_and_child(case: str) -> None:
+    of_parent, of_child, *steps = PAIRS[case]
+    snapshot = ring(a=Standing.AVAILABLE, b=Standing.AVAILABLE, c=Standing.MISSING)
+    name = belonging_to(A, snapshot)
+    parent, follower = (
+        make(
+            name,
+            ShardName(where.rstrip("*")) if where else None,
+            draining=(where or "")[-1:] == "*",
+        )
+        for make, where in ((secret, of_parent), (child, of_child))
+    )
 
-    steps = plan_pair(BOTH, secret(name, B), child(name, A))
-
-    assert steps == (Keep("in place"), Relabel(B))
+    assert [*plan_pair(snapshot, parent, follower)] == steps
 
 
-def test_children_leave_a_lost_shard_together_with_their_owner() -> None:
-    name = belonging_to(B, BOTH)
+def test_a_child_waits_while_the_shard_of_its_parent_is_leaving() -> None:
+    snapshot = ring(a=Standing.AVAILABLE, c=Standing.LEAVING)
 
-    steps = plan_pair(BOTH, secret(name, C), child(name, C))
+    _, step = plan_pair(
+        snapshot, secret(belonging_to(A, snapshot), C), child(belonging_to(A, snapshot), A)
+    )
 
-    assert steps == (Assign(B), Assign(B))
-
-
-def test_children_of_an_owner_without_shard_go_where_it_will_be() -> None:
-    name = belonging_to(B, BOTH)
-
-    steps = plan_pair(BOTH, secret(name, None), child(name, A))
-
-    assert steps == (Assign(B), Relabel(B))
+    assert step == CLOSED
 
 
 def test_children_of_an_owner_that_is_not_there_go_where_its_key_hashes() -> None:
     step = plan_controlled(BOTH, child(belonging_to(A, BOTH), None), Owners())
 
     assert step == Assign(A)
-
-
-def test_a_drain_on_a_child_is_withdrawn_while_it_is_with_its_owner() -> None:
-    name = belonging_to(B, BOTH)
-
-    _, step = plan_pair(BOTH, secret(name, A), child(name, A, draining=True))
-
-    assert step == Withdraw()
-
-
-@pytest.mark.parametrize("standing", [Standing.MISSING, Standing.LEAVING])
-@pytest.mark.parametrize("present", [None, A])
-def test_children_wait_while_the_shard_of_their_owner_gets_nothing_new(
-    standing: Standing, present: ShardName | None
-) -> None:
-    snapshot = ring(a=Standing.AVAILABLE, c=standing)
-    name = belonging_to(A, snapshot)
-
-    _, step = plan_pair(snapshot, secret(name, C), child(name, present))
-
-    assert step == Keep("the shard of its controller gets no new objects")
-
-
-def test_children_on_the_missing_shard_of_their_owner_stay_there() -> None:
-    snapshot = ring(a=Standing.AVAILABLE, c=Standing.MISSING)
-    name = belonging_to(A, snapshot)
-
-    steps = plan_pair(snapshot, secret(name, C), child(name, C))
-
-    assert steps == (Keep("its shard is missing and might still be working"), Keep("in place"))
 
 
 def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None:

@@ -1,6 +1,5 @@
 """Plans of a ring whose strategy sticks: reservations are kept, excess is drained."""
 
-import msgspec
 import pytest
 
 from sharder.core.leases.membership import Members, Standing
@@ -64,18 +63,6 @@ def test_a_reservation_counts_at_once_and_is_given_back_if_it_was_not_written() 
     assert tally.by_shard() == {}
 
 
-def test_a_reservation_is_kept_when_it_no_longer_counts_and_others_took_the_room() -> None:
-    ring, tally = counted(1)
-    reservations = Reservations(ring)
-    fill(tally, B, 1)
-    first = reservations.plan(obj())
-    reservations.give_back()
-    tally.forget(ring.identity_of(obj()))
-    fill(tally, A, 1)
-
-    assert first == reservations.keep(obj()) == Assign(A)
-
-
 def test_what_was_never_reserved_gives_nothing_back() -> None:
     ring, tally = counted(5)
     reservations = Reservations(ring)
@@ -87,31 +74,12 @@ def test_what_was_never_reserved_gives_nothing_back() -> None:
     assert tally.by_shard() == {reserved.shard: 1}
 
 
-def test_a_reservation_on_a_shard_that_left_is_not_kept() -> None:
-    ring, tally = counted(5)
-    reservations = Reservations(ring)
-    reserved = reservations.plan(obj())
-    assert isinstance(reserved, Assign)
-    standings = {A: Standing.AVAILABLE, B: Standing.AVAILABLE, reserved.shard: Standing.GONE}
-    later, _ = counted(5, members(standings))
-    reservations._snapshot = later
-    tally.synced = True
-
-    assert reservations.keep(obj()) != reserved
-
-
 def test_an_object_that_has_got_an_owner_meanwhile_is_left_alone() -> None:
     ring, _ = counted(5)
     reservations = Reservations(ring)
     reservations.plan(obj())
 
     assert reservations.keep(obj(owner=B)) == Keep("in place")
-
-
-def test_without_a_reservation_an_object_is_planned_as_it_is() -> None:
-    ring = snapshot()
-
-    assert Reservations(ring).keep(obj(WIDGETS, "w")) == Reservations(ring).plan(obj(WIDGETS, "w"))
 
 
 def test_a_reservation_is_kept_for_an_object_whose_shard_is_gone() -> None:
@@ -165,16 +133,6 @@ def test_an_object_that_has_room_again_is_not_drained() -> None:
     fill(tally, A, 2)
 
     assert plan_displaced(ring, obj(owner=A), A) == Keep("its shard has room for it again")
-
-
-def test_an_object_that_is_being_deleted_is_not_displaced() -> None:
-    ring, tally = counted(2)
-    fill(tally, A, 3)
-    metadata = msgspec.structs.replace(obj(owner=A).metadata, deletion_timestamp="2026-03-01")
-
-    step = plan_displaced(ring, msgspec.structs.replace(obj(), metadata=metadata), A)
-
-    assert step == Keep("it no longer counts against its shard's ceiling")
 
 
 @pytest.mark.parametrize(

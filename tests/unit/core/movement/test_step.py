@@ -1,5 +1,7 @@
 """Facts about `sharder.core.movement.step`: the one next step of an object."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from sharder.core.leases.membership import Standing
@@ -16,101 +18,68 @@ from sharder.core.movement.step import (
 )
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import Role
-from tests.support.values import A, B, C, available, members, obj, snapshot
+from tests.support.values import A, B, available, members, obj, snapshot
 
-MAIN_ROLES = [Role.MAIN, Role.LEADING]
+MAINS, ALL, BOTH = (Role.MAIN, Role.LEADING), tuple(Role), (False, True)
+AVAILABLE, LEAVING, MISSING, GONE = (
+    Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING, Standing.GONE,
+)  # fmt: skip
+ACKNOWLEDGE = Keep("waiting for its shard to acknowledge the drain")
+MIGHT_WORK = Keep("its shard is missing and might still be working")
+
+# The shard that has it, its standing, whether it drains, its role; all belong on B.
+CASES: dict[
+    str,
+    tuple[Sequence[ShardName | None], Sequence[Standing], Sequence[bool], Sequence[Role], Step],
+] = {
+    "one without owner is assigned": ([None], [AVAILABLE], BOTH, ALL, Assign(B)),
+    "one in its place is kept": ([B], [AVAILABLE], [False], ALL, Keep("in place")),
+    "a drain of one in its place is withdrawn": ([B], [AVAILABLE], [True], ALL, Withdraw()),
+    "one on a working shard is drained": ([A], [AVAILABLE, LEAVING], [False], MAINS, Drain(A)),
+    "one that drains waits": ([A], [AVAILABLE, LEAVING], [True], MAINS, ACKNOWLEDGE),
+    "a missing shard keeps what it has": ([A], [MISSING], BOTH, MAINS, MIGHT_WORK),
+    "one of a shard that is gone is assigned": ([A], [GONE], BOTH, ALL, Assign(B)),
+    "a controlled one follows without a drain": (
+        [A], [AVAILABLE, LEAVING, MISSING], BOTH, [Role.CONTROLLED], Relabel(B),
+    ),
+}  # fmt: skip
 
 
-def step_of(
-    current: ShardName | None,
-    desired: ShardName | None,
-    standing: Standing = Standing.AVAILABLE,
-    *,
-    draining: bool = False,
-    role: Role = Role.MAIN,
-) -> Step:
-    """The step of an object on `current`, which is in this standing."""
-    known = {A: standing, B: Standing.AVAILABLE}
-    position = Position(current=current, desired=desired, draining=draining)
-    return next_step(position, members(known), role)
+@pytest.mark.parametrize("case", CASES)
+def test_the_step_of_an_object(case: str) -> None:
+    shards, standings, drains, roles, expected = CASES[case]
+
+    steps: set[Step] = {
+        next_step(
+            Position(current=current, desired=B, draining=draining),
+            members({B: AVAILABLE, current or A: standing}),
+            role,
+        )
+        for current in shards
+        for standing in standings
+        for draining in drains
+        for role in roles
+    }
+
+    assert steps == {expected}
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("draining", [False, True])
-@pytest.mark.parametrize("current", [None, A, C])
-def test_nothing_is_done_while_no_shard_is_available(
-    current: ShardName | None, draining: bool, role: Role
+@pytest.mark.parametrize("current", [None, A])
+def test_nothing_is_done_while_no_shard_is_available(current: ShardName | None) -> None:
+    position = Position(current=current, desired=None)
+
+    assert {next_step(position, available(), role) for role in Role} == {
+        Keep("no shard is available")
+    }
+
+
+@pytest.mark.parametrize(("stranger", "step"), [(MISSING, MIGHT_WORK), (GONE, Assign(B))])
+def test_a_stranger_keeps_its_objects_while_it_might_be_working(
+    stranger: Standing, step: Step
 ) -> None:
-    position = Position(current=current, desired=None, draining=draining)
+    unsure = members({B: AVAILABLE}, stranger=stranger)
 
-    assert next_step(position, available(), role) == Keep("no shard is available")
-
-
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("draining", [False, True])
-def test_an_object_without_owner_is_assigned(role: Role, draining: bool) -> None:
-    assert step_of(None, B, draining=draining, role=role) == Assign(B)
-
-
-@pytest.mark.parametrize("role", Role)
-def test_an_object_in_its_place_is_kept(role: Role) -> None:
-    assert step_of(B, B, role=role) == Keep("in place")
-
-
-@pytest.mark.parametrize("role", Role)
-def test_a_drain_of_an_object_in_its_place_is_withdrawn(role: Role) -> None:
-    assert step_of(B, B, draining=True, role=role) == Withdraw()
-
-
-@pytest.mark.parametrize("role", MAIN_ROLES)
-@pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING])
-def test_an_object_on_a_working_shard_is_drained_first(standing: Standing, role: Role) -> None:
-    assert step_of(A, B, standing, role=role) == Drain(A)
-
-
-@pytest.mark.parametrize("role", MAIN_ROLES)
-@pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING])
-def test_a_draining_object_waits_for_its_shard(standing: Standing, role: Role) -> None:
-    step = step_of(A, B, standing, draining=True, role=role)
-
-    assert step == Keep("waiting for its shard to acknowledge the drain")
-
-
-@pytest.mark.parametrize("role", MAIN_ROLES)
-@pytest.mark.parametrize("draining", [False, True])
-def test_a_missing_shard_keeps_what_it_has(role: Role, draining: bool) -> None:
-    step = step_of(A, B, Standing.MISSING, draining=draining, role=role)
-
-    assert step == Keep("its shard is missing and might still be working")
-
-
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("draining", [False, True])
-@pytest.mark.parametrize("current", [A, C], ids=["known", "stranger"])
-def test_the_objects_of_a_shard_that_is_gone_are_assigned_at_once(
-    current: ShardName, draining: bool, role: Role
-) -> None:
-    step = step_of(current, B, Standing.GONE, draining=draining, role=role)
-
-    assert step == Assign(B)
-
-
-def test_the_objects_of_a_stranger_that_may_be_working_are_kept() -> None:
-    unsure = members({B: Standing.AVAILABLE}, stranger=Standing.MISSING)
-
-    step = next_step(Position(current=C, desired=B), unsure)
-
-    assert step == Keep("its shard is missing and might still be working")
-
-
-@pytest.mark.parametrize("draining", [False, True])
-@pytest.mark.parametrize("standing", [Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING])
-def test_a_controlled_object_follows_its_owner_without_a_drain(
-    standing: Standing, draining: bool
-) -> None:
-    step = step_of(A, B, standing, draining=draining, role=Role.CONTROLLED)
-
-    assert step == Relabel(B)
+    assert next_step(Position(current=A, desired=B), unsure) == step
 
 
 def test_a_position_is_read_off_the_labels() -> None:

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-from typing_extensions import override
 
-from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
@@ -33,61 +32,10 @@ def ceilings(of: Placer, counts: Tally, *, own: ShardName | None = None) -> Ceil
     return Ceilings(of.layout, of.strategy, counts, own=(own, None))
 
 
-def test_the_lowest_of_all_ceilings_counts() -> None:
-    a, b, c = shard(A, room=4), shard(B, room=9), shard(C)
-
-    found = ceilings(placer(a, b, c, spec=bounded(per_shard=7)), tally({None: 100}))
-
-    assert [found.of(one) for one in (a, b, c)] == [4, 7, 7]
-
-
-def test_the_automatic_ceiling_counts_objects_without_a_shard_too() -> None:
-    found = ceilings(placer(shard(A), shard(B)), tally({A: 1, None: 4}))
-
-    assert found.of(shard(A)) == 3
-
-
 def test_a_ceiling_that_a_shard_declares_may_be_below_the_automatic_one() -> None:
     low = shard(A, room=2)
 
     assert ceilings(placer(low, shard(B)), tally({None: 10})).of(low) == 2
-
-
-def test_strategies_without_ceilings_have_those_that_shards_declare() -> None:
-    of = ceilings(placer(shard(A), shard(B, room=3), spec=RENDEZVOUS), tally({A: 9}))
-
-    assert of.of(shard(A)) is None
-    assert of.of(shard(B, room=3)) == 3
-    assert of.objection(shard(A), pinned=False) is None
-    assert of.excess() == {}
-    assert of.keeps_one_more(shard(A))
-
-
-def test_what_is_pinned_passes_the_automatic_ceiling_and_no_other() -> None:
-    of = ceilings(placer(shard(A), shard(B, room=6)), tally({A: 5, B: 6}))
-
-    assert of.objection(shard(A), pinned=True) is None
-    assert of.objection(shard(B, room=6), pinned=True) == FULL.format(6, 6)
-
-
-def test_cordoned_shards_and_what_they_hold_are_left_out_of_the_automatic_ceiling() -> None:
-    cordoned = shard(A, cordoned=True, weight=100)
-
-    of = ceilings(placer(cordoned, shard(B), shard(C)), tally({A: 50, B: 1, None: 5}))
-
-    assert of.of(shard(B)) == 3
-    assert of.of(cordoned) is None
-
-
-def test_shards_without_what_the_ring_requires_are_left_out_of_the_automatic_ceiling() -> None:
-    zoned = [shard(name, zone="1") for name in (B, C)]
-    spec = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, require_zone=True)
-
-    of = ceilings(placer(shard(A), *zoned, spec=spec), tally({A: 50, B: 1, None: 5}))
-
-    assert of.of(zoned[0]) == 3
-    assert of.of(shard(A)) is None
-    assert of.excess() == {}
 
 
 def test_a_ring_whose_shards_are_all_closed_has_no_ceilings() -> None:
@@ -95,61 +43,6 @@ def test_a_ring_whose_shards_are_all_closed_has_no_ceilings() -> None:
 
     assert of.keeps_one_more(shard(A, cordoned=True))
     assert of.excess() == {}
-
-
-def test_shards_without_what_the_ring_requires_are_left_out_likewise() -> None:
-    spec = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, require_zone=True)
-    zoned = [shard(name, zone="z") for name in (B, C)]
-
-    of = ceilings(placer(shard(A), *zoned, spec=spec), tally({A: 50, B: 1, None: 5}))
-
-    assert of.of(zoned[0]) == 3
-    assert of.of(shard(A)) is None
-    assert of.excess() == {}
-
-
-def test_what_shards_hold_that_are_away_is_to_be_placed() -> None:
-    of = ceilings(placer(shard(A), shard(B), away=(shard(C),)), tally({C: 10}))
-
-    assert of.of(shard(A)) == 5
-
-
-def test_a_shard_at_its_ceiling_has_no_room() -> None:
-    of = ceilings(placer(shard(A), spec=bounded(per_shard=3)), tally({A: 3}))
-
-    assert of.objection(shard(A), pinned=False) == FULL.format(3, 3)
-
-
-def test_a_draining_object_takes_room_until_it_is_released() -> None:
-    counts = Tally()
-    counts.see("objects", 1, Entry(A, draining=True))
-
-    of = ceilings(placer(shard(A), spec=bounded(per_shard=1)), counts)
-
-    assert of.objection(shard(A), pinned=False) == FULL.format(1, 1)
-
-
-def test_a_full_pool_has_no_room_on_any_of_its_shards_wherever_its_objects_are() -> None:
-    east = [shard(name, pool="east") for name in (A, B, C)]
-
-    of = ceilings(
-        placer(*east[:2], away=(east[2],), spec=bounded(per_pool=4)), tally({A: 1, C: 3})
-    )
-
-    assert of.objection(east[1], pinned=False) == "its pool east is full: 4 of 4 objects"
-    assert of.objection(shard(B), pinned=False) is None
-
-
-def test_an_object_takes_no_room_from_itself() -> None:
-    east = [shard(name, pool="east") for name in (A, B)]
-    of = placer(*east, spec=bounded(per_shard=3, per_pool=5))
-    counts = tally({A: 3, B: 2})
-
-    staying, moving = ceilings(of, counts), ceilings(of, counts, own=A)
-
-    assert staying.objection(east[1], pinned=False) == "its pool east is full: 5 of 5 objects"
-    assert moving.objection(east[1], pinned=False) is None
-    assert moving.objection(east[0], pinned=False) is None
 
 
 def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
@@ -167,28 +60,6 @@ def test_an_object_that_leaves_a_cordoned_shard_counts_among_those_to_be_placed(
     of = placer(shard(A, cordoned=True), shard(B), shard(C))
 
     assert ceilings(of, tally({A: 1, B: 2, C: 2}), own=A).of(shard(B)) == 3
-
-
-def test_the_excess_is_what_is_above_the_ceiling() -> None:
-    of = ceilings(placer(shard(A), shard(B), spec=bounded(per_shard=3)), tally({A: 5, B: 3}))
-
-    assert of.excess() == {A: 2}
-
-
-@pytest.mark.parametrize("leaving", [Entry(A, draining=True), Entry(A, deleting=True)])
-def test_what_is_leaving_is_no_excess(leaving: Entry) -> None:
-    counts = tally({A: 3})
-    counts.see("objects", 99, leaving)
-
-    assert ceilings(placer(shard(A), spec=bounded(per_shard=3)), counts).excess() == {}
-
-
-def test_a_cordoned_shard_keeps_what_it_has() -> None:
-    cordoned = shard(A, cordoned=True, room=1)
-
-    of = ceilings(placer(cordoned, shard(B)), tally({A: 9}))
-
-    assert of.excess() == {}
 
 
 def test_objects_that_are_pinned_come_on_top_of_the_automatic_ceiling_of_their_shard() -> None:
@@ -218,71 +89,12 @@ def test_what_is_only_assumed_is_never_too_many(spec: PlacementSpec, pinned: boo
     assert ceilings(of, counts).excess() == {}
 
 
-def test_a_write_of_our_own_that_is_not_shown_yet_relieves_its_shard_at_once() -> None:
-    of = placer(shard(A), shard(B), spec=bounded(per_shard=3))
-    counts = tally({A: 5})
-
-    counts.assume(Reservation(0, Entry(A, draining=True)))
-    counts.assume(Reservation(1, Entry(B)))
-
-    assert ceilings(of, counts).excess() == {}
-
-
 def test_objects_that_are_pinned_raise_no_ceiling_that_is_declared() -> None:
     counts = Tally()
     for identity in range(5):
         counts.see("objects", identity, Entry(A, pinned=True))
 
     assert ceilings(placer(shard(A, room=3), shard(B)), counts).excess() == {A: 2}
-
-
-class Consulted(Tally):
-    """Counts how often it is asked how many a shard has."""
-
-    asked = 0
-
-    @override
-    def on(self, shard: ShardName) -> int:
-        self.asked += 1
-        return super().on(shard)
-
-    @override
-    def staying_on(self, shard: ShardName) -> int:
-        self.asked += 1
-        return super().staying_on(shard)
-
-
-class Myriads(Tally):
-    """Says of every shard that it has a million million objects."""
-
-    @override
-    def settled_on(self, shard: ShardName) -> int:
-        return 10**12
-
-
-def test_what_a_pool_has_is_added_up_once_for_all_of_its_shards() -> None:
-    east = [shard(f"s-{n}", pool="east") for n in range(100)]
-    of = ceilings(placer(*east, spec=bounded(per_shard=9, per_pool=900)), counts := Consulted())
-
-    for one in east:
-        assert of.objection(one, pinned=False) is None
-
-    assert counts.asked <= 2 * len(east)
-
-
-def test_what_other_pools_have_does_not_matter_to_a_shard() -> None:
-    many = [shard(f"s-{n}", pool=f"p-{n // 2}") for n in range(100)]
-    of = ceilings(placer(*many, spec=bounded(per_shard=9, per_pool=9)), counts := Consulted())
-
-    assert of.excess_on(many[0]) == 0
-    assert counts.asked <= 10
-
-
-def test_a_pool_gives_up_a_million_million_as_fast_as_one() -> None:
-    east = [shard(name, pool="east") for name in (A, B)]
-    of = ceilings(placer(*east, spec=bounded(per_shard=10**12, per_pool=5)), Myriads())
-
-    assert of.excess() == {A: 10**12 - 2, B: 10**12 - 3}
 
 
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=6), st.integers(1, 40), st.data())
@@ -328,31 +140,8 @@ def in_pool(held: Sequence[int], *, limit: int, cordoned: int, away: int) -> Cei
     return ceilings(of, counts)
 
 
-def test_a_pool_takes_what_it_has_too_many_from_its_fullest_shards() -> None:
-    assert pool(9, 4, 7, limit=15) == {"s-0": 4, "s-2": 1}
-
-
-def test_of_shards_that_are_equally_full_the_first_by_name_gives_up_more() -> None:
-    assert pool(5, 5, limit=7) == {"s-0": 2, "s-1": 1}
-
-
 def test_what_shards_have_too_many_is_not_asked_of_the_pool_again() -> None:
     assert pool(12, 5, limit=15) == {"s-0": 2}
-
-
-def test_a_pool_takes_nothing_from_cordoned_shards_nor_from_those_away() -> None:
-    assert pool(9, 2, 9, limit=10, cordoned=0, away=1) == {"s-1": 2}
-
-
-def test_a_pool_of_cordoned_shards_gives_up_nothing() -> None:
-    assert pool(9, limit=5, cordoned=0) == {}
-
-
-@pytest.mark.parametrize(("held", "keeps"), [(2, True), (3, False), (4, False)])
-def test_an_object_may_stay_after_all_if_there_is_room_again(held: int, keeps: bool) -> None:
-    of = ceilings(placer(shard(A), spec=bounded(per_shard=3)), tally({A: held}))
-
-    assert of.keeps_one_more(shard(A)) is keeps
 
 
 @pytest.mark.parametrize(("held", "keeps"), [(3, True), (4, False)])
@@ -362,12 +151,6 @@ def test_an_object_may_stay_after_all_if_the_pool_has_room_again(held: int, keep
     of = ceilings(placer(*east, spec=bounded(per_shard=9, per_pool=5)), tally({A: 1, B: held}))
 
     assert of.keeps_one_more(east[0]) is keeps
-
-
-def test_a_cordoned_shard_keeps_more_than_its_share() -> None:
-    of = ceilings(placer(shard(A, cordoned=True), shard(B)), tally({A: 9}))
-
-    assert of.keeps_one_more(shard(A, cordoned=True))
 
 
 @pytest.mark.parametrize("closed", [shard(A, cordoned=True), shard(A, evacuating=True)])
@@ -397,23 +180,6 @@ def test_an_object_that_leaves_a_closed_shard_takes_no_room_from_itself() -> Non
 
     assert found.of(shard(B)) == 5
     assert found.objection(shard(B), pinned=False) is None
-
-
-def test_what_is_to_go_to_a_closed_shard_makes_no_difference_to_the_ceilings_of_others() -> None:
-    shards = shard(A, cordoned=True), shard(B), shard(C)
-    counts = tally({A: 2, B: 3, C: 4})
-    counts.see("more", -1, Entry(B, draining=True, heading=A))
-
-    assert ceilings(placer(*shards), counts).of(shard(C)) == 4
-
-
-def test_a_shard_that_is_evacuated_has_nothing_too_many() -> None:
-    leaving = shard(A, room=2, pool="blue", evacuating=True)
-
-    found = ceilings(placer(leaving, shard(B), spec=bounded(per_pool=3)), tally({A: 5, B: 1}))
-
-    assert found.excess() == {}
-    assert found.excess_on(leaving) == 0
 
 
 several = st.lists(

@@ -20,7 +20,6 @@ from sharder.core.placement.demand import (
     NO_GROUP,
     Demand,
     Reader,
-    identity_of,
 )
 from tests.support.values import DEMO, A, B, C, D, obj
 from tests.support.values_placement import CONSISTENT, shard
@@ -42,20 +41,6 @@ def mistakes(
     )
 
 
-def test_an_object_without_labels_asks_for_nothing() -> None:
-    assert read(None) == Demand("key", 1, A)
-
-
-def test_an_object_may_ask_for_a_shard_a_pool_a_region_and_a_zone() -> None:
-    labels = {PIN: B, POOL_LABEL: "p", WANTED_REGION_LABEL: "eu", WANTED_ZONE_LABEL: "eu-1"}
-
-    assert read(labels) == Demand("key", 1, A, pin=B, region="eu", zone="eu-1", pool="p")
-
-
-def test_the_pin_of_another_ring_is_none_of_ours() -> None:
-    assert read({f"{PIN}-2": B}).pin is None
-
-
 @pytest.mark.parametrize("pin", ["", "no label value", "x" * 64])
 def test_a_pin_that_cannot_be_the_name_of_a_shard_counts_for_nothing(pin: str) -> None:
     assert read({PIN: pin}).pin is None
@@ -67,12 +52,6 @@ def test_the_topology_labels_of_an_object_count_if_the_ring_says_so() -> None:
 
     assert (read(labels).region, read(labels).zone) == ("", "")
     assert (read(labels, spec).region, read(labels, spec).zone) == ("eu", "eu-1")
-
-
-def test_explicit_requests_override_topology_labels() -> None:
-    labels = {ZONE_LABEL: "eu-1", WANTED_ZONE_LABEL: "eu-2"}
-
-    assert read(labels, PlacementSpec(use_topology_labels=True)).zone == "eu-2"
 
 
 def test_the_group_is_read_as_the_ring_says() -> None:
@@ -90,22 +69,6 @@ def test_a_ring_without_groups_has_none() -> None:
 
     assert reader.groups_of(obj(labels={"app": "web"})) == ()
     assert reader.group_in_words(obj(labels={"app": "web"})) == ()
-
-
-def test_identities_differ_and_do_not_change() -> None:
-    assert len({identity_of(f"/Secret/default/s-{number}") for number in range(10_000)}) == 10_000
-    assert identity_of("") == 0x2D06800538D394C2
-
-
-def test_an_object_without_annotations_has_no_invalid_ones() -> None:
-    assert mistakes() == []
-
-
-def test_valid_values_are_not_reported() -> None:
-    labels = {PIN: A, POOL_LABEL: "p", WANTED_REGION_LABEL: "eu", WANTED_ZONE_LABEL: "eu-1"}
-    annotations = {LOAD_ANNOTATION: "cpu=200m,memory=64Mi", MOVE_COST_ANNOTATION: "-7"}
-
-    assert mistakes(labels, annotations) == []
 
 
 @pytest.mark.parametrize("key", [PIN, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL])
@@ -156,11 +119,6 @@ def test_objects_are_found_by_what_they_ask_for_and_their_shards_lack() -> None:
         f"{POOL_LABEL},{POOL_LABEL}!=q": [B, D],
         POOL_LABEL: [C],
     }
-
-
-def test_no_object_is_misplaced_while_all_shards_are_alike() -> None:
-    assert where_misplaced([shard(A, zone="z"), shard(B, zone="z")]) == {}
-    assert where_misplaced([]) == {}
 
 
 def test_in_many_zones_all_objects_that_ask_for_one_are_read() -> None:

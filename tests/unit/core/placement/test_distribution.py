@@ -1,15 +1,11 @@
 """Facts about `sharder.core.placement.distribution`: a whole ring, placed at one moment."""
 
-import pytest
-from msgspec import structs
-
-from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import identity_of
 from sharder.core.placement.distribution import Distribution, Placed, distribute
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from tests.support.values import A, B, C, D
+from tests.support.values import A, B, C
 from tests.support.values_placement import bounded, demand, placed, placer, shard
 
 
@@ -27,10 +23,6 @@ def by_score(of: Placer, name: ShardName, *keys: str) -> list[str]:
     return sorted(keys, key=lambda key: of.score(key, name))
 
 
-def test_without_objects_there_is_nothing_to_distribute() -> None:
-    assert distribute([], placer(shard(A))) == Distribution(choices={}, displaced=frozenset())
-
-
 def test_objects_stay_where_they_are() -> None:
     of = placer(shard(A), shard(B), shard(C), spec=bounded(per_shard=2))
 
@@ -38,17 +30,6 @@ def test_objects_stay_where_they_are() -> None:
 
     assert owners(found, "x", "y", "z") == [B, B, A]
     assert not found.displaced
-
-
-def test_a_shard_above_its_ceiling_displaces_what_is_least_drawn_to_it() -> None:
-    of = placer(shard(A), shard(B), spec=bounded(per_shard=2))
-    objects = placed(dict.fromkeys("wxyz", A))
-
-    found = distribute(objects, of)
-
-    least = by_score(of, A, *"wxyz")[:2]
-    assert displaced(found, objects) == set(least)
-    assert owners(found, *least) == [B, B]
 
 
 def test_pinned_objects_are_displaced_last() -> None:
@@ -71,60 +52,6 @@ def test_a_displaced_object_without_room_has_a_reason_and_no_shard() -> None:
     )
 
 
-def test_what_has_no_shard_is_placed_in_the_order_of_its_key() -> None:
-    of = placer(shard(A), spec=bounded(per_shard=2))
-
-    found = distribute(placed({"c": None, "a10": None, "a2": None, "B": None}), of)
-
-    assert owners(found, "B", "a10", "a2", "c") == [A, A, None, None]
-
-
-def test_what_is_on_a_shard_that_is_not_available_is_placed() -> None:
-    of = placer(shard(A), away=(shard(B),))
-
-    found = distribute(placed({"x": B, "y": D}), of)
-
-    assert owners(found, "x", "y") == [A, A]
-    assert not found.displaced
-
-
-def test_a_cordoned_shard_keeps_what_it_has_and_gets_nothing() -> None:
-    of = placer(shard(A, cordoned=True), shard(B))
-
-    found = distribute(placed({"w": A, "x": A, "y": None, "z": None}), of)
-
-    assert owners(found, "w", "x", "y", "z") == [A, A, B, B]
-
-
-def test_a_pin_overrides_sticking() -> None:
-    of = placer(shard(A), shard(B))
-
-    found = distribute([Placed(demand("x", on=A, pin=B))], of)
-
-    assert owners(found, "x") == [B]
-    assert not found.displaced
-
-
-@pytest.mark.parametrize("pin", [C, D])
-def test_an_object_stays_while_the_shard_it_is_pinned_to_is_not_available(pin: ShardName) -> None:
-    of = placer(shard(A), away=(shard(C),))
-
-    assert owners(distribute([Placed(demand("x", on=A, pin=pin))], of), "x") == [A]
-
-
-def test_an_object_stays_while_there_is_no_room_where_it_is_pinned_to() -> None:
-    of = placer(shard(A), shard(B), spec=bounded(per_shard=1))
-    objects = [Placed(demand("x", on=A, pin=B)), *placed({"y": B})]
-
-    found = distribute(objects, of)
-
-    assert found.choices[identity_of("x")] == Choice(
-        A,
-        "no shard can take the object: shard-a: the object is pinned to shard-b; "
-        "shard-b: it is full: 1 of 1 objects",
-    )
-
-
 def test_an_object_without_shard_waits_for_the_cordoned_one_that_it_is_pinned_to() -> None:
     of = placer(shard(A), shard(B, cordoned=True))
 
@@ -133,30 +60,11 @@ def test_an_object_without_shard_waits_for_the_cordoned_one_that_it_is_pinned_to
     assert owners(found, "x") == [None]
 
 
-def test_what_is_pinned_goes_where_it_is_wanted_and_makes_nothing_else_go() -> None:
-    of = placer(shard(A), shard(B))
-    objects = [*placed({"w": A, "x": B}), Placed(demand("z1", pin=A)), Placed(demand("z2", pin=A))]
-
-    found = distribute(objects, of)
-
-    assert owners(found, "w", "x", "z1", "z2") == [A, B, A, A]
-    assert not found.displaced
-
-
 def test_pins_follow_each_other_where_one_makes_room_for_the_next() -> None:
     full = [shard(name, room=1) for name in (A, B, C)]
     objects = [Placed(demand("x", on=A, pin=B)), Placed(demand("y", on=B, pin=C))]
 
     assert owners(distribute(objects, placer(*full)), "x", "y") == [B, C]
-
-
-def test_a_draining_object_stays_if_it_has_room_again() -> None:
-    of = placer(shard(A), shard(B), spec=bounded(per_shard=2))
-    objects = [*placed({"x": A}), Placed(demand("y", on=A), draining=True)]
-
-    found = distribute(objects, of)
-
-    assert owners(found, "x", "y") == [A, A]
 
 
 def test_draining_objects_are_displaced_first() -> None:
@@ -187,66 +95,7 @@ def test_an_object_that_is_being_deleted_is_not_displaced() -> None:
         assert len(found.displaced) == 1
 
 
-def test_what_is_being_deleted_without_a_shard_gets_one() -> None:
-    found = distribute([Placed(demand("x"), deleting=True)], placer(shard(A)))
-
-    assert owners(found, "x") == [A]
-
-
-def test_an_object_that_comes_twice_counts_as_it_comes_last() -> None:
-    of = placer(shard(A), shard(B))
-
-    found = distribute([Placed(demand("x", pin=A)), Placed(demand("x", pin=B))], of)
-
-    assert owners(found, "x") == [B]
-
-
-def test_groups_are_counted_while_the_ring_is_distributed() -> None:
-    web = 7
-    of = placer(
-        *(shard(name, zone=name) for name in (A, B, C)),
-        spec=PlacementSpec(strategy=StrategyName.SPREAD),
-    )
-
-    objects = [Placed(structs.replace(demand(key, group=web), groups=(web,))) for key in "uvwxyz"]
-    found = distribute(objects, of)
-
-    assert sorted(owners(found, *"uvwxyz"), key=str) == [A, A, B, B, C, C]
-
-
-def test_the_objects_of_a_lost_shard_stay_in_their_full_pool() -> None:
-    east = [shard(name, pool="east") for name in (A, B)]
-    of = placer(east[0], shard(C), away=(east[1],), spec=bounded(per_shard=10, per_pool=4))
-    objects = placed({"w": A, "x": A, "y": B, "z": B})
-
-    found = distribute(
-        [o._replace(demand=structs.replace(o.demand, pool="east")) for o in objects], of
-    )
-
-    assert owners(found, *"wxyz") == [A, A, A, A]
-
-
-def test_what_leaves_a_lost_shard_makes_room_in_its_pool_for_what_came_before() -> None:
-    a, b, lost = shard(A), shard(B, pool="p"), shard(C, pool="p")
-    of = placer(a, b, away=(lost,), spec=bounded(per_pool=1))
-    first, second = Placed(demand("first", pin=B)), Placed(demand("second", on=C))
-
-    found = distribute([first, second], of)
-
-    assert [found.choices[one.demand.identity].shard for one in (first, second)] == [B, A]
-
-
 # Shards that are evacuated, and movement that is paused
-
-
-def test_what_is_on_a_shard_that_is_evacuated_is_placed_elsewhere() -> None:
-    of = placer(shard(A, evacuating=True), shard(B), shard(C))
-    objects = placed({"u": A, "v": A, "w": A, "x": A, "y": B, "z": C})
-
-    found = distribute(objects, of)
-
-    assert sorted(map(str, owners(found, *"uvwxyz"))) == [B, B, B, C, C, C]
-    assert not found.displaced
 
 
 def test_what_is_on_a_shard_that_is_evacuated_has_no_other_when_no_shard_has_room() -> None:
@@ -259,14 +108,6 @@ def test_what_is_on_a_shard_that_is_evacuated_has_no_other_when_no_shard_has_roo
         "no shard can take the object: shard-a: it is being evacuated; "
         "shard-b: it is full: 1 of 1 objects"
     )
-
-
-def test_a_pin_to_a_shard_that_is_evacuated_counts_for_nothing() -> None:
-    of = placer(shard(A, evacuating=True), shard(B))
-
-    found = distribute([Placed(demand("x", on=A, pin=A)), Placed(demand("y", on=B, pin=A))], of)
-
-    assert owners(found, "x", "y") == [B, B]
 
 
 def test_a_pin_to_a_cordoned_shard_leaves_an_object_where_it_is_above_its_ceiling_elsewhere() -> (
@@ -288,11 +129,3 @@ def test_while_movement_is_paused_what_is_on_an_available_shard_stays() -> None:
     assert owners(paused, *"upxyz") == [A, B, B, B, B]
     assert not paused.displaced
     assert owners(moving, *"upxyz") != owners(paused, *"upxyz")
-
-
-def test_while_movement_is_paused_what_has_no_shard_gets_one() -> None:
-    of = placer(shard(A), shard(B), spec=bounded(per_shard=2))
-
-    found = distribute(placed({"x": A, "y": A, "lost": D, "new": None}), of, paused=True)
-
-    assert owners(found, "x", "y", "lost", "new") == [A, A, B, B]

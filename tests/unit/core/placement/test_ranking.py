@@ -1,10 +1,8 @@
 """Facts about `sharder.core.placement.ranking`: how much a key is drawn to a shard."""
 
-from math import isclose, isfinite, log
+from math import isfinite, log
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
@@ -44,43 +42,11 @@ def test_keys_are_drawn_to_the_same_shards_for_ever() -> None:
     assert {key: RANKING.best(key, shards).name for key in FIRST} == FIRST
 
 
-def test_the_score_is_the_weight_by_the_logarithm_of_the_hash_of_both() -> None:
-    digest = xxh3_64_intdigest(b"shard-a\0key")
-
-    assert RANKING.score("key", shard(A, weight=3)) == -3 / log(unit(digest))
-
-
-def test_a_shard_of_twice_the_weight_scores_twice_as_much() -> None:
-    once, twice = (RANKING.score("key", shard(A, weight=weight)) for weight in (1.0, 2.0))
-
-    assert isclose(twice, 2 * once)
-
-
-def test_where_the_name_ends_and_the_key_begins_makes_a_difference() -> None:
-    assert RANKING.score("bc", shard("a")) != RANKING.score("c", shard("ab"))
-
-
 @pytest.mark.parametrize("digest", [0, 1, 2**63, 2**64 - 2**12, 2**64 - 1])
 def test_every_hash_has_a_score(digest: int) -> None:
     assert 0 < unit(digest) < 1
     assert -1 / log(unit(digest)) > 0
     assert isfinite(-1 / log(unit(digest)))
-
-
-@given(st.lists(st.sampled_from((0.5, 1.0, 7.25)), min_size=1, max_size=30), st.text(max_size=9))
-def test_the_best_shard_is_the_one_with_the_highest_score(weights: list[float], key: str) -> None:
-    shards = [shard(f"shard-{n}", weight=weight) for n, weight in enumerate(weights)]
-
-    assert RANKING.best(key, shards) is max(shards, key=lambda found: RANKING.score(key, found))
-
-
-@given(st.integers(1, 30), st.sampled_from((0.5, 1.0, 7.25)), st.text(max_size=9))
-def test_of_shards_of_one_weight_the_best_one_is_the_same(
-    many: int, weight: float, key: str
-) -> None:
-    shards = [shard(f"shard-{n}", weight=weight) for n in range(many)]
-
-    assert RANKING.best_of_equals(key, shards) is RANKING.best(key, shards)
 
 
 def test_of_shards_that_are_liked_equally_the_first_one_is_best() -> None:

@@ -29,11 +29,3 @@ def test_a_kind_has_its_usual_plural(kind: str, plural: str) -> None:
 def test_the_group_is_that_of_the_kind() -> None:
     assert resource_of("apps/v1", "Deployment", {}) == GroupResource("apps", "deployments")
     assert resource_of("v1", "Secret", {}) == GroupResource("", "secrets")
-
-
-def test_what_the_server_says_overrides_the_plural() -> None:
-    oxen = GroupResource("farm.example", "oxen")
-    known = {("farm.example", "Ox"): oxen}
-
-    assert resource_of("farm.example/v1", "Ox", known) == oxen
-    assert resource_of("zoo.example/v1", "Ox", known) == GroupResource("zoo.example", "oxes")

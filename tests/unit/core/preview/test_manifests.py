@@ -22,14 +22,6 @@ def test_documents_come_in_yaml_or_json(data: bytes) -> None:
     assert parse_stream(data) == [{"a": 1}, {"b": 2}]
 
 
-def test_times_stay_text() -> None:
-    assert parse_stream(b"t: 2026-03-01T12:00:00Z") == [{"t": "2026-03-01T12:00:00Z"}]
-
-
-def test_an_empty_file_has_no_documents() -> None:
-    assert parse_stream(b"") == []
-
-
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -1,12 +1,7 @@
 """Facts about `sharder.core.preview.observe`: shards by their Leases, counts, and how even."""
 
-from datetime import timedelta
-
-import pytest
-
-from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.leases.membership import Standing
-from sharder.core.preview.observe import Number, ObjectCount, imbalance, members_of, states_of
+from sharder.core.preview.observe import Number, ObjectCount, members_of, states_of
 from sharder.core.ring.snapshot import Role
 from sharder.core.status.phases import ShardPhase
 from tests.support.values import (
@@ -64,61 +59,6 @@ def test_what_nothing_controls_or_is_out_of_scope_is_not_counted() -> None:
     counted.count(obj(namespace="elsewhere"), Role.MAIN)
 
     assert not counted.all
-
-
-@pytest.mark.parametrize(("name", "is_in"), [("default", True), ("elsewhere", False)])
-def test_a_namespace_is_in_scope_if_it_is_selected_itself(name: str, is_in: bool) -> None:
-    namespace = PartialObject(api_version="v1", kind="Namespace", metadata=ObjectMeta(name=name))
-
-    assert snapshot().selects(namespace) is is_in
-
-
-def test_cluster_scoped_objects_are_always_in_scope() -> None:
-    assert snapshot().selects(obj(namespace=""))
-
-
-@pytest.mark.parametrize(
-    ("counts", "ratio"),
-    [({A: 2, B: 2}, 1.0), ({A: 3, B: 1}, 1.5), ({A: 4}, 2.0), ({C: 4}, None), ({}, None)],
-)
-def test_imbalance_is_the_fullest_over_the_mean(
-    counts: dict[str, int], ratio: float | None
-) -> None:
-    by_shard = {shard: counts[shard] for shard in (A, B, C) if shard in counts}
-
-    assert imbalance(by_shard, (A, B)) == ratio
-
-
-def test_there_is_no_imbalance_without_shards() -> None:
-    assert imbalance({A: 1}, ()) is None
-
-
-def test_a_shard_that_holds_its_lease_is_available_however_old_the_renewal() -> None:
-    found = members_of(ring(), [lease(A, renewed=NOW - timedelta(days=1)), lease(B, holder="")])
-
-    assert found.available == {A}
-
-
-def test_a_shard_without_lease_or_that_released_it_is_gone() -> None:
-    found = members_of(ring(), [lease(A), lease(B, holder="")])
-
-    assert found.standing_of(B) is Standing.GONE
-    assert found.standing_of(C) is Standing.GONE
-
-
-def test_a_shard_whose_lease_is_invalid_is_never_available() -> None:
-    found = members_of(ring(), [lease(A, renewed=None)])
-
-    assert found.standing_of(A) is Standing.LEAVING
-    assert found.available == set()
-
-
-def test_states_follow_from_the_times_in_the_leases_of_the_ring() -> None:
-    present = [lease(A), lease(B, holder=None), lease(C, seconds=None)]
-
-    states = states_of(members_of(ring(), present), present, NOW + timedelta(seconds=20))
-
-    assert states == {A: ShardPhase.LATE, B: ShardPhase.LEFT, C: ShardPhase.LEAVING}
 
 
 def test_of_two_leases_of_one_name_the_healthier_one_is_shown() -> None:

@@ -23,7 +23,6 @@ from sharder.core.preview.plan import (
     followed,
     plan_object,
     plan_ring,
-    tally_after,
     why,
 )
 from sharder.core.ring.build import build
@@ -58,33 +57,6 @@ def planned(
 
 
 @pytest.mark.parametrize(
-    ("owner", "drain", "action", "to"),
-    [
-        (None, None, Action.ASSIGN, B),
-        (C, None, Action.ASSIGN, B),
-        (B, None, Action.KEEP, B),
-        (B, "true", Action.KEEP, B),
-        (A, None, Action.DRAIN, B),
-        (A, "true", Action.DRAIN, B),
-    ],
-)
-def test_a_step_says_what_becomes_of_a_main_object(
-    owner: str | None, drain: str | None, action: Action, to: str
-) -> None:
-    plan = planned(owner, drain=drain)
-
-    assert (plan.action, plan.to) == (action, to)
-
-
-def test_an_object_on_a_missing_shard_is_kept_though_it_drains() -> None:
-    at = snapshot(members({B: Standing.AVAILABLE, C: Standing.MISSING}))
-
-    plan = planned(C, drain="true", at=at)
-
-    assert (plan.action, plan.to) == (Action.KEEP, C)
-
-
-@pytest.mark.parametrize(
     ("owner", "drain", "at", "what"),
     [
         (None, None, NOW, "sharder check demo"),
@@ -108,41 +80,6 @@ def test_a_person_is_told_what_to_do(
     told = advice(at, planned(owner, drain=drain, at=at))
 
     assert told == what if what is None else what in (told or "")
-
-
-def test_without_shards_nothing_is_assigned() -> None:
-    plan = planned(None, at=snapshot(members({})))
-
-    assert (plan.action, plan.to) == (Action.NONE, None)
-
-
-def test_a_controlled_object_follows_its_owner_as_planned_before() -> None:
-    name, owners = named(SECRETS, B, NOW), Owners()
-    plan_object(NOW, obj(SECRETS, name, owner=A), Role.LEADING, owners)
-
-    follower = obj(CONFIGMAPS, "c", owner=B, controlled_by=name)
-    plan = plan_object(NOW, follower, Role.CONTROLLED, owners)
-
-    assert (plan.action, plan.desired, plan.to) == (Action.RELABEL, A, A)
-
-
-@pytest.mark.parametrize(
-    ("owner", "drain", "reason"),
-    [
-        (None, None, "it has no shard, and it belongs on shard-b"),
-        (C, None, "shard-c is gone, and it belongs on shard-b"),
-        (B, None, "in place"),
-        (B, "true", "it belongs where it is: its drain is withdrawn"),
-        (
-            A,
-            None,
-            "it belongs on shard-b; shard-a might be working on it and has to release it first",
-        ),
-        (A, "true", "waiting for its shard to acknowledge the drain"),
-    ],
-)
-def test_every_step_has_its_reason(owner: str | None, drain: str | None, reason: str) -> None:
-    assert why(planned(owner, drain=drain)) == reason
 
 
 def test_a_controlled_object_is_reported_to_follow_its_owner() -> None:
@@ -182,40 +119,11 @@ def on(shard: ShardName | None, many: int) -> list[PartialObject]:
     return [obj(WIDGETS, f"on-{shard}-{i}", owner=shard) for i in range(many)]
 
 
-def test_a_strategy_that_sticks_counts_the_whole_ring() -> None:
-    plan = whole(sticking(), *on(None, 8))
-
-    assert Counter(planned.to for planned in plan.values()) == {A: 4, B: 4}
-    assert {planned.action for planned in plan.values()} == {Action.ASSIGN}
-
-
-def test_what_a_shard_has_too_many_is_drained_and_the_rest_stays() -> None:
-    plan = whole(sticking(), *on(A, 6))
-
-    assert Counter((planned.action, planned.to) for planned in plan.values()) == {
-        (Action.KEEP, A): 3,
-        (Action.DRAIN, B): 3,
-    }
-
-
 def test_a_displaced_object_is_explained_by_the_excess_of_its_shard() -> None:
     moving = next(p for p in whole(sticking(), *on(A, 6)).values() if p.action is Action.DRAIN)
 
     assert why(moving) == (
         "shard-a exceeds its ceiling and has to release the object; it goes to shard-b"
-    )
-
-
-@pytest.mark.parametrize("drain", [None, "true"])
-def test_a_displaced_object_is_drained_although_no_shard_has_room(drain: str | None) -> None:
-    at = sticking(available(A), per_shard_capacity=1)
-
-    plan = whole(at, *(obj(WIDGETS, name, owner=A, drain=drain) for name in "xy"))
-
-    (gone,) = (planned for planned in plan.values() if planned.displaced)
-    assert (gone.action, gone.to) == (Action.DRAIN, None)
-    assert (
-        gone.choice.reason == "no shard can take the object: shard-a: it is full: 1 of 1 objects"
     )
 
 
@@ -231,76 +139,6 @@ def test_nothing_withdraws_the_recall_of_an_object_whose_shard_is_back() -> None
     (planned,) = whole(sticking(), obj(WIDGETS, "x", owner=A, drain="recalled")).values()
 
     assert (type(planned.step), planned.current) == (Keep, A)
-
-
-def test_a_drain_is_withdrawn_where_there_is_room_again() -> None:
-    plan = whole(sticking(), *on(A, 1), obj(WIDGETS, "x", owner=A, drain="true"), *on(B, 2))
-
-    assert why(plan["x"]).endswith("its drain is withdrawn")
-
-
-def test_an_object_that_has_been_sent_somewhere_counts_there() -> None:
-    at = sticking(per_shard_capacity=1)
-    sent = obj(WIDGETS, "sent", annotations={NEXT: A})
-
-    plan = whole(at, sent, obj(WIDGETS, "another"))
-
-    assert (plan["sent"].to, plan["another"].to) == (A, B)
-
-
-def test_what_is_on_a_shard_that_is_gone_is_placed_anew() -> None:
-    plan = whole(sticking(), *on(C, 4))
-
-    assert Counter(planned.to for planned in plan.values()) == {A: 2, B: 2}
-
-
-def test_what_a_displaced_object_controls_stays_with_it() -> None:
-    secrets = [obj(SECRETS, f"s{i}", owner=A) for i in range(4)]
-    children = [obj(CONFIGMAPS, f"c{i}", owner=A, controlled_by=f"s{i}") for i in range(4)]
-
-    plan = whole(sticking(), *children, *secrets)
-
-    assert Counter(plan[f"s{i}"].action for i in range(4))[Action.DRAIN] == 2
-    assert {plan[f"c{i}"].action for i in range(4)} == {Action.KEEP}
-
-
-def test_a_controlled_object_follows_where_its_owner_is_placed() -> None:
-    plan = whole(sticking(), obj(SECRETS, "s"), obj(CONFIGMAPS, "c", controlled_by="s"))
-
-    assert plan["c"].to == plan["s"].to is not None
-
-
-def test_a_controlled_object_has_no_shard_where_its_owner_has_none() -> None:
-    at = sticking(available(A), per_shard_capacity=1)
-
-    plan = whole(at, *on(A, 1), obj(SECRETS, "s"), obj(CONFIGMAPS, "c", controlled_by="s"))
-
-    assert (plan["s"].to, plan["c"].to) == (None, None)
-    assert plan["c"].choice.reason == "no shard works on its controller"
-
-
-def test_a_plan_counts_main_objects_as_they_will_be() -> None:
-    at = sticking()
-    plan = whole(at, *on(A, 4), obj(SECRETS, "s"), obj(CONFIGMAPS, "c", controlled_by="s"))
-
-    after = tally_after(at, plan.values())
-
-    assert after is not None
-    assert (after.objects, after.on(A), after.on(B)) == (5, 3, 2)
-
-
-def test_a_strategy_that_follows_counts_nothing() -> None:
-    assert tally_after(NOW, whole(NOW, *on(A, 1)).values()) is None
-
-
-def test_planning_again_what_a_plan_has_come_to_moves_nothing() -> None:
-    plan = whole(sticking(), *on(A, 7), *on(None, 4), *on(C, 2))
-
-    again = whole(
-        sticking(), *(obj(WIDGETS, name, owner=planned.to) for name, planned in plan.items())
-    )
-
-    assert {planned.action for planned in again.values()} == {Action.KEEP}
 
 
 # Movement that people steer or stop
@@ -320,19 +158,6 @@ def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: Place
     assert why(plan["on-shard-a-0"]) == "movement is paused"
     assert why(plan["asked"]).endswith("its drain is withdrawn")
     assert why(plan["lost"]) == "shard-c is gone, and it belongs on shard-b"
-
-
-@pytest.mark.parametrize("spec", [BOUNDED, RENDEZVOUS], ids=lambda spec: spec.strategy)
-def test_a_plan_empties_a_shard_that_is_evacuated(spec: PlacementSpec) -> None:
-    plan = whole(steered(shard(A, evacuating=True), shard(B), spec=spec), *on(A, 3), *on(B, 1))
-
-    assert Counter((planned.action, planned.to) for planned in plan.values()) == {
-        (Action.DRAIN, B): 3,
-        (Action.KEEP, B): 1,
-    }
-    assert why(plan["on-shard-a-0"]) == (
-        "it belongs on shard-b; shard-a might be working on it and has to release it first"
-    )
 
 
 def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
@@ -389,18 +214,6 @@ def test_a_plan_follows_a_direction_and_no_bad_one() -> None:
     assert (plan["bad"].step, plan["bad"].to) == (Withdraw(), A)
 
 
-def test_a_plan_during_a_rollout_moves_nothing_for_an_even_part() -> None:
-    old, new = shard(A, revision="1", since=1.0), shard(B, revision="2", since=2.0)
-    objects = [*on(A, 6), *on(C, 2)]
-
-    during, after = (
-        whole(steered(each, new), *objects) for each in (old, shard(A, revision="2", since=1.0))
-    )
-
-    assert Counter(planned.to for planned in during.values()) == {A: 6, B: 2}
-    assert Counter(planned.to for planned in after.values()) == {A: 4, B: 4}
-
-
 @pytest.mark.parametrize(
     ("current", "action", "to"),
     [(None, Action.ASSIGN, B), (A, Action.RELABEL, B), (B, Action.KEEP, B)],
@@ -418,14 +231,6 @@ def test_a_controlled_object_ends_where_its_owner_goes(
 
     *_, last = followed(NOW, plan)
     assert (last.action, last.to) == (action, to)
-
-
-def test_a_controlled_object_whose_owner_is_not_planned_stays_as_it_is() -> None:
-    child = obj(CONFIGMAPS, "c", owner=A, controlled_by="unknown")
-
-    (plan,) = plan_ring(NOW, [(Role.CONTROLLED, child)])
-
-    assert followed(NOW, [plan]) == [plan]
 
 
 def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:

@@ -97,23 +97,6 @@ def test_a_report_is_json_as_documented() -> None:
     }
 
 
-def test_objects_are_unowned_if_no_shard_works_on_them_in_the_end() -> None:
-    at = snapshot(members({}))
-
-    result = report(at, [planned(C, at=at, name="y"), planned(None, at=at, name="x")], {})
-
-    assert result.unassigned == ("example.com/Widget/default/x",)
-    assert (
-        result.unowned
-        == tuple(result.reasons)
-        == (
-            "example.com/Widget/default/x",
-            "example.com/Widget/default/y",
-        )
-    )
-    assert set(result.reasons.values()) == {"no shard is available"}
-
-
 def test_what_nothing_controls_is_listed_but_not_counted() -> None:
     plan = plan_object(NOW, obj(CONFIGMAPS, "c"), Role.CONTROLLED, Owners())
 
@@ -144,14 +127,6 @@ def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
     }
 
 
-def test_where_there_is_no_ceiling_there_is_no_capacity() -> None:
-    at = placing(PlacementSpec(strategy=StrategyName.SPREAD), {})
-
-    result = report(at, [], {A: ShardPhase.READY})
-
-    assert [(s.load, s.capacity) for s in result.shards] == [({"objects": 0}, None)]
-
-
 def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
     at = snapshot(members({A: Standing.AVAILABLE, C: Standing.MISSING}))
     owners, child = Owners(), obj(CONFIGMAPS, "c", controlled_by="s")
@@ -162,20 +137,6 @@ def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
     assert result.reasons == {
         "/ConfigMap/default/c": "the shard of its controller gets no new objects"
     }
-
-
-def test_what_would_be_refused_of_the_ring_is_reported() -> None:
-    at = placing(PlacementSpec(strategy=StrategyName.RENDEZVOUS, per_shard_capacity=7), {})
-
-    (refusal,) = report(at, [], {}).refusals
-
-    assert refusal.startswith("spec.placement.perShardCapacity: Invalid value: 7: ")
-
-
-def test_an_installed_strategy_is_not_refused() -> None:
-    at = placing(PlacementSpec(strategy=StrategyName.CUSTOM, custom="mine"), {})
-
-    assert report(at, [], {}).refusals == ()
 
 
 def test_what_is_on_a_lost_shard_with_its_owner_is_unassigned_for_that_reason() -> None:

@@ -1,7 +1,5 @@
 """Facts about `sharder.core.preview.what_if`: shards that are not there, or no more."""
 
-from collections.abc import Mapping
-
 import msgspec
 import pytest
 
@@ -10,17 +8,13 @@ from sharder.core.api.ring import ControllerRing, MovementSpec, StrategyName
 from sharder.core.errors import ConfigError
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
-    POOL_ANNOTATION,
     REGION_LABEL,
-    WEIGHT_ANNOTATION,
     ZONE_LABEL,
-    ShardName,
 )
 from sharder.core.preview.observe import members_of, states_of
-from sharder.core.preview.what_if import AS_IT_IS, MAX_NEW, WhatIf, strategy_named, what_if_of
+from sharder.core.preview.what_if import AS_IT_IS, WhatIf, strategy_named, what_if_of
 from sharder.core.status.phases import ShardPhase
 from tests.support.values import NOW, A, B, lease, ring
 
@@ -34,11 +28,6 @@ def placed(name: str, zone: str, region: str = "r", **annotations: str) -> Lease
 def new_shards(many: int, *present: Lease, of: ControllerRing | None = None) -> list[Shard]:
     leases = WhatIf(add=many).leases(of or ring(), present, NOW)
     return [shard_of(it) for it in leases[len(present) :]]
-
-
-def test_a_what_if_changes_nothing_by_default() -> None:
-    assert AS_IT_IS.ring(ring()) == ring()
-    assert AS_IT_IS.leases(ring(), [lease(A)], NOW) == (lease(A),)
 
 
 def test_another_strategy_leaves_the_rest_of_the_ring_alone() -> None:
@@ -75,16 +64,6 @@ def test_a_shard_that_is_not_there_cannot_be_removed(present: list[str], there: 
         WhatIf(remove=("x",)).leases(ring(), leases, NOW)
 
 
-def test_new_shards_are_ready_and_available() -> None:
-    leases = WhatIf(add=2).leases(ring(), [lease(A)], NOW)
-
-    names = {"demo-new-1", "demo-new-2"}
-    members = members_of(ring(), leases)
-    assert members.available == {A, *names}
-    states = states_of(members, leases, NOW)
-    assert {states[ShardName(name)] for name in names} == {ShardPhase.READY}
-
-
 def test_new_shards_can_have_their_names() -> None:
     supposed = what_if_of(strategy=None, add=["demo-x", "1"], remove=[], resume=False)
 
@@ -100,16 +79,6 @@ def test_a_name_of_a_shard_that_is_there_cannot_be_added() -> None:
         WhatIf(named=(A,)).leases(ring(), [lease(A)], NOW)
 
 
-def test_without_any_shard_new_ones_say_nothing_of_themselves() -> None:
-    assert new_shards(1) == [Shard(name=ShardName("demo-new-1"))]
-
-
-def test_names_that_are_taken_are_passed_over() -> None:
-    names = [shard.name for shard in new_shards(2, lease("demo-new-1"))]
-
-    assert names == ["demo-new-2", "demo-new-3"]
-
-
 def test_a_long_name_of_a_ring_is_cut_for_names_of_shards() -> None:
     long = ring("r" * 63)
 
@@ -118,70 +87,14 @@ def test_a_long_name_of_a_ring_is_cut_for_names_of_shards() -> None:
     assert len(members_of(long, leases).available) == 100
 
 
-def test_new_shards_go_where_there_are_fewest() -> None:
-    present = (placed("x", "one"), placed("y", "one"), placed("z", "two"))
-
-    assert [shard.zone for shard in new_shards(4, *present)] == ["two", "one", "two", "one"]
-
-
-def test_zones_of_one_name_in_two_regions_are_two() -> None:
-    present = (placed("x", "one", "east"), placed("y", "one", "west"), placed("z", "one", "west"))
-
-    assert [shard.place for shard in new_shards(1, *present)] == ["east/one"]
-
-
 def test_a_shard_without_zone_does_not_keep_new_ones_from_having_one() -> None:
     assert [shard.zone for shard in new_shards(2, lease(A), placed("x", "one"))] == ["one"] * 2
-
-
-def test_shards_that_are_gone_or_not_valid_are_no_example() -> None:
-    gone, invalid = lease("gone", holder=""), lease("invalid", seconds=None)
-
-    (shard,) = new_shards(1, gone, invalid, placed("x", "one"))
-
-    assert shard.zone == "one"
-
-
-@pytest.mark.parametrize(
-    ("says", "other", "expected"),
-    [
-        ({POOL_ANNOTATION: "p", WEIGHT_ANNOTATION: "2"}, {}, ("", 1.0)),
-        ({POOL_ANNOTATION: "p", WEIGHT_ANNOTATION: "2"}, None, ("p", 2.0)),
-        ({POOL_ANNOTATION: "p"}, {POOL_ANNOTATION: "q"}, ("", 1.0)),
-    ],
-)
-def test_new_shards_say_what_all_others_say(
-    says: Mapping[str, str], other: Mapping[str, str] | None, expected: tuple[str, float]
-) -> None:
-    present = [
-        placed("x", "one", **says),
-        placed("y", "one", **(says if other is None else other)),
-    ]
-
-    (shard,) = new_shards(1, *present)
-
-    assert (shard.pool, shard.weight) == expected
 
 
 def test_new_shards_have_the_capacity_that_all_have() -> None:
     (shard,) = new_shards(1, placed("x", "one", **{CAPACITY_ANNOTATION: "objects=7"}))
 
     assert shard.ceiling == 7
-
-
-def test_new_shards_live_where_the_ring_wants_its_shards() -> None:
-    spec = msgspec.structs.replace(ring().spec, shard_namespaces=("there",))
-    picky = msgspec.structs.replace(ring(), spec=spec)
-
-    leases = WhatIf(add=1).leases(picky, [lease(A)], NOW)
-
-    assert members_of(picky, leases).available == {"demo-new-1"}
-
-
-def test_as_many_as_may_be_added_to_a_ring_count() -> None:
-    leases = WhatIf(add=MAX_NEW).leases(ring(), [lease(A)], NOW)
-
-    assert len(members_of(ring(), leases).available) == MAX_NEW + 1 <= MAX_LEASES
 
 
 @pytest.mark.parametrize("text", ["BoundedLoad", "boundedload", "BOUNDEDLOAD"])

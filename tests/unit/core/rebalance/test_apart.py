@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from sharder.core.names import ShardName
 from sharder.core.rebalance.apart import Apart, apart
-from sharder.core.rebalance.changes import Settled, loads_of
+from sharder.core.rebalance.changes import Settled, after, loads_of
 from sharder.core.rebalance.equal_objects import STRIDE, ended
 from sharder.core.rebalance.loads import LoadedObject
-from tests.support.values_rebalance import A, B, admits_all, even, obj, plain
+from tests.support.values_rebalance import admits_all, even, obj, plain
 
 RESOURCES = ("objects",)
 
@@ -48,13 +48,14 @@ def test_a_namespace_without_budget_is_left_for_the_next_run() -> None:
     assert found.unfinished == {"one", "two"}
 
 
-def test_a_namespace_that_does_not_change_does_not_move() -> None:
-    objects = [*in_namespace("one", "a", 8), *in_namespace("two", "a", 8)]
+def test_an_object_counts_for_what_it_loads_and_takes_that_with_it() -> None:
+    heavy, both = obj("/pods/n/x", "a", 2.0, 0.0), ("cpu", "memory")
+    here, there = ShardName("a"), ShardName("b")
 
-    found = look(objects, "two", settled=in_namespace("one", "a", 8))
+    loads = ended(loads_of([heavy], both))
 
-    assert {move.key.split("/")[2] for move in found.outcome.moves} == {"two"}
-    assert {(move.source, move.target) for move in found.outcome.moves} == {(A, B)}
+    assert loads == {"n": {here: {"cpu": 2.0}}}
+    assert after(loads, [(heavy, there)], both) == {"n": {here: {"cpu": 0.0}, there: {"cpu": 2.0}}}
 
 
 def test_many_objects_and_namespaces_are_read_in_steps() -> None:

@@ -19,7 +19,6 @@ from sharder.core.api.ring import (
 from sharder.core.keys import main_key
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
-    CORDONED_ANNOTATION,
     LOAD_ANNOTATION,
     POOL_ANNOTATION,
     REVISION_LABEL,
@@ -115,22 +114,8 @@ def measured(of: Balance) -> Mapping[ShardName, float]:
     return of.outcome().before
 
 
-def test_objects_count_where_they_are() -> None:
-    assert measured(weighed([*on(A, 3), *on(B, 1)])) == {A: 3.0, B: 1.0}
-
-
 def test_what_has_no_shard_and_what_is_on_one_that_is_gone_does_not_count() -> None:
     assert measured(weighed([obj(SECRETS, "s"), *on(C, 2), *on(A, 1)])) == {A: 1.0, B: 0.0}
-
-
-def test_objects_move_until_the_shards_are_even() -> None:
-    assert moves(weighed(on(A, 4))) == {"shard-a-0": B, "shard-a-1": B}
-
-
-def test_the_budget_is_that_of_the_ring() -> None:
-    one = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, max_moves_per_interval=1)
-
-    assert len(moves(weighed(on(A, 9), rebalance=one))) == 1
 
 
 def test_a_draining_object_counts_where_it_heads() -> None:
@@ -139,45 +124,11 @@ def test_a_draining_object_counts_where_it_heads() -> None:
     assert measured(weighed([drains, *on(A, 1)])) == {A: 1.0, B: 1.0}
 
 
-@pytest.mark.parametrize("goal", [None, {NEXT: C}])
-def test_a_draining_object_counts_where_it_is_if_no_shard_can_take_it(
-    goal: Mapping[str, str] | None,
-) -> None:
-    drains = obj(SECRETS, "s", owner=A, drain="true", annotations=goal)
-
-    assert measured(weighed([drains])) == {A: 1.0, B: 0.0}
-
-
-def test_an_object_that_goes_elsewhere_for_another_reason_counts_there() -> None:
-    found = Balance(at(on(A, 1)))
-
-    found.add(on(A, 1)[0], to=B)
-
-    assert measured(found) == {A: 0.0, B: 1.0}
-
-
-def test_a_new_object_counts_where_it_is_to_go() -> None:
-    found = Balance(at())
-
-    found.add(obj(SECRETS, "s"), to=A)
-
-    assert measured(found) == {A: 1.0, B: 0.0}
-
-
 BY_CPU = {A: {CAPACITY_ANNOTATION: "cpu=10"}, B: {CAPACITY_ANNOTATION: "cpu=10"}}
 
 
 def heavy(name: str, load: str, **of: str) -> PartialObject:
     return obj(SECRETS, name, owner=A, annotations={LOAD_ANNOTATION: load, **of})
-
-
-def test_what_an_object_controls_counts_with_it() -> None:
-    found = weighed([heavy("s", "cpu=1"), *on(A, 1)], shards=BY_CPU)
-    for name, load in (("c", "cpu=2,memory=1"), ("d", "cpu=500m")):
-        child = obj(CONFIGMAPS, name, controlled_by="s", annotations={LOAD_ANNOTATION: load})
-        found.add_controlled(child)
-
-    assert measured(found) == {A: 0.35, B: 0.0}
 
 
 @pytest.mark.parametrize(
@@ -246,30 +197,6 @@ def test_an_object_that_is_pinned_elsewhere_goes_there_alone() -> None:
     assert moves(found).get("0", B) == B
 
 
-def test_a_shard_gets_no_more_than_it_declares() -> None:
-    shards = {A: {}, B: {CAPACITY_ANNOTATION: "objects=1"}}
-
-    assert len(moves(weighed(on(A, 6), shards=shards))) == 1
-
-
-def test_a_shard_gets_no_more_than_its_automatic_ceiling() -> None:
-    bounded = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD)
-    heavies = [heavy(f"s{n}", "cpu=5") for n in range(2)]
-    light = [obj(SECRETS, f"l{n}", owner=B) for n in range(2)]
-
-    found = weighed([*heavies, *light], shards=BY_CPU, placement=bounded)
-
-    assert moves(found) == {}
-    assert found.verdict(heavies[0]).endswith(f"({B} has no room for its objects)")
-
-
-def test_a_cordoned_shard_gets_nothing_and_may_give() -> None:
-    cordoned = {CORDONED_ANNOTATION: "true"}
-
-    assert moves(weighed(on(A, 4), shards={A: {}, B: cordoned})) == {}
-    assert len(moves(weighed(on(A, 4), shards={A: cordoned, B: {}}))) == 2
-
-
 def test_an_object_goes_only_to_the_zone_that_it_asks_for() -> None:
     wishes = {WANTED_ZONE_LABEL: "z"}
     objects = [obj(SECRETS, f"s{n}", owner=A, labels=wishes) for n in range(4)]
@@ -308,14 +235,6 @@ def test_two_of_a_group_do_not_meet_where_that_is_forbidden() -> None:
     assert "0" not in moves(found)
 
 
-def test_an_explanation_says_that_an_object_would_move() -> None:
-    found = weighed(on(A, 2))
-
-    assert found.verdict(on(A, 1)[0]) == (
-        f"would move to {B}: the number of objects by weight of {A} goes from 2 to 1"
-    )
-
-
 @pytest.mark.parametrize(
     ("now", "why"),
     [
@@ -344,10 +263,6 @@ def test_a_run_without_moves_says_why(now: RingSnapshot, why: str) -> None:
     assert found.verdict(on(A, 1)[0]) == f"stays: {why}"
 
 
-def test_a_ring_that_may_be_balanced_does_not_stand_still() -> None:
-    assert Balance(at()).standstill() is None
-
-
 def left_by(balance: Balance, moves: Iterable[Move] = ()) -> Settled:
     return ended(balance.settling(moves))
 
@@ -360,18 +275,6 @@ def test_an_object_that_is_shown_twice_leaves_the_same_behind_as_one_that_is_sho
         twice.add(obj(name="w", owner=owner))
 
     assert left_by(once) == left_by(twice)
-
-
-def test_a_namespace_whose_objects_rest_is_looked_at_again_though_nothing_changes_then() -> None:
-    widget = obj(name="w", owner=A)
-    settled = left_by(Balance(at()))
-    resting = Balance(at([widget]), moved={main_key(widget)}, settled=settled)
-    resting.add(widget)
-
-    left = left_by(resting)
-
-    assert left.changed({"default": 1}) == {"default"}
-    assert dict(left.prints) == {}
 
 
 def test_nothing_is_settled_once_the_ring_asks_for_something_else() -> None:
@@ -406,14 +309,6 @@ def look(
     for each in objects:
         found.add(each)
     return found
-
-
-def test_two_namespaces_that_see_the_same_room_do_not_both_fill_it() -> None:
-    x, y = theirs(A, 10, namespace="x"), theirs(A, 10, namespace="y")
-    settled = replace(left_by(look([*x, *y], None)), prints={})
-
-    assert set(moves(look([*x, *y], settled)).values()) == {B}
-    assert len(moves(look([*x, *y], settled))) == 10
 
 
 def test_what_would_not_help_as_all_are_now_is_tried_again_at_the_next_look() -> None:

@@ -1,20 +1,15 @@
 """Facts about `sharder.core.rebalance.loads` and `move_order`: what labels and annotations say."""
 
-from decimal import Decimal
-
 import pytest
 
 from sharder.core import names
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.leases.shard import Shard
-from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL, ShardName
+from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
 from sharder.core.rebalance.loads import (
     ONE_OBJECT,
     LoadedObject,
-    LoadedShard,
     load_of,
     object_of,
-    shard_of,
 )
 from sharder.core.rebalance.move_order import NO_RANK, rank_of
 from tests.support.values_rebalance import A
@@ -31,18 +26,10 @@ def meta(**said: str) -> ObjectMeta:
     )
 
 
-def test_an_object_that_says_nothing_loads_its_shard_with_itself() -> None:
-    assert load_of(ObjectMeta()) == {"objects": 1.0}
-
-
 def test_a_load_is_read_as_quantities() -> None:
     load = load_of(meta(LOAD_ANNOTATION="cpu=200m,memory=1Ki"))
 
     assert load == {"cpu": 0.2, "memory": 1024.0, "objects": 1.0}
-
-
-def test_a_declared_load_does_not_change_the_number_of_objects() -> None:
-    assert load_of(meta(LOAD_ANNOTATION="objects=5")) == ONE_OBJECT
 
 
 @pytest.mark.parametrize("text", ["much", "cpu=-1", "cpu=1,cpu=2", "x" * 5000])
@@ -93,30 +80,6 @@ def test_the_priority_class_is_said_or_follows_from_what_is_said(
 
 
 @pytest.mark.parametrize(
-    ("text", "cost"),
-    [
-        ("0", 0),
-        ("100", 100),
-        ("-5", -5),
-        ("-08", -8),
-        ("2147483647", 2147483647),
-        ("-2147483648", -2147483648),
-        ("+1", 0),
-        ("08", 0),
-        ("1.5", 0),
-        ("2147483648", 0),
-        ("-" + "9" * 19, 0),
-        ("9" * 99, 0),
-        ("٣", 0),
-    ],
-)
-def test_costs_are_read_as_koordinator_reads_them(text: str, cost: int) -> None:
-    rank = rank_of(meta(DELETION_COST_ANNOTATION=text, EVICTION_COST_ANNOTATION=text))
-
-    assert (rank.deletion_cost, rank.move_cost) == (cost, cost)
-
-
-@pytest.mark.parametrize(
     ("ours", "theirs", "cost"),
     [
         ("7", "9", 7),
@@ -153,18 +116,3 @@ def test_the_highest_cost_keeps_an_object_where_it_is() -> None:
 
     assert "must never move" in object_of(obj, key="ns/o", shard=A).kept
     assert object_of(obj, key="ns/o", shard=A, kept="is pinned").kept == "is pinned"
-
-
-def test_a_shard_is_read_with_its_capacity_and_its_room() -> None:
-    declared = Shard(name=A, weight=2.0, capacity={"cpu": Decimal("0.5")})
-
-    assert shard_of(declared, room=3) == LoadedShard(
-        name=ShardName("a"), capacity={"cpu": 0.5}, weight=2.0, room=3, open=True
-    )
-
-
-@pytest.mark.parametrize(
-    "closed", [Shard(name=A, cordoned=True), Shard(name=A, evacuating=True)], ids=str
-)
-def test_a_shard_that_gets_nothing_new_is_not_open(closed: Shard) -> None:
-    assert not shard_of(closed, room=None).open

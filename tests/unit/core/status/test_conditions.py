@@ -1,11 +1,8 @@
 """Facts about what the conditions of a ring say."""
 
-from collections.abc import Mapping, Sequence
-
 import pytest
 
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
-from sharder.core.names import GroupResource, ShardName
 from sharder.core.status.conditions import (
     DesiredCondition,
     Fault,
@@ -22,8 +19,9 @@ from tests.support.values import SECRETS, WIDGETS, A, B
 
 NOTHING = RingStatus()
 ONCE_PAUSED = RingStatus(conditions=(Condition(type="Paused", status="True"),))
-LATE = Overdue(count=1, first="secrets default/slow")
 ONCE_MISSING = RingStatus(conditions=(Condition(type="Watched", status="False"),))
+LATE = Overdue(count=1, first="secrets default/slow")
+APART = Apart(count=2, first="configmaps default/c")
 
 
 def figures(
@@ -44,40 +42,7 @@ def figures(
     )
 
 
-def said(condition: DesiredCondition | None) -> tuple[str, str, str]:
-    assert condition is not None
-    return condition.status, condition.reason, condition.message
-
-
-def test_a_ring_that_nothing_keeps_from_working_is_ready() -> None:
-    assert said(ready(None)) == ("True", "ReconciliationSucceeded", "ring is ready")
-
-
-def test_a_problem_is_reported() -> None:
-    fault = Fault("ResourceUnreadable", "cannot read x")
-
-    assert said(ready(fault)) == ("False", *fault)
-
-
-def test_a_fault_that_a_person_has_to_correct_stalls_the_ring() -> None:
-    fault = Fault("InvalidSpec", "spec.resources: empty")
-
-    assert said(stalled(fault)) == ("True", *fault)
-    assert stalled(None).status == "False"
-
-
-def test_a_fault_that_the_sharder_retries_does_not_stall_the_ring() -> None:
-    fault = Fault("ReconciliationFailed", "no answer")
-
-    assert stalled(fault).status == "False"
-    assert said(at_work(None, fault)) == (
-        "True",
-        "ReconciliationFailed",
-        "retrying: no answer",
-    )
-
-
-def at_work(
+def moving(
     stats: ObjectStats | None,
     fault: Fault | None = None,
     *,
@@ -87,258 +52,199 @@ def at_work(
     return reconciling(stats, fault, available=available, paused=is_paused)
 
 
-def test_a_ring_reconciles_while_objects_drain_or_have_no_available_owner() -> None:
-    assert said(at_work(figures(draining=3, unowned=2))) == (
-        "True",
-        "ObjectsMoving",
-        "3 objects draining, 2 without an available owner",
-    )
+def full(unassigned: int, *, has_room: bool | None, available: int = 2) -> DesiredCondition | None:
+    return exhausted(figures(unassigned=unassigned, has_room=has_room), available=available)
 
 
-def test_a_ring_does_not_reconcile_once_objects_are_where_they_belong() -> None:
-    assert said(at_work(figures()))[:2] == ("False", "ObjectsSettled")
+SETTLED = "False ObjectsSettled: no object is on its way to another shard"
+ROOM = "False SufficientCapacity: no object waits for room on a shard"
 
-
-def test_a_ring_that_was_not_counted_has_no_reconciling_condition() -> None:
-    assert at_work(None) is None
-
-
-@pytest.mark.parametrize(
-    ("stats", "available", "is_paused"),
-    [
-        pytest.param(figures(unassigned=2, unowned=2), 0, False, id="no shard"),
-        pytest.param(figures(unassigned=2, unowned=2, has_room=False), 1, False, id="full"),
-        pytest.param(figures(draining=2), 1, True, id="paused"),
-    ],
-)
-def test_objects_that_wait_are_not_being_moved(
-    stats: ObjectStats, available: int, is_paused: bool
-) -> None:
-    waiting = at_work(stats, available=available, is_paused=is_paused)
-
-    assert said(waiting)[:2] == ("False", "ObjectsSettled")
-
-
-@pytest.mark.parametrize("stats", [None, 0])
-def test_controlled_objects_that_are_not_with_their_owners_are_reported(stats: int | None) -> None:
-    apart = Apart(count=2, first="configmaps default/c")
-    counted = None if stats is None else figures()
-
-    assert said(covered(counted, None, available=1, apart=apart)) == (
-        "False",
-        "ControlledObjectsApart",
-        "2 controlled objects are not on the shard of the parent, e.g. configmaps default/c; "
-        "see the object's Events",
-    )
-
-
-@pytest.mark.parametrize("unwatched", [(), None])
-def test_a_ring_whose_resources_can_be_watched_has_no_condition_of_watches(
-    unwatched: Sequence[GroupResource] | None,
-) -> None:
-    assert watched(NOTHING, unwatched, {}, polled_every=30.0) is None
-
-
-def test_a_missing_right_to_watch_is_reported() -> None:
-    assert said(watched(NOTHING, (SECRETS, WIDGETS), {}, polled_every=30.0)) == (
-        "False",
-        "WatchMissing",
-        "not allowed to watch, polling every 30s; "
+CASES = {
+    "a ring that nothing keeps from working is ready": (
+        ready(None),
+        "True ReconciliationSucceeded: ring is ready",
+    ),
+    "a ring with a fault is not ready": (
+        ready(Fault("ResourceUnreadable", "cannot read x")),
+        "False ResourceUnreadable: cannot read x",
+    ),
+    "a fault that a person has to correct stalls a ring": (
+        stalled(Fault("InvalidSpec", "spec.resources: empty")),
+        "True InvalidSpec: spec.resources: empty",
+    ),
+    "a fault that the sharder retries stalls no ring": (
+        stalled(Fault("ReconciliationFailed", "no answer")),
+        "False ReconciliationSucceeded: no action is required",
+    ),
+    "a fault that the sharder retries is being reconciled": (
+        moving(None, Fault("ReconciliationFailed", "no answer")),
+        "True ReconciliationFailed: retrying: no answer",
+    ),
+    "objects that drain or have no available owner are moving": (
+        moving(figures(draining=3, unowned=2)),
+        "True ObjectsMoving: 3 objects draining, 2 without an available owner",
+    ),
+    "objects where they belong are settled": (moving(figures()), SETTLED),
+    "objects without any shard are not being moved": (
+        moving(figures(unassigned=2, unowned=2), available=0),
+        SETTLED,
+    ),
+    "objects without room are not being moved": (
+        moving(figures(unassigned=2, unowned=2, has_room=False)),
+        SETTLED,
+    ),
+    "objects of a paused ring are not being moved": (
+        moving(figures(draining=2), is_paused=True),
+        SETTLED,
+    ),
+    "a ring that was not counted is not known to move": (moving(None), "stays"),
+    "watches that are there have no condition": (
+        watched(NOTHING, (), {}, polled_every=30.0),
+        "stays",
+    ),
+    "watches whose state is unknown leave the condition": (
+        watched(ONCE_MISSING, None, {}, polled_every=30.0),
+        "stays",
+    ),
+    "a missing right to watch is reported with the rule": (
+        watched(NOTHING, (SECRETS, WIDGETS), {}, polled_every=30.0),
+        "False WatchMissing: not allowed to watch, polling every 30s; "
         'add {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} and '
         '{apiGroups: ["example.com"], resources: [widgets], verbs: [get, list, watch, patch]} '
         "to the sharder's role (chart value rings)",
-    )
-
-
-def test_a_right_to_watch_that_is_granted_is_reported() -> None:
-    assert said(watched(ONCE_MISSING, (), {}, polled_every=30.0)) == (
-        "True",
-        "WatchAllowed",
-        "the sharder and all shards can watch the resources of the ring",
-    )
-
-
-@pytest.mark.parametrize("unwatched", [(), None])
-@pytest.mark.parametrize(
-    ("unable", "message"),
-    [
-        ({A: "cannot watch x"}, "shard shard-a cannot work: cannot watch x"),
-        (
-            {B: "no", A: "cannot watch x"},
-            "shard shard-a and 1 other shard cannot work: cannot watch x",
-        ),
-    ],
-)
-def test_a_shard_that_cannot_work_is_reported(
-    unwatched: Sequence[GroupResource] | None, unable: Mapping[ShardName, str], message: str
-) -> None:
-    found = said(watched(NOTHING, unwatched, unable, polled_every=30.0))
-
-    assert found == ("False", "ShardUnable", message)
-
-
-def test_the_condition_of_watches_stays_while_their_state_is_unknown() -> None:
-    assert watched(ONCE_MISSING, None, {}, polled_every=30.0) is None
-
-
-def test_a_ring_is_covered_when_every_object_has_an_available_owner() -> None:
-    condition = covered(figures(), None, available=2)
-
-    assert said(condition) == ("True", "AllOwned", "every object has an available owner")
-
-
-def test_a_ring_without_objects_is_covered() -> None:
-    assert said(covered(figures(0), None, available=2))[:2] == ("True", "AllOwned")
-
-
-@pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
-def test_a_ring_is_not_covered_while_objects_lack_an_available_owner(
-    number: int, objects: str
-) -> None:
-    condition = covered(figures(unowned=number), None, available=2)
-
-    assert said(condition) == (
-        "False",
-        "ObjectsUnassigned",
-        f"{objects} without an available owner",
-    )
-
-
-@pytest.mark.parametrize(
-    "known",
-    [None, figures(0), figures(), figures(unowned=10)],
-    ids=["not counted", "no objects", "all owned", "none owned"],
-)
-def test_without_any_shard_a_ring_is_not_covered_whatever_was_counted(
-    known: ObjectStats | None,
-) -> None:
-    condition = covered(known, None, available=0)
-
-    assert said(condition) == ("False", "NoShards", "no shard is available")
-
-
-def test_the_absence_of_shards_needs_no_counts() -> None:
-    desired = [covered(figures(), None, available=available) for available in (0, 2)]
-
-    assert [condition.counted for condition in desired if condition is not None] == [False, True]
-
-
-def test_the_conditions_of_counts_stay_until_objects_are_counted() -> None:
-    assert covered(None, None, available=2) is None
-    assert exhausted(None, available=2) is None
-
-
-@pytest.mark.parametrize(
-    ("number", "says"),
-    [
-        (1, "1 drain exceeds spec.movement.drainTimeout: secrets default/slow"),
-        (3, "3 drains exceed spec.movement.drainTimeout, e.g. secrets default/slow"),
-    ],
-)
-@pytest.mark.parametrize("known", [figures(), None], ids=["counted", "not counted"])
-def test_a_ring_is_not_covered_while_drains_are_overdue(
-    known: ObjectStats | None, number: int, says: str
-) -> None:
-    condition = covered(known, Overdue(count=number, first=LATE.first), available=2)
-
-    assert said(condition) == (
-        "False",
-        "DrainOverdue",
-        f"{says}; see the object's Events",
-    )
-
-
-def test_overdue_drains_need_no_counts() -> None:
-    condition = covered(figures(), LATE, available=2)
-
-    assert condition is not None
-    assert not condition.counted
-
-
-def test_objects_without_an_owner_are_reported_before_overdue_drains() -> None:
-    condition = covered(figures(unowned=3), LATE, available=2)
-
-    assert said(condition) == (
-        "False",
-        "ObjectsUnassigned",
-        "3 objects without an available owner; 1 drain exceeds"
-        " spec.movement.drainTimeout: secrets default/slow; see the object's Events",
-    )
-
-
-def test_without_any_shard_no_drain_is_waited_for() -> None:
-    assert said(covered(figures(), LATE, available=0))[1] == "NoShards"
-
-
-def test_a_ring_that_was_never_paused_has_no_condition_for_it() -> None:
-    assert paused(NOTHING, MovementSpec()) is None
-
-
-@pytest.mark.parametrize("before", [NOTHING, ONCE_PAUSED], ids=["at first", "still"])
-def test_a_ring_that_is_paused_says_so(before: RingStatus) -> None:
-    assert said(paused(before, MovementSpec(paused=True))) == (
-        "True",
-        "MovementPaused",
-        "movement is paused; only objects whose shard is gone are reassigned",
-    )
-
-
-def test_a_resumed_ring_says_so() -> None:
-    assert said(paused(ONCE_PAUSED, MovementSpec())) == (
-        "False",
-        "MovementActive",
-        "movement is active",
-    )
-
-
-@pytest.mark.parametrize(("number", "objects"), [(1, "1 object"), (3, "3 objects")])
-def test_capacity_is_exhausted_when_objects_wait_and_no_shard_has_room(
-    number: int, objects: str
-) -> None:
-    condition = exhausted(figures(unassigned=number, has_room=False), available=2)
-
-    assert said(condition) == (
-        "True",
-        "InsufficientCapacity",
-        f"{objects} cannot be assigned: all shards are at capacity; "
+    ),
+    "a right to watch that was granted is reported": (
+        watched(ONCE_MISSING, (), {}, polled_every=30.0),
+        "True WatchAllowed: the sharder and all shards can watch the resources of the ring",
+    ),
+    "a shard that cannot work is reported": (
+        watched(NOTHING, (), {A: "cannot watch x"}, polled_every=30.0),
+        "False ShardUnable: shard shard-a cannot work: cannot watch x",
+    ),
+    "the first of two shards that cannot work is reported though watches are unknown": (
+        watched(NOTHING, None, {B: "no", A: "cannot watch x"}, polled_every=30.0),
+        "False ShardUnable: shard shard-a and 1 other shard cannot work: cannot watch x",
+    ),
+    "a ring is covered when every object has an available owner": (
+        covered(figures(), None, available=2),
+        "True AllOwned: every object has an available owner",
+    ),
+    "a ring without objects is covered": (
+        covered(figures(0), None, available=2),
+        "True AllOwned: every object has an available owner",
+    ),
+    "a ring is not covered while an object lacks an available owner": (
+        covered(figures(unowned=1), None, available=2),
+        "False ObjectsUnassigned: 1 object without an available owner",
+    ),
+    "a ring is not covered without shards, though all have an owner": (
+        covered(figures(), LATE, available=0),
+        "False NoShards: no shard is available",
+    ),
+    "a ring is not covered without shards, though nothing was counted": (
+        covered(None, None, available=0),
+        "False NoShards: no shard is available",
+    ),
+    "a ring that was not counted is not known to be covered": (
+        covered(None, None, available=2),
+        "stays",
+    ),
+    "a ring is not covered while a drain is overdue": (
+        covered(None, LATE, available=2),
+        "False DrainOverdue: 1 drain exceeds spec.movement.drainTimeout: secrets default/slow; "
+        "see the object's Events",
+    ),
+    "the first of many overdue drains is named": (
+        covered(figures(), Overdue(count=3, first=LATE.first), available=2),
+        "False DrainOverdue: 3 drains exceed spec.movement.drainTimeout, e.g. secrets "
+        "default/slow; see the object's Events",
+    ),
+    "objects without an owner are reported before overdue drains": (
+        covered(figures(unowned=3), LATE, available=2),
+        "False ObjectsUnassigned: 3 objects without an available owner; 1 drain exceeds "
+        "spec.movement.drainTimeout: secrets default/slow; see the object's Events",
+    ),
+    "a ring is not covered while controlled objects are apart": (
+        covered(figures(), None, available=1, apart=APART),
+        "False ControlledObjectsApart: 2 controlled objects are not on the shard of the parent, "
+        "e.g. configmaps default/c; see the object's Events",
+    ),
+    "what cannot be read is not known to be covered": (
+        covered(figures(), None, available=1, uncounted=["secrets in x"]),
+        "Unknown ObjectsUncounted: cannot read secrets in x; see Ready",
+    ),
+    "objects without an owner are reported beside what cannot be read": (
+        covered(figures(unowned=1), None, available=1, uncounted=["secrets in x"]),
+        "Unknown ObjectsUncounted: cannot read secrets in x; see Ready; by the last counts, "
+        "1 object without an available owner",
+    ),
+    "a ring that was never paused has no condition for it": (
+        paused(NOTHING, MovementSpec()),
+        "stays",
+    ),
+    "a paused ring says so": (
+        paused(NOTHING, MovementSpec(paused=True)),
+        "True MovementPaused: movement is paused; only objects whose shard is gone are reassigned",
+    ),
+    "a ring that is still paused says so": (
+        paused(ONCE_PAUSED, MovementSpec(paused=True)),
+        "True MovementPaused: movement is paused; only objects whose shard is gone are reassigned",
+    ),
+    "a resumed ring says so": (
+        paused(ONCE_PAUSED, MovementSpec()),
+        "False MovementActive: movement is active",
+    ),
+    "capacity is exhausted when objects wait and no shard has room": (
+        full(1, has_room=False),
+        "True InsufficientCapacity: 1 object cannot be assigned: all shards are at capacity; "
         "add shards, or raise their ceilings",
-    )
+    ),
+    "capacity suffices while nothing waits": (
+        full(0, has_room=False),
+        ROOM,
+    ),
+    "capacity suffices while there is room": (
+        full(3, has_room=True),
+        ROOM,
+    ),
+    "a strategy without ceilings has no capacity": (full(3, has_room=None), "does not apply"),
+    "without any shard nothing is said of capacity": (
+        full(3, has_room=False, available=0),
+        "stays",
+    ),
+    "without counts nothing is said of capacity": (exhausted(None, available=2), "stays"),
+}
 
 
-@pytest.mark.parametrize(("unassigned", "has_room"), [(0, True), (0, False), (3, True)])
-def test_capacity_suffices_while_nothing_waits_or_there_is_room(
-    unassigned: int, has_room: bool
+@pytest.mark.parametrize("case", CASES)
+def test_a_condition_says(case: str) -> None:
+    found, said = CASES[case]
+
+    if found is None:
+        assert said == "stays"
+    elif found.holds is None:
+        assert said == "does not apply"
+    else:
+        assert f"{found.status} {found.reason}: {found.message}" == said
+
+
+@pytest.mark.parametrize(
+    ("available", "late", "counted"), [(0, None, False), (2, LATE, False), (2, None, True)]
+)
+def test_what_says_that_a_ring_is_not_covered_may_need_no_counts(
+    available: int, late: Overdue | None, counted: bool
 ) -> None:
-    condition = exhausted(figures(unassigned=unassigned, has_room=has_room), available=2)
+    found = covered(figures(), late, available=available)
 
-    assert said(condition)[:2] == ("False", "SufficientCapacity")
-
-
-def test_a_strategy_without_ceilings_has_no_condition_of_capacity() -> None:
-    condition = exhausted(figures(unassigned=3), available=2)
-
-    assert condition is not None
-    assert condition.holds is None
-
-
-def test_without_any_shard_there_is_no_condition_of_capacity() -> None:
-    assert exhausted(figures(unassigned=3, has_room=False), available=0) is None
+    assert found is not None
+    assert found.counted is counted
 
 
 def test_a_desired_condition_is_met_by_one_with_its_status_and_reason() -> None:
-    condition = DesiredCondition(
-        type="Covered", holds=True, reason="AllOwned", message="3 objects"
-    )
+    desired = DesiredCondition(type="Covered", holds=True, reason="AllOwned", message="3 objects")
+    absent = DesiredCondition(type="Covered", holds=None)
     known = Condition(type="Covered", status="True", reason="AllOwned", message="4 objects")
     other = Condition(type="Covered", status="True", reason="Else")
 
-    assert [condition.is_met_by(c) for c in (known, other, None)] == [True, False, False]
-
-
-def test_a_desired_absence_is_met_only_without_the_condition() -> None:
-    condition = DesiredCondition(type="Covered", holds=None)
-
-    assert [condition.is_met_by(c) for c in (None, Condition(type="Covered", status="False"))] == [
-        True,
-        False,
-    ]
+    assert [desired.is_met_by(each) for each in (known, other, None)] == [True, False, False]
+    assert [absent.is_met_by(each) for each in (None, known)] == [True, False]

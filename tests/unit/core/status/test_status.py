@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 import msgspec
-import pytest
 
 from sharder.core.api.ring import (
-    Condition,
     LastRebalance,
     LastResync,
     PlannedMove,
@@ -102,38 +100,6 @@ LOOK = LastRebalance(
 EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
 
 
-def test_a_ring_without_problems_is_ready() -> None:
-    assert status() == RingStatus(
-        observed_generation=3,
-        shards=3,
-        available_shards=2,
-        conditions=(
-            Condition(
-                type="Ready",
-                status="True",
-                reason="ReconciliationSucceeded",
-                message="ring is ready",
-                observed_generation=3,
-                last_transition_time="2026-03-01T12:00:00Z",
-            ),
-        ),
-    )
-
-
-def test_a_problem_is_reported() -> None:
-    (ready,) = status(problem="cannot read widgets").conditions
-
-    assert (ready.status, ready.reason, ready.message) == (
-        "False",
-        "ReconciliationFailed",
-        "cannot read widgets",
-    )
-
-
-def test_an_unchanged_status_is_the_same_object() -> None:
-    assert status(status(), at=60) == status()
-
-
 def test_the_transition_time_changes_when_the_condition_flips_and_only_then() -> None:
     before = status(problem="first")
     worse = status(before, "second", at=60)
@@ -143,22 +109,6 @@ def test_the_transition_time_changes_when_the_condition_flips_and_only_then() ->
     assert times == ["2026-03-01T12:00:00Z", "2026-03-01T12:00:00Z", "2026-03-01T12:02:00Z"]
 
 
-def test_the_conditions_of_others_are_kept_in_order() -> None:
-    theirs = (Condition(type="Zoned", status="True"), Condition(type="Audited", status="False"))
-
-    after = status(RingStatus(conditions=theirs))
-
-    assert [condition.type for condition in after.conditions] == ["Audited", "Ready", "Zoned"]
-
-
-def test_a_status_is_written_as_a_merge_patch_that_reads_back_as_it_was() -> None:
-    body = encode_status(status(problem="x"))
-
-    assert isinstance(body, dict)
-    assert list(body) == ["status"]
-    assert msgspec.convert(body["status"], RingStatus) == status(problem="x")
-
-
 def test_a_condition_that_does_not_apply_is_removed() -> None:
     before = status(desired=[full("x")])
 
@@ -166,19 +116,6 @@ def test_a_condition_that_does_not_apply_is_removed() -> None:
 
     assert [condition.type for condition in before.conditions] == ["CapacityExhausted", "Ready"]
     assert after == status()
-
-
-def test_conditions_and_counts_leave_each_other_as_they_are() -> None:
-    counted = counts(status(), unassigned=1, shards=(shard("a", 9),), resync=RESYNC)
-
-    assert status(counted) == counted
-    assert counts(counted, unassigned=1, shards=(shard("a", 9),), resync=RESYNC) == counted
-
-
-def test_objects_have_an_owner_or_none() -> None:
-    after = counts(unassigned=3, draining=2)
-
-    assert (after.objects, after.assigned, after.unassigned, after.draining) == (10, 7, 3, 2)
 
 
 def test_since_when_objects_wait_stays_until_none_waits() -> None:
@@ -209,13 +146,6 @@ def test_what_is_over_is_deleted_by_the_merge_patch() -> None:
     assert isinstance(written, dict)
     assert written["oldestUnassignedSince"] is None
     assert written["unassigned"] == 0
-
-
-def test_the_fullest_shards_come_first_then_the_names() -> None:
-    after = counts(shards=(shard("b", 1), shard("c", 5), shard("a", 1)))
-
-    assert [s.name for s in after.shard_statuses] == ["c", "a", "b"]
-    assert not after.shard_statuses_truncated
 
 
 def test_no_more_than_200_shards_are_listed() -> None:
@@ -255,47 +185,6 @@ def test_a_ring_without_rebalancing_reports_no_rebalancing() -> None:
         status(),
         status(),
     ]
-
-
-def test_a_look_at_the_balance_is_written_as_the_crd_names_it() -> None:
-    body = encode_status(with_rebalance(status(), EVEN, LOOK))
-
-    assert isinstance(body, dict)
-    written = body["status"]
-    assert isinstance(written, dict)
-    assert written["lastRebalance"] == {
-        "time": "2026-03-01T12:00:00Z",
-        "dryRun": True,
-        "moves": 1,
-        "why": "1 move",
-        "planned": ({"object": "/Secret/default/s", "from": "a", "to": "b"},),
-    }
-
-
-@pytest.mark.parametrize(
-    "after",
-    [
-        status(available=1),
-        status(generation=4),
-        status(problem="x"),
-        status(desired=[full("3 objects")]),
-    ],
-    ids=["availability", "generation", "problem", "condition"],
-)
-def test_what_is_not_counted_is_urgent(after: RingStatus) -> None:
-    assert is_urgent(after, status())
-    assert not is_urgent(after, after)
-
-
-def test_a_look_at_the_balance_is_not_urgent() -> None:
-    assert not is_urgent(with_rebalance(status(), EVEN, LOOK), status())
-
-
-def test_the_first_counts_are_urgent_and_others_are_not() -> None:
-    first = counts(status())
-
-    assert is_urgent(first, status())
-    assert not is_urgent(counts(status(), unassigned=1, resync=RESYNC), first)
 
 
 def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:

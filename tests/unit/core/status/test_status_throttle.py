@@ -4,40 +4,13 @@ import pytest
 
 from sharder.core.api.ring import Condition
 from sharder.core.status.conditions import DesiredCondition
-from sharder.core.status.status import COUNTS_SECONDS, SETTLE_SECONDS, StatusThrottle
+from sharder.core.status.status import COUNTS_SECONDS, StatusThrottle
 
 OWNED = DesiredCondition(type="Covered", holds=True, reason="AllOwned", counted=True)
 UNASSIGNED = DesiredCondition(
     type="Covered", holds=False, reason="ObjectsUnassigned", counted=True
 )
-NO_SHARDS = DesiredCondition(type="Covered", holds=False, reason="NoShards")
 KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
-
-
-def test_a_first_condition_is_written_at_once() -> None:
-    assert StatusThrottle().is_settled(UNASSIGNED, None, 100)
-
-
-def test_a_condition_that_does_not_depend_on_counts_is_written_at_once() -> None:
-    assert StatusThrottle().is_settled(NO_SHARDS, KNOWN_OWNED, 100)
-
-
-def test_an_unchanged_condition_is_kept() -> None:
-    pace = StatusThrottle()
-
-    assert pace.is_settled(OWNED, KNOWN_OWNED, 100)
-    assert pace.settles_in(100) is None
-
-
-def test_a_change_of_a_condition_is_written_once_it_has_lasted() -> None:
-    pace = StatusThrottle()
-
-    believed = [
-        pace.is_settled(UNASSIGNED, KNOWN_OWNED, 100 + seconds)
-        for seconds in (0, SETTLE_SECONDS - 0.1, SETTLE_SECONDS)
-    ]
-
-    assert believed == [False, False, True]
 
 
 def test_a_change_that_was_interrupted_has_not_lasted() -> None:
@@ -86,12 +59,3 @@ def test_counts_are_written_each_second_while_objects_move() -> None:
     due = [pace.counts_due_in(at, moving=1) for at in (100, 100.6, 101)]
 
     assert due == [1, pytest.approx(0.4), 0]
-
-
-def test_many_moving_rings_share_the_writes_of_a_second() -> None:
-    pace = StatusThrottle()
-    pace.wrote(100)
-
-    due = {rings: pace.counts_due_in(100, moving=rings) for rings in (20, 200, 20_000)}
-
-    assert due == {20: 1, 200: 10, 20_000: COUNTS_SECONDS}

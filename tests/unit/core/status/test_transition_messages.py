@@ -18,15 +18,6 @@ def many(number: int, objects: int = 0) -> dict[ShardName, int]:
     return {ShardName(f"shard-{n:04}"): objects for n in range(number)}
 
 
-def test_a_lost_shard_is_reported_with_its_objects() -> None:
-    lost = of_shards(Kind.LOST, {A: 114}, counted=True, available=2)
-
-    assert sentence(lost) == (
-        "shard shard-a was lost (114 objects): Lease expired or deleted; 2 shards are available"
-    )
-    assert lost.numbers == {"shards": 1, "objects": 114, "available": 2}
-
-
 def test_a_shard_that_left_because_it_cannot_work_is_a_warning_that_says_why() -> None:
     left = of_shards(Kind.LEFT, {A: 4}, counted=True, available=1, detail="cannot watch x")
     other = of_shards(Kind.LEFT, {B: 0}, counted=True, available=1)
@@ -63,13 +54,6 @@ def test_a_thousand_shards_make_one_short_sentence() -> None:
         "shards shard-0000, shard-0001, shard-0002 and 997 more have joined; "
         "1000 shards are available"
     )
-
-
-def test_the_fullest_shards_are_named_first() -> None:
-    lost = of_shards(Kind.LOST, {**many(100), A: 3, B: 7}, counted=True)
-
-    assert list(lost.shards)[:2] == [B, A]
-    assert lost.objects == 10
 
 
 def test_two_transitions_of_one_kind_become_one() -> None:

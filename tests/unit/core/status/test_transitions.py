@@ -63,10 +63,6 @@ def test_shards_join_leave_and_are_lost() -> None:
     assert (found[Kind.LOST].objects, found[Kind.LEFT].objects) == (3, 4)
 
 
-def test_nothing_happens_between_two_equal_views() -> None:
-    assert not happened(view(A, B), view(A, B))
-
-
 def test_an_evacuation_and_its_end_are_reported() -> None:
     ordinary, evacuating = view(A, B), view(A, B, evacuating=frozenset({A}))
 
@@ -81,21 +77,9 @@ def test_a_cordoned_shard_that_is_evacuated_is_not_uncordoned() -> None:
     assert not happened(evacuating, cordoned)
 
 
-def test_an_evacuated_shard_that_leaves_is_not_uncordoned() -> None:
-    found = happened(view(A, B, evacuating=frozenset({A})), view(B))
-
-    assert named(found) == {Kind.LEFT: {A}}
-
-
 def test_a_pause_and_its_end_are_reported() -> None:
     assert Kind.PAUSED in happened(view(A), view(A, paused=True))
     assert Kind.RESUMED in happened(view(A, paused=True), view(A))
-
-
-def test_a_shard_that_may_be_working_still_counts() -> None:
-    now = snapshot(members({A: Standing.AVAILABLE, B: Standing.MISSING}))
-
-    assert view_of(now, frozenset({A, B, C})).shards == {A, B}
 
 
 def test_a_missing_shard_does_not_count_as_joined() -> None:
@@ -162,10 +146,6 @@ def test_a_released_lease_means_that_the_shard_has_left() -> None:
 
 def test_a_taken_lease_means_that_the_shard_was_lost_so_long_ago() -> None:
     assert silence(SHARDER_IDENTITY) == (LOST, 30)
-
-
-def test_a_shard_whose_lease_was_taken_long_ago_is_not_part_of_the_ring() -> None:
-    assert view_of(after_the_end(SHARDER_IDENTITY), frozenset({A})).shards == {A}
 
 
 def test_a_shard_that_might_be_working_counts_although_its_lease_is_forgotten() -> None:

@@ -25,11 +25,6 @@ def counted(*entries: Entry) -> Tally:
     return tally
 
 
-def drop(tally: Tally, part: str) -> None:
-    for _ in tally.dropping(part):
-        pass
-
-
 def sums(tally: Tally) -> dict[str, object]:
     """All that is summed up."""
     return {
@@ -48,27 +43,6 @@ def sums(tally: Tally) -> dict[str, object]:
     }
 
 
-def test_nothing_is_known_at_first() -> None:
-    tally = Tally()
-
-    assert not tally.synced
-    assert not tally.holds(1)
-    assert tally.objects == tally.unassigned == tally.on(A) == tally.members_on(X, A) == 0
-    assert tally.shard_of(1) is None
-    assert tally.where_counted(1, X) is None
-    assert tally.by_shard() == {}
-
-
-def test_objects_are_counted_with_and_without_shard() -> None:
-    tally = counted(Entry(A), Entry(A), Entry(B), Entry(None))
-
-    assert (tally.objects, tally.unassigned) == (4, 1)
-    assert tally.by_shard() == {A: 2, B: 1}
-    assert tally.holds(3)
-    assert tally.shard_of(2) == B
-    assert tally.shard_of(3) is None
-
-
 @pytest.mark.parametrize("entry", [Entry(A, (X,), draining=True), Entry(A, (X,), deleting=True)])
 def test_what_is_leaving_is_on_its_shard_and_does_not_stay(entry: Entry) -> None:
     tally = counted(Entry(A, (X,)), entry)
@@ -77,50 +51,6 @@ def test_what_is_leaving_is_on_its_shard_and_does_not_stay(entry: Entry) -> None
     assert tally.staying_on(A) == tally.members_on(X, A) == 1
     assert tally.where_counted(0, X) == A
     assert tally.where_counted(1, X) is None
-
-
-def test_members_are_counted_for_each_of_their_groups() -> None:
-    tally = counted(Entry(A, (X, Y)), Entry(A, (X,)), Entry(B, (Y,)), Entry(None, (X,)))
-
-    assert [tally.members_on(X, s) for s in (A, B)] == [2, 0]
-    assert [tally.members_on(Y, s) for s in (A, B)] == [1, 1]
-    assert tally.where_counted(1, Y) is None
-    assert tally.where_counted(3, X) is None
-
-
-def test_what_is_pinned_counts_while_it_stays() -> None:
-    tally = counted(Entry(A, pinned=True), Entry(A), Entry(A, pinned=True, draining=True))
-
-    assert tally.pinned_on(A) == 1
-    assert tally.draining == 1
-
-
-@pytest.mark.parametrize(
-    "entry", [Entry(A, (X,), pinned=True), Entry(A, draining=True), Entry(None)]
-)
-def test_what_is_gone_leaves_no_trace(entry: Entry) -> None:
-    tally = counted(entry)
-
-    tally.see(WIDGETS, 0, None)
-
-    assert sums(tally) == sums(Tally())
-    assert not tally.holds(0)
-
-
-def test_the_deletion_of_an_unknown_object_changes_no_count() -> None:
-    tally = counted(Entry(A))
-
-    tally.see(SECRETS, 9, None)
-
-    assert tally.objects == 1
-
-
-def test_an_object_that_changes_counts_as_it_is_now() -> None:
-    tally = counted(Entry(A, (X,), pinned=True))
-
-    tally.see(WIDGETS, 0, Entry(B, (Y,)))
-
-    assert sums(tally) == sums(counted(Entry(B, (Y,))))
 
 
 def test_changes_and_departures_are_counted() -> None:
@@ -138,27 +68,6 @@ def test_changes_and_departures_are_counted() -> None:
     assert (tally.changes, tally.departures) == (4, 2)
 
 
-@pytest.mark.parametrize(
-    ("after", "left"),
-    [
-        (Entry(A, (X,)), 1),
-        (Entry(A, (X, Y), draining=True), 1),
-        (Entry(A, (X, Y), deleting=True), 1),
-        (Entry(B, (X, Y)), 1),
-        (Entry(A, (X, Y), pinned=True), 0),
-        (Entry(A, (X, Y, 9)), 0),
-    ],
-)
-def test_a_member_that_a_shard_has_no_more_departs_though_the_object_stays(
-    after: Entry, left: int
-) -> None:
-    tally = counted(Entry(A, (X, Y)))
-
-    tally.see(WIDGETS, 0, after)
-
-    assert tally.departures == left
-
-
 def test_an_object_that_loses_its_target_counts_as_a_departure() -> None:
     tally = counted(Entry(A, draining=True, heading=B))
 
@@ -167,27 +76,6 @@ def test_an_object_that_loses_its_target_counts_as_a_departure() -> None:
     tally.see(WIDGETS, 0, Entry(A))
 
     assert (before, tally.departures) == (0, 1)
-
-
-def test_a_member_departs_once_though_its_object_goes_step_by_step() -> None:
-    tally = counted(Entry(A, (X,)))
-
-    tally.see(WIDGETS, 0, Entry(A, (X,), draining=True))
-    tally.see(WIDGETS, 0, Entry(A, (X,), draining=True, deleting=True))
-
-    assert tally.departures == 1
-
-
-def test_what_is_assumed_counts_at_once_and_once() -> None:
-    tally = counted(Entry(A))
-
-    for _ in range(3):
-        tally.assume(Reservation(9, Entry(B, (X,))))
-
-    assert tally.objects == 2
-    assert (tally.on(B), tally.members_on(X, B)) == (1, 1)
-    assert tally.reserved(9) == tally.shard_of(9) == B
-    assert tally.reserved(0) is None
 
 
 def test_what_is_assumed_is_not_shown_yet() -> None:
@@ -201,55 +89,6 @@ def test_what_is_assumed_is_not_shown_yet() -> None:
     assert tally.shown_on_each() == {B: 2, None: 1}
 
 
-def test_an_assumption_may_be_replaced_by_another_one() -> None:
-    tally = counted(Entry(A))
-
-    tally.assume(Reservation(0, Entry(B)))
-    tally.assume(Reservation(0, Entry(C)))
-
-    assert sums(tally) == sums(counted(Entry(C)))
-
-
-def test_the_watch_confirms_an_assumption() -> None:
-    tally = counted()
-    tally.assume(Reservation(9, Entry(B)))
-
-    tally.see(WIDGETS, 9, Entry(B))
-
-    assert tally.reserved(9) is None
-    assert sums(tally) == sums(counted(Entry(B)))
-
-
-def test_the_watch_confirms_an_assumption_that_changed_no_owner() -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(A, draining=True)))
-
-    tally.see(WIDGETS, 0, Entry(A, draining=True))
-
-    assert tally.reserved(0) is None
-    assert tally.draining == 1
-
-
-def test_an_old_event_does_not_refute_an_assumption() -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B)))
-
-    tally.see(WIDGETS, 0, Entry(A, deleting=True))
-
-    assert tally.reserved(0) == B
-    assert sums(tally) == sums(counted(Entry(B)))
-
-
-def test_an_old_event_does_not_refute_the_second_of_two_assumptions() -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B)))
-    tally.assume(Reservation(0, Entry(C)))
-
-    tally.see(WIDGETS, 0, Entry(A))
-
-    assert tally.reserved(0) == C
-
-
 def test_the_first_of_two_moves_does_not_refute_what_was_assumed_of_the_second() -> None:
     tally = counted(Entry(A))
     tally.assume(Reservation(0, Entry(B)))
@@ -260,17 +99,6 @@ def test_the_first_of_two_moves_does_not_refute_what_was_assumed_of_the_second()
 
     tally.see(WIDGETS, 0, Entry(B, pinned=True))
     assert tally.draining == 0
-
-
-@pytest.mark.parametrize("seen", [Entry(C), None])
-def test_another_outcome_refutes_an_assumption(seen: Entry | None) -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B)))
-
-    tally.see(WIDGETS, 0, seen)
-
-    assert tally.reserved(0) is None
-    assert sums(tally) == sums(counted(*([] if seen is None else [seen])))
 
 
 def test_the_release_by_the_old_shard_does_not_refute_the_assumed_target() -> None:
@@ -294,18 +122,6 @@ def test_a_release_refutes_the_assumption_that_the_object_stays(draining: bool) 
     assert sums(tally) == sums(counted(Entry(None)))
 
 
-def test_a_reservation_that_is_given_back_never_was() -> None:
-    tally = counted(Entry(A, (X,)))
-    tally.assume(Reservation(0, Entry(B, (X,))))
-    tally.assume(Reservation(9, Entry(B)))
-
-    for identity in (0, 9, 9):
-        tally.forget(identity)
-
-    assert sums(tally) == sums(counted(Entry(A, (X,))))
-    assert not tally.holds(9)
-
-
 def test_a_reservation_is_given_back_unless_another_has_taken_its_place() -> None:
     tally = Tally()
     reserved, written = Reservation(9, Entry(B)), Reservation(9, Entry(B))
@@ -317,18 +133,6 @@ def test_a_reservation_is_given_back_unless_another_has_taken_its_place() -> Non
 
     tally.give_back(written)
     tally.give_back(written)
-    assert tally.on(B) == 0
-
-
-def test_what_the_watch_does_not_show_is_forgotten_after_a_while() -> None:
-    tally = Tally()
-    tally.assume(Reservation(9, Entry(B)))
-
-    for _ in range(LIVES):
-        tally.age()
-    assert tally.on(B) == 1
-
-    tally.age()
     assert tally.on(B) == 0
 
 
@@ -345,19 +149,6 @@ def test_a_request_that_is_not_seen_carried_out_is_given_up_soon_while_the_watch
     tally.see(WIDGETS, 7, Entry(A))
     tally.age()
     assert tally.on(B) == 1
-
-
-def test_a_request_that_is_not_seen_carried_out_is_waited_for_while_nothing_is_shown() -> None:
-    tally = Tally()
-    tally.assume(Reservation(9, Entry(B)), brief=True)
-
-    for _ in range(LIVES):
-        tally.age()
-    assert tally.on(B) == 1
-
-    tally.see(WIDGETS, 7, Entry(A))
-    tally.age()
-    assert tally.on(B) == 0
 
 
 def test_only_the_latest_of_too_many_requests_are_assumed() -> None:
@@ -430,16 +221,6 @@ def test_what_is_assumed_is_known_as_it_was_assumed(brief: bool) -> None:
     assert tally.pending(1) is None
 
 
-def test_an_assumption_that_is_repeated_lives_on() -> None:
-    tally = Tally()
-
-    for _ in range(3 * LIVES):
-        tally.assume(Reservation(9, Entry(B)))
-        tally.age()
-
-    assert tally.on(B) == 1
-
-
 def test_time_changes_nothing_that_was_seen() -> None:
     entries = [Entry(A, (X,)), Entry(B, pinned=True), Entry(None), Entry(C, draining=True)]
     tally = counted(*entries)
@@ -452,16 +233,6 @@ def test_time_changes_nothing_that_was_seen() -> None:
     assert sums(tally) == sums(counted(*entries))
 
 
-def test_a_new_list_takes_the_place_of_what_was_known_of_a_part() -> None:
-    tally = counted(Entry(A, (X,)), Entry(A), Entry(B))
-    tally.see(SECRETS, 50, Entry(C))
-
-    tally.replace(WIDGETS, {1: Entry(B), 2: Entry(B), 3: Entry(None)})
-
-    assert sums(tally) == sums(counted(Entry(B), Entry(B), Entry(None), Entry(C)))
-    assert not tally.holds(0)
-
-
 def test_a_new_list_settles_assumptions_as_events_do() -> None:
     tally = counted(Entry(A), Entry(A), Entry(A))
     for identity in (0, 1, 2, 9):
@@ -471,64 +242,6 @@ def test_a_new_list_settles_assumptions_as_events_do() -> None:
 
     assert [tally.reserved(identity) for identity in (0, 1, 2, 9)] == [None, B, None, B]
     assert tally.by_shard() == {B: 3}
-
-
-def test_a_part_that_is_listed_no_more_is_dropped() -> None:
-    tally = counted(Entry(A), Entry(B))
-    tally.see(SECRETS, 50, Entry(C))
-
-    drop(tally, WIDGETS)
-
-    assert sums(tally) == sums(counted(Entry(C)))
-
-
-def test_all_parts_are_dropped_at_once() -> None:
-    tally = counted(Entry(A), Entry(B))
-    tally.see(SECRETS, 50, Entry(C))
-
-    tally.clear()
-
-    assert sums(tally) == sums(Tally())
-
-
-@pytest.mark.parametrize("assumed", [False, True])
-def test_what_two_parts_show_counts_once_until_both_are_dropped(assumed: bool) -> None:
-    tally = Tally()
-    if assumed:
-        tally.assume(Reservation(1, Entry(B)))
-    for part in ("old", "new"):
-        tally.replace(part, {1: Entry(A, (X,))})
-    assert tally.objects == 1
-
-    drop(tally, "old")
-    assert sums(tally) == sums(counted(Entry(A, (X,))))
-
-    drop(tally, "new")
-    assert sums(tally) == sums(Tally())
-
-
-def test_what_an_older_part_shows_stands_until_that_is_dropped() -> None:
-    tally = Tally()
-    tally.see("old", 1, Entry(A))
-    tally.see("new", 1, Entry(B))
-    assert tally.by_shard() == {A: 1}
-
-    tally.see("old", 1, Entry(C))
-    assert tally.by_shard() == {C: 1}
-
-    drop(tally, "old")
-    assert tally.by_shard() == {B: 1}
-
-
-def test_a_part_that_is_dropped_empties_beside_a_new_one_of_its_name() -> None:
-    tally = counted(Entry(A), Entry(A))
-
-    leaving = tally.dropping(WIDGETS)
-    tally.see(WIDGETS, 1, Entry(B))
-    for _ in leaving:
-        pass
-
-    assert sums(tally) == sums(counted(Entry(B)))
 
 
 def test_others_have_their_turn_while_much_is_forgotten() -> None:

@@ -4,17 +4,11 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.demand import NO_GROUP, Demand
-from sharder.core.placement.ranking import WeightedRendezvous
-from sharder.core.placement.strategies.least_loaded import LeastLoaded, weights
+from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice
 from tests.support.least_loaded_ring import SIX, WEB, Ring, demand, full, ring, shard, spec
-from tests.support.values_placement import layout
 
 # Groups, regions and zones
 
@@ -31,18 +25,6 @@ def test_groups_of_three_land_in_three_zones() -> None:
     assert all(found == {"a": 1, "b": 1, "c": 1} for found in zones.values())
 
 
-def test_groups_of_any_size_are_even_over_zones_and_over_the_shards_of_each() -> None:
-    scene = Ring(SIX)
-
-    for _ in range(20):
-        scene.create(WEB)
-
-    held = [scene.tally.members_on(WEB, shard.name) for shard in SIX]
-    zones = [sum(held[index : index + 2]) for index in (0, 2, 4)]
-    assert sorted(held) == [3, 3, 3, 3, 4, 4]
-    assert sorted(zones) == [6, 7, 7]
-
-
 def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> None:
     scene = Ring(SIX, spec(required=True))
 
@@ -53,24 +35,6 @@ def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> N
     assert choices[6:] == [Choice(None, f"antiAffinity Required: {every}")] * 2
 
 
-def test_members_that_may_share_a_shard_do_so_only_where_there_is_nothing_else() -> None:
-    scene = Ring(SIX)
-
-    shards = [scene.create(WEB).shard for _ in range(7)]
-
-    assert len(set(shards[:6])) == 6
-    assert shards[6] is not None
-
-
-def test_strangers_share_a_shard_where_members_must_not() -> None:
-    a = shard("a")
-    scene = Ring([a], spec(required=True))
-    scene.put(a, 1, group=WEB)
-
-    assert scene.place(WEB + 1).shard == "a"
-    assert scene.place(NO_GROUP).shard == "a"
-
-
 def test_a_group_keeps_to_its_region() -> None:
     here, full_here, there = shard("a", "z1"), shard("b", "z1"), shard("c", "z2", region="r2")
     scene = ring({here: 5, full_here: 50, there: 0})
@@ -78,14 +42,6 @@ def test_a_group_keeps_to_its_region() -> None:
 
     assert scene.left(WEB) == ["b"]
     assert set(scene.left()) == {"a", "b", "c"}
-
-
-def test_a_group_keeps_to_the_region_of_members_whose_shard_is_lost() -> None:
-    lost = shard("lost", "z1", region="r2")
-    scene = Ring([shard("a", "z1"), shard("b", "z1", region="r2")], lost=[lost])
-    scene.put(lost, 1, group=WEB)
-
-    assert scene.left(WEB) == ["b"]
 
 
 def test_a_group_whose_region_has_no_shard_waits() -> None:
@@ -117,16 +73,6 @@ def test_an_object_is_not_bound_by_itself() -> None:
     assert scene.place(WEB).shard is None
 
 
-def test_the_second_member_waits_until_the_group_may_use_enough_zones() -> None:
-    a = shard("a", "z1")
-    scene = Ring([a, shard("b", "z1")], spec(min_zones=3))
-
-    first, second = scene.create(WEB), scene.create(WEB)
-
-    assert first.shard is not None
-    assert second == Choice(None, "the group can use 1 zone, minZones is 3")
-
-
 def test_zones_that_a_group_uses_already_are_zones_that_it_may_use() -> None:
     lost = shard("lost", "z2")
     scene = Ring([shard("a", "z1")], spec(min_zones=2), lost=[lost])
@@ -144,25 +90,11 @@ def test_zones_of_one_name_in_two_regions_are_two() -> None:
     assert scene.place(WEB).reason == "the group can use 2 zones, minZones is 3"
 
 
-def test_a_ring_without_zones_needs_none() -> None:
-    scene = Ring([shard("a"), shard("b")])
-
-    assert {scene.create(WEB).shard, scene.create(WEB).shard} == {"a", "b"}
-
-
 def test_a_ring_without_zones_has_not_two_of_them() -> None:
     scene = Ring([shard("a"), shard("b")], spec(min_zones=2))
     scene.create(WEB)
 
     assert scene.create(WEB).reason == "the group can use 0 zones, minZones is 2"
-
-
-def test_a_zone_without_members_beats_a_lower_load() -> None:
-    used, empty, far = shard("a", "z1"), shard("b", "z1"), shard("c", "z2")
-    scene = ring({used: 1, empty: 0, far: 90})
-    scene.put(used, 1, group=WEB)
-
-    assert scene.left(WEB) == ["c"]
 
 
 def test_zones_are_compared_by_mean_load() -> None:
@@ -183,23 +115,6 @@ def test_mean_loads_are_compared_exactly() -> None:
     assert sorted(scene.left(WEB)) == ["a", "b", "c", "d"]
 
 
-def test_shards_without_zone_are_not_compared_by_region() -> None:
-    low, high, far = shard("a"), shard("b"), shard("c", region="r2")
-    scene = ring({low: 0, high: 20, far: 5})
-    for where in (low, high, far):
-        scene.put(where, 1, group=WEB)
-
-    assert scene.left(WEB) == ["b", "c", "a"]
-
-
-def test_a_member_on_a_shard_without_region_binds_the_group_to_none() -> None:
-    nowhere, there = shard("a", region=""), shard("b")
-    scene = Ring([nowhere, there])
-    scene.put(nowhere, 1, group=WEB)
-
-    assert scene.left(WEB) == ["b"]
-
-
 def test_a_zone_whose_shards_are_full_is_not_compared() -> None:
     near, full_up = shard("a", "z1"), shard("b", "z2", room=1)
     scene = Ring([near, shard("c", "z1"), full_up], spec())
@@ -207,19 +122,6 @@ def test_a_zone_whose_shards_are_full_is_not_compared() -> None:
     scene.put(full_up, 1)
 
     assert scene.place(WEB).shard == "c"
-
-
-def test_what_leaves_a_shard_is_no_member_there() -> None:
-    a, b = shard("a"), shard("b")
-    scene = Ring([a, b], spec(required=True))
-    scene.tally.see(None, 1, Entry(a.name, (WEB,), draining=True))
-    scene.tally.see(None, 2, Entry(b.name, (WEB,)))
-
-    assert scene.place(WEB).shard == "a"
-
-
-def test_shards_in_a_zone_come_first() -> None:
-    assert ring({shard("a"): 0, shard("b", "z1"): 80}).left() == ["b"]
 
 
 def test_shards_in_a_pool_come_first() -> None:
@@ -245,17 +147,6 @@ def test_what_is_fuller_than_the_mean_is_dropped_but_four_are_left(
     percent: dict[str, float], left: str
 ) -> None:
     assert "".join(ring(full(**percent)).left()) == left
-
-
-def test_of_many_shards_a_fifth_is_left_whatever_the_mean() -> None:
-    percent = dict.fromkeys((f"full-{index:02}" for index in range(28)), 90.0) | {
-        "empty": 0,
-        "z": 0,
-    }
-
-    left = ring(full(**percent)).left()
-
-    assert left == ["full-24", "full-25", "full-26", "full-27", "empty", "z"]
 
 
 @pytest.mark.parametrize(
@@ -291,27 +182,11 @@ def test_no_more_shards_are_dropped_than_are_in_pools_without_room() -> None:
     assert scene.left() == [*"012356789"]
 
 
-def test_pools_without_limit_are_all_as_roomy() -> None:
-    shards = [shard(f"n{index}", pool=f"p{index % 2}", room=1000) for index in range(10)]
-    scene = ring(dict.fromkeys(shards, 1) | {shards[1]: 2})
-
-    assert len(scene.left()) == 10
-
-
 def test_shards_in_no_pool_are_not_compared_by_room() -> None:
     shards = [shard(str(index)) for index in range(10)]
     scene = ring(dict.fromkeys(shards, 10), spec(pool_capacity=10))
 
     assert len(scene.left()) == 10
-
-
-def test_a_pool_of_50_refuses_the_51st() -> None:
-    scene = Ring([shard("a", pool="p"), shard("b", pool="p")], spec(pool_capacity=50))
-
-    choices = [scene.create() for _ in range(51)]
-
-    assert Counter(choice.shard is None for choice in choices) == {False: 50, True: 1}
-    assert "its pool p is full: 50 of 50 objects" in choices[-1].reason
 
 
 def test_a_pool_counts_what_its_lost_shards_hold() -> None:
@@ -320,14 +195,6 @@ def test_a_pool_counts_what_its_lost_shards_hold() -> None:
     scene.put(lost, 50)
 
     assert scene.place().shard is None
-
-
-def test_an_object_that_a_pool_has_moves_within_it_though_it_is_full() -> None:
-    lost = shard("lost", pool="p")
-    scene = Ring([shard("a", pool="p")], spec(pool_capacity=50), lost=[lost])
-    scene.put(lost, 50)
-
-    assert scene.placer.place(demand(identity=1), scene.tally).shard == "a"
 
 
 def test_the_lower_one_of_two_capacities_says_what_is_full() -> None:
@@ -358,16 +225,6 @@ def test_a_shard_with_room_for_nothing_is_full_with_the_object_that_it_may_keep(
     assert explained.remarks[nothing.name].startswith("active load 300 %")
 
 
-def test_shards_fill_up_to_what_they_have_room_for() -> None:
-    shards = [shard("a", room=10), shard("b", room=20), shard("c", room=30)]
-    scene = Ring(shards)
-
-    choices = [scene.create() for _ in range(61)]
-
-    assert [scene.tally.on(where.name) for where in shards] == [10, 20, 30]
-    assert choices[-1].shard is None
-
-
 def test_the_fullest_of_three_still_gets_two_of_nine() -> None:
     shards = [shard("a", room=100), shard("b", room=200), shard("c", room=300)]
     scene = Ring(shards)
@@ -380,39 +237,6 @@ def test_the_fullest_of_three_still_gets_two_of_nine() -> None:
 
 
 # The draw
-
-
-def test_of_keys_in_a_row_each_shard_gets_its_weight() -> None:
-    scene = ring(full(a=40, b=30, c=20, d=10))
-    keys = 3_500
-
-    drawn = Counter(
-        scene.placer.place(demand(f"/Secret/default/s-{index}"), scene.tally).shard
-        for index in range(keys)
-    )
-
-    # Four standard deviations of the largest share.
-    assert [drawn[ShardName(name)] for name in "abcd"] == [
-        pytest.approx(weight * 250, abs=115) for weight in weights(4)
-    ]
-
-
-def test_the_draw_is_independent_of_rendezvous() -> None:
-    shards = tuple(full(a=0, b=0))
-    ranking, strategy = WeightedRendezvous(), LeastLoaded(layout(*shards))
-
-    def both(key: str) -> tuple[bool, bool]:
-        return ranking.best(key, shards) is shards[0], strategy.draw(demand(key), 2) == 0
-
-    found = Counter(both(f"/Secret/default/s-{index}") for index in range(10_000))
-
-    assert all(many == pytest.approx(2500, abs=4 * 44) for many in found.values())
-    assert len(found) == 4
-
-
-@given(st.text(), st.integers(1, 10**6))
-def test_what_is_drawn_is_below_the_total(key: str, total: int) -> None:
-    assert 0 <= LeastLoaded(layout()).draw(demand(key), total) < total
 
 
 # Explanations
