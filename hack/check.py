@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-CORE, CONTROLLERS = "tests/unit/core", "tests/unit/controllers"
+CORE = "tests/unit/core"
 
 # The longest tests come first, so that no processor is idle at the end.
 TESTS: Mapping[str, Sequence[str]] = {
-    "units": ("pytest", "-q", "tests/unit", f"--ignore={CORE}", f"--ignore={CONTROLLERS}"),
+    "units": ("pytest", "-q", "tests/unit", f"--ignore={CORE}"),
+    "replica": ("pytest", "-q", "tests/replica"),
     "core": ("pytest", "-q", CORE),
-    "controllers": ("pytest", "-q", CONTROLLERS),
     "properties": ("pytest", "-q", "tests/property", "tests/contract"),
     "stage": ("pytest", "-q", "tests/stage"),
     "compat": ("pytest", "-q", "tests/compat"),

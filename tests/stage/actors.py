@@ -43,6 +43,8 @@ ELECTION: Final = LeaderElection(
     renew_deadline=timedelta(seconds=3.5),
     retry_period=timedelta(seconds=1),
 )
+COUNT_SECONDS: Final = 10.0
+"""How long a replica that starts waits for its counts at most."""
 STOP_SECONDS: Final = 3.0
 """How long a replica that stops still answers."""
 
@@ -129,15 +131,14 @@ class ReplicaActor(Actor):
         self.is_ready = False
         self.leads = False
         self._stop = asyncio.Event()
+        self.registry = CollectorRegistry()
         settings = Settings(sharder_user_names=(SHARDER,), leader_election=ELECTION)
         self.replica = Replica(
             settings,
             self.client,
-            custom={},
+            custom=stage.custom,
             excluded=EXCLUDED,
-            metrics=Metrics(
-                CollectorRegistry(), version=__version__, shard_states=list(ShardState)
-            ),
+            metrics=Metrics(self.registry, version=__version__, shard_states=list(ShardState)),
             not_ready=lambda: None,
             clock=self.clock,
             rng=self.rng,
@@ -150,7 +151,10 @@ class ReplicaActor(Actor):
         cache = self.replica.cache
         async with asyncio.TaskGroup() as group:
             follow = group.create_task(self.replica.follow())
-            while cache.not_synced() is not None or cache.uncounted():
+            until = self.clock.monotonic() + COUNT_SECONDS
+            while cache.not_synced() is not None or (
+                cache.uncounted() and self.clock.monotonic() < until
+            ):
                 await self.clock.sleep(0.05)
             leader = self.replica.leader(self._registration)
             beside = [

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
@@ -44,6 +44,8 @@ class Link:
         """Statuses with which the next requests are answered, without any effect."""
         self.lost_answers = 0
         """How many of the next answers are lost, though the requests had their effect."""
+        self.before = list[Callable[[Call], Awaitable[None]]]()
+        """Called in order before the API server handles a request, which they can refuse."""
         self.watchers = set[Watcher]()
         self.served = dict[asyncio.Task[None], None]()
         """What the API server does for this process, in the order in which it began."""
@@ -247,6 +249,8 @@ async def answer_of(server: ApiServer, call: Call, link: Link) -> tuple[int, byt
         refused = Refused(link.failing.pop(), "the play lets this request fail")
         return refused.code, refused.status
     try:
+        for hook in list(link.before):
+            await hook(call)
         return await server.answer(call)
     except Refused as error:
         return error.code, error.status

@@ -11,6 +11,7 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.fence.policy import fence_of
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.placement.strategy import CustomFunction
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS, VALIDATING
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Client as User
@@ -59,6 +60,8 @@ class Stage:
         ]
         for server in self.servers:
             server.writer.admission = StageAdmission(server, {HOST: self._review})
+        self.custom = dict[str, CustomFunction]()
+        """Strategies that other packages bring."""
         self.lag = 0.0
         """How long a watch cache can be behind its storage, in seconds."""
         for server in self.servers:

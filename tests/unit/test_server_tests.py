@@ -34,7 +34,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
     ("file", "marks", "target"),
     [
         ("tests/unit/core/movement/test_step.py", set[str](), "check"),
-        ("tests/unit/controllers/test_leader.py", set[str](), "check"),
+        ("tests/replica/test_leader.py", set[str](), "check"),
         ("tests/property/test_plan.py", set[str](), "check"),
         ("tests/compat/test_ring.py", {"compat"}, "check"),
         ("tests/contract/test_store.py", set[str](), "check"),

@@ -161,10 +161,13 @@ class TallyWatch:
                         self._see(obj, is_there=False)
 
     def _on_error(self, error: ApiError | None) -> None:
-        """Restart with a new list; end the watch of a resource that is not served or forbidden."""
+        """Note errors and their end; end the watch of what is not served or forbidden."""
         if error is not None:
             self._is_listing = False
             self._note(error)
+        elif self._failing_since is not None and not self._is_listing:
+            self._failing_since = None
+            self._listed(self._part)  # the watch goes on without a new list
         if isinstance(error, NotFound | Forbidden):
             raise error
 

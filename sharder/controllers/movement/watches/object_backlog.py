@@ -180,6 +180,7 @@ class ObjectBacklog:
         since = self.unassigned.since(ref)
         if since is None:
             since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
+            self._enqueue([ref])
         return max(0.0, since + UNSEEN_SECONDS - now)
 
     def _is_contested(self, obj: PartialObject) -> bool:

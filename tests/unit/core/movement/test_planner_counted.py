@@ -2,6 +2,7 @@
 
 import pytest
 
+from sharder.core.keys import main_key
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.planner import (
     Owners,
@@ -159,3 +160,13 @@ def test_a_request_to_release_nothing_is_withdrawn_without_a_count() -> None:
 
     assert reservation_of(ring, obj(), Withdraw()) is None
     assert reservation_of(snapshot(), obj(owner=C), Drain(C)) is None
+
+
+def test_a_child_of_an_unassigned_parent_out_of_scope_goes_to_the_highest_score() -> None:
+    snapshot, _ = counted(3)
+    owners, parent = Owners(), obj(SECRETS, "s")
+
+    owners.leave(snapshot, parent)
+
+    drawn = snapshot.placer.drawn(main_key(parent))
+    assert owners.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == drawn

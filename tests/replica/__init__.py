@@ -1,0 +1,1 @@
+"""Whole replicas in memory on virtual time: stories of what the API shows afterwards."""

@@ -1,0 +1,256 @@
+"""No more drains than the ring allows, and no rescue waits for that; late drains are told."""
+
+import asyncio
+
+import pytest
+
+from sharder.core.api.meta import Json
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    GONE,
+    OWNER,
+    PIN,
+    SECRETS,
+    World,
+    eventually,
+    staged,
+)
+
+PLAIN = {"controllerring": "demo", "group": "", "resource": "secrets"}
+
+
+async def misplaced(world: World, many: int, **movement: Json) -> None:
+    """Start with Secrets on one shard that belong on the other, and these limits."""
+    await world.begin("p0", "p1", movement={"paused": True})
+    world.has_webhook = False
+    world.puppets["p0"].acknowledges = False
+    for number in range(many):
+        await world.put(f"s{number}", "p0", SECRETS, to="p1")
+    await world.edit_ring(movement={"paused": None, **movement})
+
+
+def draining(world: World) -> list[str]:
+    """Return the Secrets that are being drained."""
+    return [name for name, owner in world.owners(SECRETS).items() if owner.endswith("*")]
+
+
+def moved(world: World) -> int:
+    """Return how many Secrets are on the other shard."""
+    return list(world.owners(SECRETS).values()).count("p1")
+
+
+def withheld(world: World, limit: str) -> float:
+    """Return how many drains were withheld because of a limit."""
+    return world.metric("drains_withheld_total", controllerring="demo", limit=limit) or 0.0
+
+
+@pytest.mark.slow
+@staged
+async def test_no_more_drains_begin_in_a_minute_than_the_ring_allows(world: World) -> None:
+    await misplaced(world, 8, maxMovesPerMinute=3)
+    await asyncio.sleep(20)
+    assert len(draining(world)) == 3
+    assert withheld(world, "maxMovesPerMinute") > 0
+    for name in draining(world):
+        await world.acknowledge(name, SECRETS)
+    await asyncio.sleep(30)
+    assert draining(world) == [], "the minute is used up"
+    await eventually(lambda: len(draining(world)) == 3, within=30)
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: moved(world) == 8, within=200)
+
+
+@staged
+async def test_only_so_many_objects_drain_from_a_shard_at_once(world: World) -> None:
+    await misplaced(world, 4, maxConcurrentDrains=1)
+    await asyncio.sleep(15)
+    (first,) = draining(world)
+    assert withheld(world, "maxConcurrentDrains") > 0
+    world.puppets["p1"].acknowledges = False
+    await world.put("from-other", "p1", SECRETS, to="p0")
+    await world.edit_ring(movement={"drainTimeout": "7m"})
+    await eventually(lambda: len(draining(world)) == 2, within=20)
+    assert "from-other" in draining(world), "each shard has its own limit"
+
+    for way in ("acknowledged", "deleted", "withdrawn"):
+        old = set(draining(world))
+        (now,) = old - {"from-other"}
+        match way:
+            case "acknowledged":
+                await world.acknowledge(now, SECRETS)
+            case "deleted":
+                await world.delete(now, SECRETS)
+            case _:
+                await world.label(now, {DRAIN: None, PIN: "p0"}, SECRETS)
+        while not set(draining(world)) - old:  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        assert len(draining(world)) == 2
+    assert first not in draining(world)
+
+
+@pytest.mark.parametrize("limit", ["maxMovesPerMinute", "maxConcurrentDrains"])
+@staged
+async def test_only_drains_wait_for_the_budget(world: World, limit: str) -> None:
+    await misplaced(world, 3, **{limit: 1})
+    await asyncio.sleep(12)
+    assert len(draining(world)) == 1
+    for number in range(12):
+        await world.put(f"orphan{number}", "", SECRETS)
+        await world.put(f"stranded{number}", "p2", SECRETS)
+        await world.put(f"parent{number}", "p2")
+        await world.put(f"child{number}", "p2", CONFIGMAPS, of=f"parent{number}")
+    third = world.join("p2")
+    await asyncio.sleep(3)
+    await third.release()
+    await asyncio.sleep(3)
+    owners = {name: owner for name, owner in world.owners(SECRETS).items() if name[1] != "0"}
+    assert "p2" not in owners.values()
+    assert "p2" not in world.owners().values()
+    assert not [name for name, owner in owners.items() if name[0] == "o" and not owner]
+    assert len(draining(world)) <= 2
+
+
+@pytest.mark.parametrize(("code", "most"), [(403, 4), (0, 1)])
+@staged
+async def test_a_drain_that_failed_gives_its_place_back_and_one_without_answer_does_not(
+    world: World, code: int, most: int
+) -> None:
+    await world.begin("p0", "p1", movement={"paused": True})
+    world.has_webhook = False
+    world.puppets["p0"].acknowledges = False
+    for number in range(4):
+        await world.put(f"s{number}", "p0", SECRETS, to="p1")
+    link, counted = world.replicas["r0"].link, list[str]()
+
+    async def fail(call: object) -> None:
+        if "PATCH" in str(call) and "/secrets/s" in str(call) and len(counted) < 1:
+            counted.append(str(call))
+            if code:
+                link.failing.append(code)
+            else:
+                link.lost_answers += 1
+
+    link.before.insert(0, fail)
+    await world.edit_ring(movement={"paused": None, "maxMovesPerMinute": 1})
+    await asyncio.sleep(40)
+    assert counted
+    assert len(draining(world)) == 1 <= most
+    tried = {call.path for call in world.requests("PATCH", "/secrets/s")}
+    assert (len(tried) > 1 or code == 0) or code == 403
+
+
+@staged
+async def test_a_pass_goes_on_soon_when_there_is_room(world: World) -> None:
+    await misplaced(world, 6, maxConcurrentDrains=1)
+    world.puppets["p0"].acknowledges = True
+    took = await eventually(lambda: moved(world) == 6, within=60)
+    assert took < 15
+
+
+@staged
+async def test_what_waits_for_room_is_decided_again(world: World) -> None:
+    await misplaced(world, 3, maxConcurrentDrains=1)
+    await asyncio.sleep(5)
+    (now,) = draining(world)
+    waiting = set(world.owners(SECRETS)) - {now}
+    for name in waiting:
+        await world.label(name, {PIN: "p0"}, SECRETS)
+    await world.acknowledge(now, SECRETS)
+    await asyncio.sleep(30)
+    assert draining(world) == []
+    assert world.metric("drains_total", **PLAIN) == 1
+
+
+@pytest.mark.slow
+@staged
+async def test_parents_keep_their_place_until_they_have_an_owner_again(world: World) -> None:
+    await world.begin("p0", "p1", movement={"paused": True})
+    world.has_webhook = False
+    world.puppets["p0"].acknowledges = False
+    world.user.link.delay = world.replicas["r0"].link.delay = 0.0
+    for number in range(420):
+        await world.put(f"s{number}", "p0", to="p1")
+    await world.edit_ring(movement={"paused": None})
+    await asyncio.sleep(20)
+    asked = [name for name, owner in world.owners().items() if owner.endswith("*")]
+    assert len(asked) == 400
+    assert withheld(world, "handOver") > 0
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: set(world.owners().values()) == {"p1"}, within=120)
+
+
+@staged
+async def test_a_ring_that_is_paused_moves_nothing_but_rescues(world: World) -> None:
+    await world.begin("p0", "p1", "p2", movement={"paused": True})
+    await world.put("moves", "p0", SECRETS, to="p1")
+    await world.put("unwanted", "p0", SECRETS, to="p0", draining=True)
+    await world.put("rescued", "p2", SECRETS)
+    await world.put("new", "", SECRETS)
+    world.puppets["p0"].acknowledges = False
+    await asyncio.sleep(5)
+    assert world.owners(SECRETS)["moves"] == "p0"
+    assert world.owner("new", SECRETS)
+    world.puppets["p2"].kill()
+    await asyncio.sleep(GONE + 2)
+    assert world.owner("rescued", SECRETS) in {"p0", "p1"}
+    assert world.conditions()["Reconciling"] in {"MovementPaused", "ObjectsSettled", "Paused"}
+    assert world.events("MovementPaused") == [] or world.events("MovementPaused")[0][0] == "demo"
+    await world.edit_ring(movement={"paused": None})
+    await eventually(lambda: world.owners(SECRETS)["moves"] == "p0*", within=10)
+    await eventually(lambda: world.events("MovementResumed"), within=10)
+
+
+# Drains that take too long.
+
+
+@staged
+async def test_a_drain_that_takes_too_long_is_told_everywhere_until_it_is_over(
+    world: World,
+) -> None:
+    await misplaced(world, 3, drainTimeout="10s")
+    await world.put("parent", "p0", to="p1", draining=True)
+    await asyncio.sleep(9)
+    assert world.metric("overdue_drains", **PLAIN) == 0
+    assert world.events("DrainOverdue") == []
+    await asyncio.sleep(8)
+    assert world.metric("overdue_drains", **PLAIN) == 3
+    told = world.events("DrainOverdue")
+    assert sorted(name for name, _ in told) == ["parent", "s0", "s1", "s2"]
+    assert told[0][1].startswith("ring demo: shard p0 has not acknowledged the drain for 1")
+    assert "4" in world.message("Covered")
+    assert world.conditions()["Covered"] == "DrainOverdue"
+    await asyncio.sleep(120)
+    assert len(world.events("DrainOverdue")) == 4, "each once"
+
+    world.puppets["p0"].acknowledges = True
+    await asyncio.sleep(15)
+    assert world.metric("overdue_drains", **PLAIN) == 0
+    assert world.conditions()["Covered"] == "AllOwned"
+    configmaps = {**PLAIN, "resource": "configmaps"}
+    assert world.metric("overdue_drains", **configmaps) is None
+
+
+@pytest.mark.parametrize("text", ["0s", "1h"])
+@staged
+async def test_a_drain_has_the_time_that_the_ring_gives(world: World, text: str) -> None:
+    await misplaced(world, 1, drainTimeout="5s")
+    await asyncio.sleep(12)
+    assert world.metric("overdue_drains", **PLAIN) == 1
+    await world.edit_ring(movement={"drainTimeout": text})
+    await asyncio.sleep(12)
+    assert world.metric("overdue_drains", **PLAIN) == 0
+    assert world.conditions()["Covered"] != "DrainOverdue"
+    assert OWNER in (world.meta("s0", SECRETS).labels or {})
+
+
+@staged
+async def test_some_of_many_overdue_drains_are_reported_each_minute(world: World) -> None:
+    await misplaced(world, 25, drainTimeout="5s")
+    await asyncio.sleep(30)
+    first = len(world.events("DrainOverdue"))
+    assert 5 <= first < 25
+    assert world.metric("overdue_drains", **PLAIN) == 25
+    await asyncio.sleep(150)
+    assert len({name for name, _ in world.events("DrainOverdue")}) == 25

@@ -1,0 +1,264 @@
+"""The leader shows the state of each shard on its Lease, takes those of the dead, and tidies."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from sharder.core.api.lease import format_time
+from sharder.core.api.meta import Json
+from sharder.core.names import (
+    RING_LABEL,
+    SHARDER_IDENTITY,
+    STATE_LABEL,
+    WEIGHT_ANNOTATION,
+    ObjectRef,
+)
+from sharder.core.status.phases import ShardPhase, phase_of
+from sharder.kube.typed_stores import LEASES
+from sharder.sdk.testing.requests import Call, Refused
+from tests.replica.world import LEASE_PATH, SECONDS, SECRETS, World, eventually, now, staged
+from tests.stage.network import wall_time
+
+TWO: float = 2.0 * SECONDS
+
+
+async def silence(world: World, name: str = "p0") -> float:
+    """Let a shard be silent; return after how many seconds its Lease is taken."""
+    world.puppets[name].kill()
+    return await eventually(
+        lambda: world.lease(name).spec.holder_identity == SHARDER_IDENTITY, within=60
+    )
+
+
+def is_there(world: World, name: str) -> bool:
+    """Return whether a shard has a Lease."""
+    return ObjectRef("default", name) in world.objects(LEASES.id)
+
+
+@staged
+async def test_a_silent_shard_is_shown_as_late_taken_after_two_durations_and_then_deleted(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    await world.put("secret", "p0", SECRETS)
+    assert world.state("p0") == "ready"
+    patches = len(world.requests("PATCH", "/leases/p0"))
+    await asyncio.sleep(20)
+    assert len(world.requests("PATCH", "/leases/p0")) == patches, "written where it differs"
+
+    seen = list[str]()
+    world.puppets["p0"].kill()
+    began = world.loop.time()
+    while is_there(world, "p0"):
+        holder = world.lease("p0").spec.holder_identity
+        state = f"{holder} {world.state('p0')}"
+        if seen[-1:] != [state]:
+            seen.append(state)
+            if holder == SHARDER_IDENTITY and len(seen) == 3:
+                assert TWO - 2.5 <= world.loop.time() - began <= TWO + 3
+                spec = world.lease("p0").spec
+                assert spec.lease_transitions == 1
+                assert spec.lease_duration_seconds in {2 * SECONDS, 30}
+        await asyncio.sleep(0.1)
+        assert world.loop.time() < began + 600
+    assert seen[:3] == ["p0 ready", "p0 expired", f"{SHARDER_IDENTITY} dead"]
+    assert seen[-1].endswith("orphaned") or seen[-1].endswith("dead")
+    assert world.state("p1") == "ready"
+
+
+@pytest.mark.parametrize("minutes", [-60, 60])
+@staged
+async def test_no_clock_of_a_shard_counts(world: World, minutes: int) -> None:
+    await world.begin("p1")
+    skewed = world.join("p0")
+    skewed.clock.skew = timedelta(minutes=minutes)
+    await asyncio.sleep(30)
+    assert world.lease("p0").spec.holder_identity == "p0"
+    assert world.state("p0") == "ready"
+    took = await silence(world)
+    assert TWO - 2.5 <= took <= TWO + 3
+
+
+@staged
+async def test_a_shard_that_renews_at_the_last_moment_wins(world: World) -> None:
+    await world.begin("p0", "p1")
+    shard = world.puppets["p0"]
+    shard.renews = False
+    taken = list[str]()
+
+    async def renew(call: Call) -> None:
+        if taken or call.method != "PATCH" or not call.path.endswith("/p0"):
+            return
+        if "holderIdentity" in str(call.body):
+            taken.append(call.path)
+            await shard.renew()
+
+    world.intercept(renew)
+    await eventually(lambda: taken, within=30)
+    await asyncio.sleep(3)
+    assert world.lease("p0").spec.holder_identity == "p0"
+    shard.renews = True
+    await asyncio.sleep(30)
+    assert world.state("p0") == "ready"
+
+
+@staged
+async def test_the_silence_of_the_api_server_is_not_that_of_the_shards(world: World) -> None:
+    await world.begin("p0", "p1")
+    replica = world.replicas["r0"]
+    world.servers[0].is_away = True
+    await asyncio.sleep(40)
+    world.servers[0].restart()
+    for _ in range(20):
+        await asyncio.sleep(0.5)
+        assert world.lease("p0").spec.holder_identity == "p0"
+    await eventually(lambda: world.state("p0") == "ready", within=20)
+    replica.link.cut()
+    await asyncio.sleep(3)
+    replica.link.heal()
+    await eventually(lambda: replica.leads, within=30)
+    await asyncio.sleep(SECONDS)
+    assert world.lease("p1").spec.holder_identity == "p1"
+    assert await silence(world) <= TWO + 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("failing", range(0, 10, 3))
+@staged
+async def test_every_tenth_call_that_fails_delays_a_takeover_by_seconds_only(
+    world: World, failing: int
+) -> None:
+    await world.begin("p0", "p1")
+    calls = iter(range(100_000))
+
+    async def fail(_: Call) -> None:
+        if next(calls) % 10 == failing:
+            raise Refused(500, "overloaded")
+
+    world.intercept(fail)
+    assert await silence(world) <= TWO + 6
+
+
+@staged
+async def test_one_lease_that_cannot_be_written_keeps_no_other(world: World) -> None:
+    await world.begin("p0", "p1", "p2")
+    end = world.refuse(500, "p0", part="/leases/")
+    for name in ("p0", "p1"):
+        world.puppets[name].kill()
+    await asyncio.sleep(TWO + 4)
+    assert world.lease("p1").spec.holder_identity == SHARDER_IDENTITY
+    assert world.lease("p0").spec.holder_identity == "p0"
+    end()
+    await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=60)
+
+
+@staged
+async def test_a_released_lease_is_deleted_later_unless_its_shard_takes_it(world: World) -> None:
+    await world.begin("p1")
+    behind = format_time(wall_time() - timedelta(hours=1))
+    for name in ("left", "back"):
+        spec: dict[str, Json] = {
+            "holderIdentity": "",
+            "leaseDurationSeconds": SECONDS,
+            "renewTime": behind,
+            "acquireTime": behind,
+        }
+        await world.put_lease(name, spec)
+    await asyncio.sleep(10)
+    assert (world.state("left"), world.state("back")) == ("orphaned", "orphaned")
+
+    async def take() -> None:
+        await world.put_lease("back", {"holderIdentity": "back", "renewTime": now()})
+
+    world.before("DELETE", "back", take)
+    await eventually(lambda: not is_there(world, "left"), within=120)
+    await asyncio.sleep(3)
+    assert is_there(world, "back")
+
+
+@staged
+async def test_leases_that_make_no_shard_are_reported_once_and_never_written(
+    world: World,
+) -> None:
+    await world.begin("p0")
+    long = "x" * 80
+    held: dict[str, Json] = {
+        "holderIdentity": long,
+        "leaseDurationSeconds": SECONDS,
+        "renewTime": now(),
+        "acquireTime": now(),
+    }
+    await world.put_lease(long, held)
+    await world.put_lease("no-duration", {**held, "holderIdentity": "no-duration"})
+    body: Json = {"spec": {"leaseDurationSeconds": None}}
+    await world.patch(f"{LEASE_PATH}/no-duration", body)
+    foreign: Json = {"name": "stranger", "labels": {RING_LABEL: "none"}}
+    spec: Json = {**held, "holderIdentity": "stranger"}
+    await world.write("POST", LEASE_PATH, {"metadata": foreign, "spec": spec})
+    written = len(world.requests("PATCH", "/leases/"))
+    await asyncio.sleep(120)
+    told = dict(world.events("InvalidLease"))
+    assert "label value" in told[long]
+    assert len(world.events("InvalidLease")) <= 3
+    touched = {
+        call.path.rpartition("/")[2] for call in world.requests("PATCH", "/leases/")[written:]
+    }
+    assert not touched & {long, "no-duration", "stranger"}
+    assert world.metric("invalid_leases", controllerring="demo") == 2
+    assert world.status.shards == 1
+    shown = {"namespace": "default", "controllerring": "demo", "state": "ready"}
+    assert world.metric("shard_state", **shown, shard="p0") == 1
+    assert world.metric("shard_state", **shown, shard="no-duration") is None
+    assert world.lease("stranger").spec.holder_identity == "stranger"
+
+
+@staged
+async def test_nonsense_that_a_shard_says_is_reported_and_ignored(world: World) -> None:
+    await world.begin("p0")
+    for weight in ("-1", "-1", None, "heavy"):
+        await world.annotate_lease("p0", **{WEIGHT_ANNOTATION: weight})
+        await asyncio.sleep(4)
+    ignored = f"the annotation {WEIGHT_ANNOTATION} is ignored"
+    hint = "is not a quantity such as 4, 500m or 8Gi"
+    assert world.events("MalformedValue") == [
+        ("p0", f"{ignored}: '-1' {hint}"),
+        ("p0", f"{ignored}: 'heavy' {hint}"),
+    ]
+    assert world.state("p0") == "ready"
+    assert world.status.available_shards == 1
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@staged
+async def test_each_version_of_a_lease_says_whether_its_shard_left_or_was_lost(
+    world: World, is_killed: bool
+) -> None:
+    await world.begin("p0", "p1")
+    for number in range(5):
+        await world.put(f"s{number}", "p0", SECRETS)
+    seen = set[ShardPhase]()
+    if is_killed:
+        world.puppets["p0"].kill()
+    else:
+        await world.puppets["p0"].release()
+    for _ in range(300):
+        await asyncio.sleep(0.05)
+        lease = world.lease("p0")
+        if lease.spec.holder_identity != "p0":
+            seen.add(phase_of(lease, wall_time()))
+    assert seen == {ShardPhase.LOST if is_killed else ShardPhase.LEFT}
+
+
+@staged
+async def test_a_shard_that_died_before_its_ring_was_made_is_found_out(world: World) -> None:
+    await world.begin("p0")
+    body: Json = {"metadata": {"labels": {RING_LABEL: "later"}}}
+    await world.patch(f"{LEASE_PATH}/p0", body)
+    world.puppets["p0"].kill()
+    await asyncio.sleep(60)
+    assert world.lease("p0").spec.holder_identity == "p0"
+    path = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
+    await world.write("POST", path, {"metadata": {"name": "later"}, "spec": world.spec()})
+    await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=5)
+    assert STATE_LABEL in (world.lease("p0").metadata.labels or {})

@@ -1,0 +1,206 @@
+"""Objects without an owner are assigned soon, unless their last shard might still work."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from sharder.core.api.meta import Json
+from sharder.core.names import GroupResource
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    OWNER,
+    SECRETS,
+    SITES,
+    World,
+    eventually,
+    staged,
+)
+
+UNSEEN = 3.0
+"""An object that lost its label waits for its last shard for so long."""
+WEBSITES: dict[str, str] = {
+    "controllerring": "demo",
+    "group": "example.com",
+    "resource": "websites",
+}
+
+
+async def ready(world: World, **spec: Json) -> None:
+    """Start with two shards that acknowledge nothing by themselves, and no webhook."""
+    await world.begin("p0", "p1", **spec)
+    for shard in world.puppets.values():
+        shard.acknowledges = False
+    world.has_webhook = False
+
+
+async def waited(world: World, resource: GroupResource, *names: str) -> dict[str, float]:
+    """Return for each object after how many seconds it has an owner; 30 if it gets none."""
+    began, got = world.loop.time(), dict.fromkeys(names, 30.0)
+    while world.loop.time() < began + 30 and 30.0 in got.values():
+        for name in names:
+            if world.owners(resource)[name] not in {"", "*"} and got[name] == 30.0:
+                got[name] = world.loop.time() - began
+        await asyncio.sleep(0.05)
+    return got
+
+
+@staged
+async def test_new_objects_are_assigned_within_a_second_many_by_one_list(world: World) -> None:
+    await ready(world)
+    await world.put("lone", "", CONFIGMAPS)
+    await world.put("parent", "p0", to="p0")
+    await world.put("child", "", CONFIGMAPS, of="parent")
+    reads = len(world.requests("GET", "/websites/"))
+    world.user.link.delay = world.replicas["r0"].link.delay = 0.0
+    for number in range(40):
+        await world.put(f"s{number}")
+    assert max((await waited(world, SITES, *(f"s{n}" for n in range(40)))).values()) < 1
+    assert await waited(world, CONFIGMAPS, "child") == {"child": pytest.approx(0.5, abs=0.5)}
+    assert world.owners(CONFIGMAPS) == {"child": "p0", "lone": ""}
+    assert len(world.requests("GET", "/websites/")) - reads < 40
+    assert world.metric("unassigned_objects", **WEBSITES) == 0
+    assert world.metric("movements_total", **WEBSITES) == 40
+
+
+@pytest.mark.parametrize("resource", [SITES, SECRETS])
+@staged
+async def test_only_what_was_surely_released_does_not_wait(
+    world: World, resource: GroupResource
+) -> None:
+    await ready(world)
+    drains = ("released", "replaced", "handed", "recent", "early")
+    for name in drains:
+        await world.put(name, "p0", resource, to="p1", draining=True)
+    await world.put("lost", "p0", resource, to="p0")
+    await world.put("asked", "p0", resource, to="p1")
+    await world.put("blip", "", resource)
+    await asyncio.sleep(60)
+    assert world.owner("asked", resource) == "p0*", "drained by a pass"
+    await world.label("handed", {OWNER: "p1", DRAIN: None}, resource)
+    for name in ("early", "asked"):
+        await world.patch(world.path(name, resource), {"metadata": {"labels": {DRAIN: None}}})
+    await asyncio.sleep(1)
+
+    await world.acknowledge("released", resource)
+    await world.label("replaced", {"team": "red", OWNER: None, DRAIN: None}, resource)
+    for name in ("handed", "early", "lost", "asked", "blip"):
+        await world.label(name, {OWNER: None}, resource)
+    await world.label("recent", {DRAIN: None}, resource)
+    await world.label("recent", {OWNER: None}, resource)
+    got = await waited(world, resource, *drains, "lost", "asked", "blip")
+
+    if resource == SITES:  # a Secret has no generation that shows what else was changed
+        assert got.pop("released") < 0.5
+    assert all(UNSEEN - 0.3 <= seconds <= UNSEEN + 1.5 for seconds in got.values()), got
+
+
+@staged
+async def test_no_object_is_new_because_a_clock_is_late_or_the_leader_assigned_it(
+    world: World,
+) -> None:
+    await ready(world)
+    world.replicas["r0"].clock.skew = timedelta(seconds=-60)
+    await world.put("site")
+    await eventually(lambda: world.owner("site"), within=1)
+    await world.label("site", {OWNER: None})
+    assert (await waited(world, SITES, "site"))["site"] >= UNSEEN - 0.3
+
+
+@staged
+async def test_only_objects_in_scope_get_an_owner(world: World) -> None:
+    selector: Json = {"matchLabels": {"team": "blue"}}
+    await ready(world, namespaceSelector=selector, objectSelector=selector)
+    for number in range(25):
+        await world.add_namespace(f"blue-{number}", team="blue")
+    await world.add_namespace("late")
+    blue: dict[str, Json] = {"team": "blue"}
+    await world.put("in", namespace="blue-0", labels=blue)
+    await world.put("unselected", namespace="blue-0")
+    await world.put("elsewhere", labels=blue)
+    await world.put("late", namespace="late", labels=blue)
+    await world.put("parent", "p0", to="p0", namespace="blue-1", labels=blue)
+    await world.put("child", "", CONFIGMAPS, of="parent", namespace="blue-1")
+    await asyncio.sleep(10)
+    none = {"unselected": "", "elsewhere": "", "late": ""}
+    owners = world.owners()
+    assert owners.pop("in")
+    assert owners == none | {"parent": "p0"}
+    assert world.owners(CONFIGMAPS) == {"child": "p0"}
+    assert world.metric("unassigned_objects", **WEBSITES) == 0
+
+    await world.patch(world.path("unselected", namespace="blue-0"), {"metadata": {"labels": blue}})
+    await world.patch("/api/v1/namespaces/late", {"metadata": {"labels": blue}})
+    await eventually(lambda: world.owner("unselected") and world.owner("late"), within=20)
+    assert world.owner("elsewhere") == ""
+    world.refuse(500, part="/blue-2/")
+    await world.put("poor", namespace="blue-2", labels=blue)
+    await eventually(lambda: world.metric("unassigned_objects", **WEBSITES) == 1, within=5)
+    await world.patch("/api/v1/namespaces/blue-2", {"metadata": {"labels": {"team": None}}})
+    await eventually(lambda: world.metric("unassigned_objects", **WEBSITES) == 0, within=40)
+
+
+@staged
+async def test_orphans_and_drains_are_counted_with_their_age(world: World) -> None:
+    await ready(world)
+    end = world.refuse(500, "poor")
+    await world.put("poor")
+    await world.put("draining", "p0", draining=True, to="p1")
+    await asyncio.sleep(20)
+    for kind in ("unassigned", "draining"):
+        assert world.metric(f"{kind}_objects", **WEBSITES) == 1
+        age = world.metric(f"{kind}_oldest_seconds", **WEBSITES)
+        assert age == pytest.approx(20, abs=1)
+    assert (world.status.unassigned, world.status.draining) == (1, 1)
+    assert world.status.oldest_unassigned_since
+    assert world.status.oldest_drain_since
+    assert world.conditions()["Covered"] != "AllOwned"
+    end()
+    await world.acknowledge("draining")
+    await asyncio.sleep(60)
+    assert [
+        world.metric(f"{kind}_objects", **WEBSITES) for kind in ("unassigned", "draining")
+    ] == [0, 0]
+    assert [
+        world.metric(f"{kind}_oldest_seconds", **WEBSITES) for kind in ("unassigned", "draining")
+    ] == [0, 0]
+    assert (world.status.unassigned, world.status.draining) == (0, 0)
+    assert world.conditions()["Covered"] == "AllOwned"
+
+
+@staged
+async def test_without_shards_orphans_are_counted_and_not_read(world: World) -> None:
+    await world.begin()
+    await world.put("site")
+    await asyncio.sleep(60)
+    assert world.metric("unassigned_objects", **WEBSITES) == 1
+    assert world.requests("GET", "/websites/site") == []
+    assert world.conditions()["Covered"] == "NoShards" or world.owner("site") == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["watch", "get"])
+@staged
+async def test_the_rights_to_list_and_patch_are_enough(world: World, verb: str) -> None:
+    await world.set_up(world.spec())
+    world.join("p0")
+    world.join("p1").acknowledges = False
+    world.forbid(verb, SITES, SECRETS, CONFIGMAPS)
+    world.start()
+    await asyncio.sleep(40)
+    assert (world.conditions().get("Watched") == "WatchMissing") == (verb == "watch")
+    await asyncio.sleep(120)
+    lists = len(world.requests("GET", "/websites"))
+    await asyncio.sleep(60)
+    assert len(world.requests("GET", "/websites")) - lists <= 12, "nothing moves"
+    await world.put("site", "p1", draining=True, to="p0")
+    await world.put("child", "p1", CONFIGMAPS, of="site")
+    await world.put("new")
+    await asyncio.sleep(40)
+    await world.acknowledge("site")
+    took = await eventually(lambda: world.owner("site") == "p0", within=30)
+    assert took < 8
+    await eventually(lambda: world.owner("new"), within=60)
+    world.permit()
+    await eventually(lambda: world.conditions()["Ready"] == "ReconciliationSucceeded", within=120)

@@ -1,0 +1,251 @@
+"""Rebalancing drains objects until the shards are even, within its limits, and says why not."""
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from sharder.core.api.meta import Json
+from sharder.core.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    LOAD_ANNOTATION,
+    REVISION_LABEL,
+    WEIGHT_ANNOTATION,
+)
+from tests.replica.world import (
+    LEASE_PATH,
+    SECRETS,
+    World,
+    eventually,
+    staged,
+)
+
+INTERVAL = 60.0
+ROOMY: Json = {"strategy": "LeastLoaded"}
+
+
+def even(**more: Json) -> Json:
+    """Return a policy that evens out numbers."""
+    return {"strategy": "EvenLoad", "interval": "60s", **more}
+
+
+async def lopsided(world: World, many: int, policy: Json, *shards: str, **spec: Json) -> None:
+    """Start with Secrets on the first shard, and nothing on the others."""
+    await world.begin(*(shards or ("p0", "p1")), placement=ROOMY, **spec)
+    world.has_webhook = False
+    world.puppets["p0"].acknowledges = False
+    for number in range(many):
+        await world.put(f"w{number:02}", "p0", SECRETS)
+    await asyncio.sleep(2)
+    await world.edit_ring(rebalance=policy)
+    await asyncio.sleep(4)
+
+
+def counts(world: World) -> dict[str, int]:
+    """Return how many Secrets are on each shard."""
+    owners = list(world.owners(SECRETS).values())
+    return {owner: owners.count(owner) for owner in sorted(set(owners))}
+
+
+def last(world: World) -> tuple[int, str]:
+    """Return the moves of the last look, and why."""
+    rebalance = world.status.last_rebalance
+    return (-1, "") if rebalance is None else (rebalance.moves, rebalance.why)
+
+
+@staged
+async def test_objects_are_drained_to_their_target_until_the_shards_are_even(
+    world: World,
+) -> None:
+    await lopsided(world, 6, even())
+    assert counts(world) == {"p0": 3, "p0*": 3}
+    assert {each.next for each in world.written if each.owner.endswith("*")} == {"p1"}
+    assert last(world)[0] == 3
+    labels = {"controllerring": "demo"}
+    assert world.metric("rebalance_moves_total", **labels) == 3
+    assert world.metric("rebalance_planned_moves", **labels) == 3
+    assert [name for name, _ in world.events("Rebalanced")] == ["demo"]
+    await asyncio.sleep(INTERVAL + 5)
+    assert counts(world) == {"p0": 3, "p0*": 3}, "what is on its way counts"
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: counts(world) == {"p0": 3, "p1": 3}, within=20)
+    await world.edit_ring(rebalance=None)
+    await asyncio.sleep(40)
+    assert world.status.last_rebalance is None
+    assert world.metric("rebalance_planned_moves", **labels) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "spec", "first", "second"),
+    [
+        (even(maxMovesPerInterval=2), {}, 2, 4),
+        (even(), {"movement": {"maxConcurrentDrains": 2}}, 2, 4),
+        (even(dryRun=True), {}, 0, 0),
+        (even(), {"movement": {"paused": True}}, 0, 0),
+        (even(interval="often"), {}, 5, 5),
+        ({"strategy": "ResourceBalance", "threshold": "much"}, {}, 0, 0),
+    ],
+)
+@staged
+async def test_a_look_moves_no_more_than_it_may(
+    world: World, policy: Json, spec: dict[str, Json], first: int, second: int
+) -> None:
+    await lopsided(world, 10, policy, **spec)
+    assert counts(world).get("p0*", 0) == first
+    await asyncio.sleep(INTERVAL + 5)
+    assert counts(world).get("p0*", 0) == second
+    moves, why = last(world)
+    rebalance = world.status.last_rebalance
+    assert rebalance is not None
+    if rebalance.dry_run:
+        assert moves == 5
+        assert {(each.source, each.target) for each in rebalance.planned} == {("p0", "p1")}
+    elif not first:
+        assert moves == 0
+        assert "paused" in why or "rebalance.threshold 'much' must be" in why
+
+
+LEASES_SAY: Mapping[str, Mapping[str, Json]] = {
+    "rollout": {
+        "p0": {"labels": {REVISION_LABEL: "old"}},
+        "p1": {"labels": {REVISION_LABEL: "new"}},
+    },
+    "cordoned": {"p1": {"annotations": {CORDONED_ANNOTATION: "true"}}},
+    "weight": {"p0": {"annotations": {WEIGHT_ANNOTATION: "2"}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "moves"),
+    [("rollout", 0), ("cordoned", 0), ("weight", 2), ("one shard", 0), ("follows", 0)],
+)
+@staged
+async def test_what_is_even_or_must_not_move_stays_and_says_why(
+    world: World, what: str, moves: int
+) -> None:
+    await lopsided(world, 6, None, *(["p0"] if what == "one shard" else ["p0", "p1"]))
+    for name, metadata in LEASES_SAY.get(what, {}).items():
+        await world.patch(f"{LEASE_PATH}/{name}", {"metadata": metadata})
+    if what == "follows":
+        await world.edit_ring(placement={"strategy": "ConsistentHash"})
+    await asyncio.sleep(2)
+    await world.edit_ring(rebalance=even())
+    await asyncio.sleep(40)
+    if what != "follows":
+        assert counts(world).get("p0*", 0) == moves
+    assert last(world)[0] == moves
+    assert last(world)[1]
+
+
+@pytest.mark.parametrize("what", ["moved", "deleted", "refused", "paused"])
+@staged
+async def test_what_others_do_before_a_move_is_written_counts(world: World, what: str) -> None:
+    await lopsided(world, 6, None)
+    done = list[str]()
+
+    async def act(call: object) -> None:
+        path = getattr(call, "path", "")
+        if getattr(call, "method", "") != "PATCH" or "/secrets/w" not in path or done:
+            return
+        done.append(name := path.rpartition("/")[2])
+        if what == "moved":
+            await world.label(name, {"shard.alpha.sharding.timebertt.dev/demo": "p1"}, SECRETS)
+        elif what == "deleted":
+            await world.delete(name, SECRETS)
+        elif what == "paused":
+            await world.edit_ring(movement={"paused": True})
+            await asyncio.sleep(0.5)
+
+    world.intercept(act)
+    if what == "refused":
+        world.refuse(403, "w05")
+        world.refuse(403, "w00")
+    await world.edit_ring(rebalance=even())
+    await asyncio.sleep(8)
+    drains = counts(world).get("p0*", 0)
+    assert done
+    if what == "paused":
+        assert drains <= 3
+        await asyncio.sleep(INTERVAL)
+        assert "paused" in last(world)[1]
+    else:
+        assert drains <= 3
+        assert world.owners(SECRETS).get(done[0]) != "p1*"
+
+
+@staged
+async def test_an_object_that_was_moved_rests(world: World) -> None:
+    await lopsided(world, 2, even())
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: counts(world) == {"p0": 1, "p1": 1}, within=10)
+    (moved,) = [name for name, owner in world.owners(SECRETS).items() if owner == "p1"]
+    (other,) = [name for name, owner in world.owners(SECRETS).items() if owner == "p0"]
+    world.puppets["p1"].acknowledges = False
+    await world.delete(other, SECRETS)
+    await world.put("pinned", "p1", SECRETS, to="p1")
+    await asyncio.sleep(INTERVAL)
+    assert world.owner(moved, SECRETS) == "p1"
+    await eventually(lambda: world.owner(moved, SECRETS) == "p1*", within=4 * INTERVAL)
+
+
+@staged
+async def test_resources_are_balanced_by_what_objects_and_their_children_declare(
+    world: World,
+) -> None:
+    await lopsided(world, 0, None)
+    for name in ("p0", "p1"):
+        await world.annotate_lease(name, **{CAPACITY_ANNOTATION: "cpu=100"})
+    for name, owner, cpu in (("s0", "p0", "40"), ("s1", "p0", "10"), ("s2", "p1", "30")):
+        await world.put(name, owner, SECRETS, annotations={LOAD_ANNOTATION: f"cpu={cpu}"})
+    await asyncio.sleep(3)
+    await world.edit_ring(rebalance=even(resources=["cpu"]))
+    await asyncio.sleep(5)
+    assert [each.name for each in world.written if each.owner.endswith("*")] == ["s1"]
+    assert "0.4 to 0.4 instead of 0.3 to 0.5" in last(world)[1]
+
+
+@pytest.mark.slow
+@staged
+async def test_one_namespace_moves_no_object_of_another(world: World) -> None:
+    await lopsided(world, 4, even())
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: counts(world) == {"p0": 2, "p1": 2}, within=10)
+    await world.add_namespace("mine")
+    for number in range(8):
+        await world.put(f"my{number}", f"p{number % 2}", SECRETS, namespace="mine")
+    await asyncio.sleep(INTERVAL)
+    body: Json = {"metadata": {"labels": {"shard.alpha.sharding.timebertt.dev/demo": "p0"}}}
+    for number in range(8):
+        await world.patch(world.path(f"my{number}", SECRETS, "mine"), body)
+    await asyncio.sleep(3 * INTERVAL)
+    names = {each.name for each in world.written if each.owner == "p0*"}
+    assert len([name for name in names if name.startswith("my")]) >= 3
+    assert len([name for name in names if name.startswith("w")]) == 2
+
+
+@staged
+async def test_a_part_that_cannot_be_read_costs_one_look(world: World) -> None:
+    await lopsided(world, 6, None)
+    world.refuse(403, method="GET", part="/websites", message="no")
+    await world.edit_ring(rebalance=even())
+    await asyncio.sleep(10)
+    assert "cannot read websites.example.com" in last(world)[1]
+    await eventually(lambda: counts(world).get("p0*") == 3, within=2 * INTERVAL)
+
+
+@pytest.mark.slow
+@staged
+async def test_a_leader_that_is_gone_takes_its_plans_along(world: World) -> None:
+    await lopsided(world, 8, even(maxMovesPerInterval=1))
+    world.start("r1")
+    await asyncio.sleep(5)
+    world.replicas["r0"].kill()
+    await eventually(lambda: world.replicas["r1"].leads, within=20)
+    await asyncio.sleep(2 * INTERVAL)
+    assert 2 <= counts(world)["p0*"] <= 4
+    assert world.metric("rebalance_moves_total", "r1", controllerring="demo")
+    await world.write("DELETE", "/apis/sharding.timebertt.dev/v1alpha1/controllerrings/demo")
+    await asyncio.sleep(3)
+    assert world.metric("rebalance_planned_moves", "r1", controllerring="demo") is None

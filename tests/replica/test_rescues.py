@@ -1,0 +1,305 @@
+"""The objects of a shard that is gone get another one; a shard that might work keeps them."""
+
+import asyncio
+
+import pytest
+
+from sharder.core.api.meta import Json
+from sharder.core.names import SHARDER_IDENTITY
+from sharder.kube.typed_stores import LEASES
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    GONE,
+    LEASE_PATH,
+    OWNER,
+    SECRETS,
+    World,
+    eventually,
+    now,
+    staged,
+)
+
+
+async def family(world: World, name: str, owner: str, *, to: str = "") -> None:
+    """Create a website with a child, both on the same shard."""
+    await world.put(name, owner, to=to)
+    await world.put(f"{name}-c", owner, CONFIGMAPS, of=name)
+
+
+async def lose(world: World, name: str, how: str) -> None:
+    """Let a shard be gone."""
+    shard = world.puppets[name]
+    match how:
+        case "released":
+            await shard.release()
+        case "killed":
+            shard.kill()
+        case _:
+            shard.kill()
+            await world.write("DELETE", f"{LEASE_PATH}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("how", "least", "most", "state"),
+    [
+        ("released", 0, 1.5, "dead"),
+        ("killed", 2 * 5 - 2.5, GONE, "dead"),
+        ("deleted", 5, 40, ""),
+    ],
+)
+@staged
+async def test_objects_leave_a_shard_that_is_gone_after_their_children(
+    world: World, how: str, least: float, most: float, state: str
+) -> None:
+    await world.begin("p0", "p1", "p2")
+    await asyncio.sleep(25)
+    for number in range(3):
+        await family(world, f"s{number}", "p0")
+        await family(world, f"t{number}", "p1", to="p1")
+        await world.put(f"plain{number}", "p0", SECRETS)
+    await world.label("s0", {DRAIN: "true"})
+    await asyncio.sleep(2)
+    if world.owner("s1").startswith("p0"):
+        assert world.owner("t0") == "p1"
+    world.puppets["p0"].acknowledges = False
+    before = len(world.written)
+
+    await lose(world, "p0", how)
+    took = await eventually(lambda: not _are_on(world, "p0"))
+    assert least <= took <= most
+    assert {world.owner(f"t{number}") for number in range(3)} == {"p1"}
+    for number in range(3):
+        assert world.owner(f"s{number}") == world.owner(f"s{number}-c", CONFIGMAPS)
+    seen = [(each.name, each.owner) for each in world.written[before:]]
+    moved = [name for name, owner in seen if owner and not owner.endswith("*")]
+    assert {"s0", "plain0"} <= set(moved) or how == "deleted"
+    assert len(moved) == len(set(moved)), "nothing moves twice"
+    assert not state or world.state("p0") == state
+    assert world.status.unassigned in {0, None}
+    await eventually(lambda: world.conditions()["Covered"] == "AllOwned", within=40)
+
+
+def _are_on(world: World, shard: str) -> bool:
+    everything = [*world.owners().values(), *world.owners(SECRETS).values()]
+    return any(owner.startswith(shard) for owner in everything)
+
+
+@staged
+async def test_an_object_is_recalled_from_its_lost_shard_before_its_children_move(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    await family(world, "site", "p0", to="p0")
+    shard = world.puppets["p0"]
+    shard.kill()
+    before = len(world.written)
+    await eventually(lambda: world.owner("site") == "p1")
+    assert [(each.name, each.owner) for each in world.written[before:]] == [
+        ("site", "p0*"),
+        ("site-c", "p1"),
+        ("site", "p1"),
+    ]
+    assert DRAIN not in (world.meta("site").labels or {})
+
+
+@staged
+async def test_an_object_that_cannot_be_recalled_gets_a_shard_all_the_same(world: World) -> None:
+    await world.begin("p0", "p1")
+    await family(world, "site", "p0", to="p0")
+
+    async def strip() -> None:
+        while True:
+            await asyncio.sleep(0.003)
+            if world.owner("site") == "p0*":
+                await world.label("site", {DRAIN: None})
+
+    async with asyncio.TaskGroup() as group:
+        stripping = group.create_task(strip())
+        world.puppets["p0"].kill()
+        await eventually(lambda: world.owner("site") == "p1", within=120)
+        stripping.cancel()
+    assert world.owner("site-c", CONFIGMAPS) == "p1"
+
+
+@staged
+async def test_a_shard_that_returns_in_the_middle_acknowledges_first(world: World) -> None:
+    await world.begin("p0", "p1")
+    await family(world, "site", "p0", to="p0")
+    shard = world.puppets["p0"]
+    shard.kill()
+    held = world.refuse(500, "site-c")
+    await eventually(lambda: world.owner("site") == "p0*")
+    back = world.join("p0")
+    back.acknowledges = False
+    held()
+    await asyncio.sleep(30)
+    assert world.owner("site") == "p0*", "nothing withdraws the recall"
+    await world.acknowledge("site")
+    await eventually(lambda: world.owner("site") in {"p0", "p1"}, within=10)
+    assert world.owner("site") == world.owner("site-c", CONFIGMAPS)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+@staged
+async def test_nothing_is_taken_from_a_shard_that_is_back(world: World, seen: bool) -> None:
+    await world.begin("p0", "p1")
+    for number in range(5):
+        await family(world, f"s{number}", "p0", to="p0")
+    end = world.refuse(500, part="/websites/")
+    await world.puppets["p0"].release()
+    await asyncio.sleep(4)
+    if not seen:
+        world.replicas["r0"].link.stall()
+    world.join("p0").acknowledges = False
+    await asyncio.sleep(0.5)
+    end()
+    await asyncio.sleep(8)
+    world.replicas["r0"].link.heal()
+    await asyncio.sleep(60)
+    assert set(world.owners().values()) == {"p0"}
+    assert set(world.owners(CONFIGMAPS).values()) == {"p0"}
+
+
+@staged
+async def test_a_released_lease_is_held_while_objects_are_taken_and_given_back_as_it_was(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    for number in range(20):
+        await world.put(f"s{number}", "p0", SECRETS)
+    holders = list[tuple[str, int]]()
+
+    async def note(call: object) -> None:
+        if "/secrets/s" in str(call) and "PATCH" in str(call):
+            spec = world.lease("p0").spec
+            holders.append((spec.holder_identity or "", spec.lease_duration_seconds or 0))
+
+    world.intercept(note)
+    found = world.lease("p0").spec
+    writes = len(world.requests("PATCH", "/leases/p0"))
+    await world.puppets["p0"].release()
+    found = world.lease("p0").spec
+    await eventually(lambda: not _are_on(world, "p0"), within=10)
+    await asyncio.sleep(4)
+    after = world.lease("p0").spec
+    assert set(holders) == {(SHARDER_IDENTITY, 30)}
+    assert len(holders) >= 20
+    assert (after.holder_identity, after.renew_time) == ("", found.renew_time)
+    assert after.lease_duration_seconds == found.lease_duration_seconds
+    assert (after.lease_transitions or 0) == (found.lease_transitions or 0) + 1
+    assert len(world.requests("PATCH", "/leases/p0")) - writes <= 4, "once for many objects"
+
+
+@pytest.mark.slow
+@staged
+async def test_a_lease_is_held_less_and_less_often_while_nothing_can_be_written(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    await world.put("s", "p0", SECRETS)
+    end = world.refuse(403, "s", message="a policy forbids it")
+    await world.puppets["p0"].release()
+    held = free = 0.0
+    for _ in range(1200):
+        await asyncio.sleep(0.1)
+        holder = world.lease("p0").spec.holder_identity
+        held, free = (held + 0.1, free) if holder else (held, free + 0.1)
+    assert free > 3 * held, "the shard has time to come back"
+    end()
+    await eventually(lambda: world.owner("s", SECRETS) == "p1", within=100)
+
+
+@staged
+async def test_a_replica_that_stops_gives_back_the_lease_it_holds(world: World) -> None:
+    replica = await world.begin("p0", "p1")
+    await world.put("s", "p0", SECRETS)
+    await world.put("t", "p0", SECRETS)
+
+    async def hang(call: object) -> None:
+        if "/secrets/t" in str(call):
+            await asyncio.sleep(0.5)
+
+    world.intercept(hang)
+    await world.puppets["p0"].release()
+    await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=5)
+    replica.terminate()
+    await asyncio.sleep(5)
+    assert world.lease("p0").spec.holder_identity == ""
+
+
+@staged
+async def test_a_lease_that_others_write_while_it_is_held_runs_out_by_itself(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    await world.put("s", "p0", SECRETS)
+    await world.puppets["p0"].release()
+    await eventually(lambda: world.owner("s", SECRETS) == "p1", within=5)
+    await world.patch(f"{LEASE_PATH}/p0", {"metadata": {"labels": {"x": "1"}}})
+    await asyncio.sleep(5)
+    assert world.lease("p0").spec.holder_identity in {SHARDER_IDENTITY, ""}
+    world.join("p0")
+    await eventually(lambda: world.lease("p0").spec.holder_identity == "p0", within=40)
+
+
+@staged
+async def test_a_leader_that_is_cut_off_or_paused_writes_nothing_old(world: World) -> None:
+    first = await world.begin("p0", "p1")
+    world.start("r1")
+    await family(world, "site", "p0", to="p0")
+    await asyncio.sleep(5)
+    first.pause()
+    world.puppets["p0"].kill()
+    await eventually(lambda: world.replicas["r1"].leads, within=20)
+    await asyncio.sleep(1)
+    back = world.join("p0")
+    back.acknowledges = False
+    await asyncio.sleep(1)
+    owner = world.owner("site")
+    written = len(world.written)
+    first.resume()
+    await asyncio.sleep(20)
+    assert not first.leads
+    assert world.replicas["r1"].leads
+    assert world.owner("site") == owner
+    assert len(world.written) == written
+
+
+@staged
+async def test_a_missing_shard_keeps_its_objects_until_it_is_certainly_gone(world: World) -> None:
+    await world.set_up(world.spec())
+    world.join("p1")
+    await family(world, "site", "stranger")
+    world.has_webhook = False
+    world.start()
+    await asyncio.sleep(25)
+    assert world.owner("site") == "stranger"
+    assert world.conditions()["Covered"] != "AllOwned"
+    await eventually(lambda: world.owner("site") == "p1", within=30)
+    await world.write("DELETE", f"{LEASE_PATH}/p1")
+    await asyncio.sleep(3)
+    assert world.owner("site") == "p1"
+    assert any("p1" in text for _, text in world.events("ShardMissing"))
+
+
+@staged
+async def test_nothing_is_taken_while_the_leases_cannot_be_watched(world: World) -> None:
+    await world.begin("p0", "p1")
+    await family(world, "site", "p0", to="p0")
+    body: Json = {"spec": {"holderIdentity": ""}}
+    replica = world.replicas["r0"]
+    world.forbid("list", LEASES.id)
+    world.forbid("watch", LEASES.id)
+    world.storage.compact()
+    await asyncio.sleep(10)
+    world.puppets["p0"].kill()
+    await world.patch(f"{LEASE_PATH}/p0", body)
+    await asyncio.sleep(20)
+    assert world.owner("site") == "p0"
+    assert replica.leads
+    assert world.metric("watch_healthy", watch="leases") == 0
+    world.permit()
+    await eventually(lambda: world.owner("site") == "p1", within=60)
+    assert world.lease("p0").spec.renew_time != now()
+    assert OWNER in (world.meta("site").labels or {})

@@ -1,0 +1,247 @@
+"""A replica that does not lead hands over what was released, if the leader does not."""
+
+import asyncio
+import logging
+from random import Random
+
+import pytest
+
+from sharder.core.api.meta import Json
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    PIN,
+    SITES,
+    World,
+    eventually,
+    staged,
+)
+
+UNSEEN = 3.0
+"""An object that lost its label waits for its last shard for so long."""
+
+
+async def without_leader(world: World, *shards: str, **spec: Json) -> None:
+    """Let another client hold the leader's Lease while a replica stands by."""
+    await world.set_up(world.spec(**spec))
+    lease: Json = {
+        "metadata": {"name": "sharder", "namespace": "sharding-system"},
+        "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600},
+    }
+    path = "/apis/coordination.k8s.io/v1/namespaces/sharding-system/leases"
+    await world.write("POST", path, lease)
+    for name in shards:
+        world.join(name).acknowledges = False
+    world.has_webhook = False
+    world.start()
+    await asyncio.sleep(35)
+
+
+async def drained(world: World, name: str, *, owner: str = "p0", to: str = "p1") -> None:
+    """Create a draining website with its child."""
+    following: dict[str, Json] = {NEXT: to} if to else {}
+    await world.put(name, owner, draining=bool(owner), annotations=following)
+    await world.put(f"{name}-c", "p0", CONFIGMAPS, of=name)
+
+
+@staged
+async def test_a_standby_hands_over_what_has_a_next_shard_and_nothing_else(
+    world: World,
+) -> None:
+    await without_leader(world, "p0", "p1")
+    for name, to in (("site", "p1"), ("no-next", ""), ("gone-next", "ghost"), ("busy", "p1")):
+        await drained(world, name, to=to)
+    await world.put("stranded", "ghost")
+    await world.put("new", "")
+    await world.put("wanted", "p0", to="p1")
+    await world.put("lone", "", CONFIGMAPS)
+    await world.put("moved", "ghost", CONFIGMAPS, of="site")
+    await asyncio.sleep(5)
+    assert world.written == []
+
+    for name in ("site", "no-next", "gone-next"):
+        await world.acknowledge(name)
+    await asyncio.sleep(0.7)
+    assert world.owner("site") == "", "the leader would be faster"
+    took = await eventually(lambda: world.owner("site") == "p1", within=2)
+    assert took < 0.8
+    assert {each.name for each in world.written} == {"site", "site-c", "moved"}
+    assert world.written[-1].name == "site"
+    assert (
+        world.metric(
+            "movements_total", controllerring="demo", group="example.com", resource="websites"
+        )
+        == 1
+    )
+    await asyncio.sleep(60)
+    assert len(world.written) == 3
+    assert not world.replicas["r0"].leads
+
+
+@staged
+async def test_a_standby_leaves_to_the_leader_what_that_does(world: World) -> None:
+    await world.begin("p0", "p1")
+    world.puppets["p0"].acknowledges = False
+    world.has_webhook = False
+    standby = world.start("r1")
+    await asyncio.sleep(5)
+    for number in range(5):
+        await drained(world, f"s{number}")
+        await world.label(f"s{number}", {PIN: "p1"})
+    await asyncio.sleep(2)
+    asked = standby.client.requests
+    for number in range(5):
+        await world.acknowledge(f"s{number}")
+    await asyncio.sleep(10)
+    assert set(world.owners().values()) == {"p1"}
+    assert len(world.written) == 10
+    assert standby.client.requests - asked <= 15  # its campaign for the Lease
+
+
+@staged
+async def test_a_standby_waits_while_another_replica_is_at_work(world: World) -> None:
+    await without_leader(world, "p0", "p1")
+    for number in range(8):
+        await drained(world, f"s{number}")
+    await asyncio.sleep(1)
+    for number in range(8):
+        await world.acknowledge(f"s{number}")
+    for number in range(7):
+        await asyncio.sleep(0.3)
+        await world.label(f"s{number}-c", {OWNER: "p1"}, CONFIGMAPS)
+        await world.label(f"s{number}", {OWNER: "p1"})
+    assert world.written == []
+    await eventually(lambda: world.owner("s7") == "p1", within=5)
+    assert [each.name for each in world.written] == ["s7-c", "s7"]
+
+
+@staged
+async def test_another_client_that_is_faster_wins_over_a_standby(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await without_leader(world, "p0", "p1")
+    await drained(world, "site")
+    await drained(world, "refused")
+    end = world.refuse(403, "refused")
+    world.before("PATCH", "site", lambda: world.label("site", {OWNER: "p0"}))
+    with caplog.at_level(logging.INFO):
+        await world.acknowledge("site")
+        await eventually(lambda: world.owner("site-c", CONFIGMAPS) == "p0", within=10)
+        await eventually(
+            lambda: [e.owner for e in world.written if e.name == "site-c"][-1:] == ["p0"]
+        )
+    assert world.owner("site") == "p0"
+
+    await world.acknowledge("refused")
+    await asyncio.sleep(5)
+    end()
+    await world.label("refused", {OWNER: "ghost"})
+    written = len(world.written)
+    await asyncio.sleep(60)
+    assert len(world.written) == written
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@staged
+async def test_a_replica_stands_by_until_it_leads(world: World) -> None:
+    first = await world.begin("p0", "p1")
+    world.start("r1")
+    world.puppets["p0"].acknowledges = False
+    world.has_webhook = False
+    await asyncio.sleep(5)
+    await drained(world, "site")
+    await world.label("site", {PIN: "p1"})
+    first.kill()
+    await world.acknowledge("site")
+    took = await eventually(lambda: world.owner("site") == "p1", within=3)
+    assert took < 2
+    assert not world.replicas["r1"].leads
+    await eventually(lambda: world.replicas["r1"].leads, within=20)
+
+
+@pytest.mark.parametrize("watches", [True, False])
+@staged
+async def test_what_lost_its_label_waits_for_its_last_shard_without_a_leader_too(
+    world: World, watches: bool
+) -> None:
+    await without_leader(world, "p0", "p1")
+    if not watches:
+        world.forbid("watch", SITES)
+    following: dict[str, Json] = {NEXT: "p1"}
+    for name, draining in (("lost", False), ("drain-lost", True), ("withdrawn", True)):
+        await world.put(name, "p0", draining=draining, annotations=following)
+    await asyncio.sleep(20)
+    await world.label("withdrawn", {DRAIN: None})
+    await asyncio.sleep(5)
+    lost = world.loop.time()
+    for name in ("lost", "drain-lost", "withdrawn"):
+        await world.label(name, {OWNER: None})
+    got = dict[str, float]()
+    for _ in range(200):
+        await asyncio.sleep(0.1)
+        for name, owner in world.owners().items():
+            if owner == "p1":
+                got.setdefault(name, world.loop.time() - lost)
+    waits = {name: seconds >= UNSEEN for name, seconds in got.items()}
+    assert set(waits) >= {"lost", "withdrawn", "drain-lost"}
+    assert all(waits.values()), got
+
+
+@staged
+async def test_without_the_right_to_watch_a_standby_lists_often_while_drains_are_due(
+    world: World,
+) -> None:
+    await without_leader(world, "p0", "p1")
+    world.forbid("watch", SITES)
+    await asyncio.sleep(60)
+    quiet = len(world.requests("GET", "/websites"))
+    await asyncio.sleep(60)
+    assert len(world.requests("GET", "/websites")) - quiet <= 12
+    await drained(world, "site")
+    await asyncio.sleep(35)
+    await world.acknowledge("site")
+    took = await eventually(lambda: world.owner("site") == "p1", within=30)
+    assert took < 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_two_replicas_that_hand_over_at_once_leave_no_child_behind(seed: int) -> None:
+    world = World(seed)
+    world.play(_contested(world))
+    assert not world.broken, world.broken
+
+
+async def _contested(world: World) -> None:
+    await world.begin("p0", "p1", "p2")
+    world.puppets["p0"].acknowledges = False
+    world.has_webhook = False
+    world.start("r1")
+    await asyncio.sleep(5)
+    rng = Random(f"contested {world.seed}")
+
+    async def dawdle(_: object) -> None:
+        await asyncio.sleep(rng.choice([0.0, 0.0, 0.2, 0.9, 1.5]))
+
+    for number in range(6):
+        await drained(world, f"s{number}", to=f"p{1 + number % 2}")
+        await world.put(f"s{number}-d", "p0", CONFIGMAPS, of=f"s{number}")
+    for replica in world.replicas.values():
+        replica.link.before.append(dawdle)
+    await asyncio.sleep(rng.uniform(0, 2))
+    blind = world.replicas[rng.choice(["r0", "r1"])].link
+    blind.stall()
+    for number in range(6):
+        await world.acknowledge(f"s{number}")
+        await asyncio.sleep(rng.uniform(0, 0.4))
+        if number == 3:
+            await world.puppets[rng.choice(["p1", "p2"])].release()
+    await asyncio.sleep(rng.uniform(0, 3))
+    blind.heal()
+    await asyncio.sleep(60)
+    owners = world.owners()
+    assert "" not in owners.values()
+    for name, owner in world.owners(CONFIGMAPS).items():
+        assert owner == owners[name[:2]].rstrip("*")

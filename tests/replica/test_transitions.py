@@ -1,0 +1,265 @@
+"""What happens to shards and rings is told once: as Events, metrics, and to the console."""
+
+import asyncio
+
+import pytest
+
+from sharder.core.api.meta import Json
+from sharder.core.names import (
+    CAPACITY_ANNOTATION,
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    LOAD_ANNOTATION,
+    ZONE_LABEL,
+)
+from tests.replica.world import (
+    LEASE_PATH,
+    RING_PATH,
+    SECRETS,
+    World,
+    eventually,
+    staged,
+)
+
+
+class Reader:
+    """Reads what is new among the Events of transitions."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._known = len(world.events())
+
+    async def news(self, seconds: float = 2.5) -> dict[str, str]:
+        """Return reason and message of the new Events after a while."""
+        await asyncio.sleep(seconds)
+        told = list(self.world.told())
+        new, self._known = told[self._known :], len(told)
+        return dict(new)
+
+
+@staged
+async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world: World) -> None:
+    await world.begin("p0", "p1")
+    first = dict(world.told())
+    assert first["ShardJoined"] == "shards p0 and p1 have joined; 2 shards are available"
+    assert first["LeaderElection"].endswith("became leader")
+    reader = Reader(world)
+    assert await reader.news(30) == {}, "a quiet ring"
+
+    world.join("p2")
+    assert await reader.news() == {"ShardJoined": "shard p2 has joined; 3 shards are available"}
+    await world.put("secret", "p2", SECRETS, to="p2")
+    await asyncio.sleep(35)  # until it was counted
+    await world.puppets["p2"].release()
+    news = await reader.news(4)
+    assert news["ShardLeft"] == "shard p2 has left (1 object); 2 shards are available"
+    assert news["ObjectsReassigned"].startswith("1 object of shard p2 reassigned")
+    assert set(news) == {"ShardLeft", "ObjectsReassigned"}
+
+    shard = world.puppets["p1"]
+    shard.renews = False
+    assert set(await reader.news(8)) == {"ShardLate"}
+    shard.renews = True
+    assert set(await reader.news(3)) == {"ShardReady"}
+    for number in range(2):
+        await world.put(f"s{number}", "p1", SECRETS, to="p1")
+    await asyncio.sleep(35)
+    shard.kill()
+    news = await reader.news(18)
+    assert news["ShardLost"] == (
+        "shard p1 was lost (3 objects): Lease expired or deleted; 1 shard is available"
+    )
+    assert news["ObjectsReassigned"].startswith("3 objects of shard p1 reassigned")
+    labels = {"controllerring": "demo"}
+    assert world.metric("rescue_seconds_count", **labels) == 2
+    assert 9 <= (world.metric("rescue_seconds_sum", **labels) or 0) <= 16
+    assert world.metric("handover_seconds_count", **labels, reason="lost") == 4
+    assert world.metric("transitions_total", **labels, reason="ShardLost") == 1
+    journal = world.replicas["r0"].replica.console.ring("demo")  # type: ignore[arg-type]
+    assert journal is not None
+    assert "p1" in str(journal)
+
+
+@staged
+async def test_a_deleted_lease_is_told_long_before_its_objects_are_taken(world: World) -> None:
+    await world.begin("p0", "p1")
+    reader = Reader(world)
+    world.puppets["p1"].kill()
+    await world.write("DELETE", f"{LEASE_PATH}/p1")
+    assert await reader.news() == {
+        "ShardMissing": "shard p1 is missing: no Lease, but might be working, so the objects stay"
+    }
+    assert set(await reader.news(40)) == {"ShardLost"}
+
+
+@pytest.mark.slow
+@staged
+async def test_many_transitions_are_few_events(world: World) -> None:
+    await world.begin("p0")
+    reader = Reader(world)
+    for number in range(100):
+        world.join(f"p{number:03}", seconds=60)
+    news = await reader.news(10)
+    assert "more have joined" in news["ShardJoined"]
+    assert len(world.events("ShardJoined")) <= 8
+    before = len(world.events())
+    for number in range(60):
+        await world.puppets[f"p{number:03}"].release()
+        await asyncio.sleep(0.5)
+    await asyncio.sleep(5)
+    assert len(world.events("ShardLeft")) <= 12
+    assert len(world.events()) - before <= 24
+    await world.annotate_lease("p0", **{CORDONED_ANNOTATION: "true"})
+    await eventually(lambda: world.events("ShardCordoned"), within=8)
+
+
+@staged
+async def test_cordon_evacuation_and_pause_are_told_from_start_to_end(world: World) -> None:
+    await world.begin("p0", "p1")
+    world.puppets["p1"].acknowledges = False
+    await world.put("secret", "p1", SECRETS)
+    await asyncio.sleep(35)
+    reader = Reader(world)
+    await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: "true"})
+    assert await reader.news() == {"ShardEvacuating": "shard p1 is being evacuated (1 object)"}
+    assert await reader.news(4) == {}
+    world.puppets["p1"].acknowledges = True
+    assert await reader.news(4) == {"ShardEvacuated": "shard p1 is evacuated: 1 object moved"}
+    assert world.owner("secret", SECRETS) == "p0"
+    await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: None})
+    assert set(await reader.news()) == {"ShardUncordoned"}
+    for paused in (True, False):
+        await world.edit_ring(movement={"paused": paused or None})
+        news = await reader.news()
+        assert set(news) == {"MovementPaused" if paused else "MovementResumed"}
+        assert world.conditions()["Paused"] == ("MovementPaused" if paused else "MovementActive")
+
+
+@staged
+async def test_a_new_leader_tells_what_happened_without_one_and_repeats_nothing(
+    world: World,
+) -> None:
+    first = await world.begin("p0", "p1")
+    first.terminate()
+    await asyncio.sleep(5)
+    reader = Reader(world)
+    world.start("r1")
+    await eventually(lambda: world.replicas["r1"].leads, within=20)
+    assert set(await reader.news(4)) == {"LeaderElection"}
+    world.replicas["r1"].terminate()
+    await asyncio.sleep(5)
+    await world.puppets["p1"].release()
+    world.join("p2")
+    await asyncio.sleep(2)
+    world.start("r2")
+    await eventually(lambda: world.replicas["r2"].leads, within=20)
+    news = set(await reader.news(5)) - {"ObjectsReassigned"}
+    assert news == {"LeaderElection", "ShardLeft", "ShardJoined"}
+
+
+@staged
+async def test_a_ring_that_comes_later_has_its_own_events_and_takes_them_along(
+    world: World,
+) -> None:
+    await world.begin("p0")
+    await world.write("POST", RING_PATH, {"metadata": {"name": "other"}, "spec": world.spec()})
+    body: Json = {"metadata": {"labels": {"alpha.sharding.timebertt.dev/controllerring": "other"}}}
+    world.join("px")
+    await asyncio.sleep(1)
+    await world.patch(f"{LEASE_PATH}/px", body)
+    await eventually(lambda: "other" in dict(world.events("ShardJoined")), within=10)
+    shown = {"namespace": "default", "shard": "px", "controllerring": "other"}
+    assert world.metric("shard_state", **shown, state="ready") == 1
+    assert world.metric("controllerring_status_available_shards", **_uid(world, "other")) == 1
+    await world.write("DELETE", f"{RING_PATH}/other")
+    count = len(world.events())
+    await world.puppets["px"].release()
+    await asyncio.sleep(15)
+    assert [name for name, _ in world.events()[count:] if name == "other"] == []
+    assert world.metric("shard_state", **shown, state="ready") is None
+
+
+def _uid(world: World, ring: str) -> dict[str, str]:
+    return {"controllerring": ring, "uid": world.ring(ring).metadata.uid}
+
+
+@pytest.mark.slow
+@staged
+async def test_gauges_show_rings_and_shards_as_they_are(world: World) -> None:
+    await world.begin("p0", "p1")
+    uid = _uid(world, "demo")
+    first = {"namespace": "default", "shard": "p0", "controllerring": "demo"}
+    assert world.metric("controllerring_status_shards", **uid) == 2
+    assert world.metric("controllerring_metadata_generation", **uid) == 1
+    assert world.metric("controllerring_observed_generation", **uid) == 1
+    assert world.metric("shard_state", **first, state="ready") == 1
+    assert world.metric("shard_state", **first, state="expired") == 0
+    assert world.metric("leader") in {0, 1, None}
+    built = world.metric("ring_calculations_total", controllerring="demo")
+    await asyncio.sleep(20)
+    assert world.metric("ring_calculations_total", controllerring="demo") == built
+    world.join("p2")
+    await asyncio.sleep(3)
+    assert world.metric("ring_calculations_total", controllerring="demo") == (built or 0) + 1
+    await world.patch(f"{LEASE_PATH}/p2", {"spec": {"leaseDurationSeconds": None}})
+    world.puppets["p2"].kill()
+    await asyncio.sleep(3)
+    assert world.metric("invalid_leases", controllerring="demo") == 1
+    assert world.metric("shard_state", **{**first, "shard": "p2"}, state="ready") is None
+    world.puppets["p0"].kill()
+    await eventually(lambda: world.metric("shard_state", **first, state="expired") == 1, within=8)
+    await eventually(lambda: world.metric("shard_state", **first, state="dead") == 1, within=20)
+    await eventually(
+        lambda: world.metric("shard_state", **first, state="dead") is None, within=300
+    )
+    await world.write("DELETE", f"{RING_PATH}/demo")
+    await asyncio.sleep(3)
+    assert world.metric("controllerring_status_shards", **uid) is None
+    assert world.metric("shard_state", **{**first, "shard": "p1"}, state="ready") is None
+    assert world.metric("task_crashes_total", task="watches") in {0, None}
+
+
+@pytest.mark.parametrize("strategy", ["ConsistentHash", "LeastLoaded"])
+@staged
+async def test_shards_are_described_with_loads_capacity_and_place(
+    world: World, strategy: str
+) -> None:
+    await world.begin("p0", "p1", placement={"strategy": strategy, "useTopologyLabels": True})
+    await world.annotate_lease("p0", **{CAPACITY_ANNOTATION: "objects=7,cpu=1500m"})
+    await world.patch(f"{LEASE_PATH}/p0", {"metadata": {"labels": {ZONE_LABEL: "z1"}}})
+    await world.put("s", "p0", SECRETS)
+    await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: "true"})
+    await asyncio.sleep(40)
+    shards = {each.name: each for each in world.status.shard_statuses}
+    assert (shards["p0"].zone, shards["p0"].objects) == ("z1", 1)
+    assert shards["p0"].capacity.get("cpu") in {"1500m", "1.5"}
+    assert shards["p1"].evacuating
+    shown = {"namespace": "default", "shard": "p0", "controllerring": "demo"}
+    assert world.metric("shard_objects", **shown) == 1
+    assert world.metric("shard_capacity", **shown) == 7
+    assert world.metric("shard_capacity", **{**shown, "shard": "p1"}) is None
+    world.replicas["r0"].terminate()
+    await asyncio.sleep(4)
+    assert world.metric("shard_objects", **shown) is None
+
+
+@staged
+async def test_a_wrong_annotation_is_reported_once_and_again_when_it_comes_back(
+    world: World,
+) -> None:
+    await world.begin("p0", placement={"strategy": "LeastLoaded"})
+    await world.put("s", "p0", SECRETS, annotations={LOAD_ANNOTATION: "cpu=much"})
+    await asyncio.sleep(5)
+    for number in range(5):
+        await world.annotate("s", {"number": str(number)}, SECRETS)
+        await asyncio.sleep(1)
+    await world.edit_ring(movement={"drainTimeout": "7m"})
+    await asyncio.sleep(10)
+    told = [message for name, message in world.events() if name == "s"]
+    assert len(told) == 1
+    assert LOAD_ANNOTATION in told[0]
+    await world.annotate("s", {LOAD_ANNOTATION: "cpu=5"}, SECRETS)
+    await asyncio.sleep(3)
+    await world.annotate("s", {LOAD_ANNOTATION: "cpu=more"}, SECRETS)
+    await asyncio.sleep(5)
+    assert len([message for name, message in world.events() if name == "s"]) == 2
