@@ -40,7 +40,7 @@ SECONDS = {
     "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,
     "mutants": 1200, "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
     "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
-    "attacks_bite": 90, "docs_site": 30, "pyright": 20,
+    "attacks_bite": 90, "docs_site": 30, "typed": 40,
 }  # fmt: skip
 """The approximate duration of each part; an unknown part starts first."""
 
