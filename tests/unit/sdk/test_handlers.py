@@ -190,20 +190,6 @@ async def test_an_object_that_is_deselected_before_the_watch_shows_it_waits_for_
     assert "finalizers" not in await stage.metadata()
 
 
-async def test_an_object_that_is_selected_again_during_its_clean_up_keeps_the_finalizer() -> None:
-    stage = await Stage.make(cleans_up=True, selects=is_on)
-    await stage.change({"finalizers": [NAME]})
-    await stage.bench.refresh()
-    await stage.change({"labels": {"on": "yes"}})
-
-    assert await stage.run() == 1.0
-    await stage.bench.refresh()
-    await stage.run()
-
-    assert stage.author.calls == ["clean up", "reconcile"]
-    assert (await stage.metadata())["finalizers"] == [NAME]
-
-
 async def test_a_requeue_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     stage = await Stage.make(outcome=Unavailable("no"))

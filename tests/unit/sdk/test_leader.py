@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sharder.core.errors import ConfigError, LeaseLost
+from sharder.core.errors import LeaseLost
 from sharder.core.names import ObjectRef
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.runtime.supervisor import BACKOFF
 from sharder.sdk.leader import Campaign, Leadership, LeaderTask
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.support.fakes import fake_leases
@@ -125,14 +124,3 @@ async def test_a_stolen_lease_ends_the_tasks_and_the_shard_campaigns_again(
         "now held by 'shard-b' in another process",
         "became leader of ring demo",
     ]
-
-
-@pytest.mark.parametrize("error", [ValueError("broken"), ConfigError("broken")])
-async def test_a_task_that_fails_starts_again_and_ends_nothing_else(error: Exception) -> None:
-    stage = Stage(errors=[error])
-    async with stage.campaign(ME) as running:
-        assert stage.running == []
-        await stage.clock.advance(BACKOFF.cap)
-
-        assert stage.running == [ME]
-        assert not running.done()

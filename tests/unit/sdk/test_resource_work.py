@@ -201,22 +201,6 @@ async def test_a_drain_does_not_wait_behind_the_reconciles_of_other_objects() ->
         assert await scene.labels(ref) == {}
 
 
-async def test_an_acknowledgement_that_lost_a_race_is_judged_anew() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller):
-        await scene.drain(ref)
-        scene.hold_up_watches()
-        await scene.label(ref, {"changed": "yes"})
-        controller.released.set()
-        await settle()
-        assert await scene.labels(ref) == {OWNER: ME, DRAIN: "true", "changed": "yes"}
-        await scene.let_watches_flow()
-
-        assert await scene.labels(ref) == {"changed": "yes"}
-
-
 async def test_an_acknowledgement_whose_answer_was_lost_is_not_sent_again() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     ref = await scene.create_secret("one")

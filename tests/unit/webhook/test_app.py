@@ -12,7 +12,7 @@ from msgspec import structs
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.movement.patches import Operation
-from sharder.core.names import POOL_LABEL, GroupResource, RingName
+from sharder.core.names import POOL_LABEL, RingName
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.counting import bounded
@@ -198,14 +198,6 @@ async def test_a_request_for_an_unknown_ring_is_allowed_with_a_warning(name: str
     assert response_in(result).patch is None
     assert response_in(result).warnings[0].startswith("the sharder does not know ControllerRing")
     assert counts.answers == [("", "unknown_ring")]
-
-
-async def test_a_request_for_an_unknown_resource_is_allowed_with_a_warning() -> None:
-    other = GroupResource("apps", "deployments")
-
-    result = await exchange(app_with(), review_of(request_of(resource=other)))
-
-    assert response_in(result).warnings == ["ControllerRing demo has no resource deployments.apps"]
 
 
 async def test_metadata_that_cannot_be_read_is_allowed_with_a_warning() -> None:

@@ -78,19 +78,6 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
     assert 'rest_client_requests_total{code="200",method="GET"} 1.0' in body
 
 
-def test_a_shard_runs_without_the_library_of_the_metrics() -> None:
-    program = (
-        "import sys; sys.modules['prometheus_client'] = None\n"
-        "import sharder.sdk\n"
-        "from sharder.sdk.observability.exposition import process_metrics\n"
-        "print(process_metrics().render())"
-    )
-
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-
-    assert done.stdout == b"None\n"
-
-
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
     program = (
         "import prometheus_client, sharder.sdk\n"

@@ -1,9 +1,7 @@
 """What a shard makes sure of before it takes its Lease."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -157,24 +155,6 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
     ]
 
 
-async def test_a_ring_that_assigns_more_while_a_shard_works_is_named_within_a_minute(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    scene = Scene()
-
-    async with at_work(scene, Controller()) as (_, task):
-        scene.cluster.ring_found = ring_of(BOTH, WIDGETS)
-        await scene.clock.advance(300)
-        assert not task.done()
-        scene.cluster.ring_found = ring_of(BOTH)
-        await scene.clock.advance(60)
-        scene.cluster.ring_found = ring_of(BOTH, WIDGETS)
-        await scene.clock.advance(60)
-
-    text = "working on a part of the ring's objects only: ControllerRing demo also assigns widgets"
-    assert [message.startswith(text) for message in caplog.messages] == [True, True]
-
-
 @pytest.mark.parametrize(
     ("resources", "message"),
     [
@@ -241,21 +221,3 @@ async def test_a_second_shard_of_a_process_on_one_lease_is_refused_at_once() -> 
         second.reconciler("secrets", Controller())
         with pytest.raises(ConfigError, match="another shard of this process uses Lease"):
             await second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
-
-
-async def test_shards_of_one_process_with_names_of_their_own_work_side_by_side() -> None:
-    scene = Scene()
-    settings = replace(SETTINGS, name="shard-b")
-
-    async with at_work(scene, Controller()):
-        second = Shard(ring=RING, settings=settings)
-        second.reconciler("secrets", Controller())
-        serving = asyncio.create_task(
-            second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
-        )
-        await scene.clock.advance(1)
-
-        lease = await scene.cluster.lease_store.get(LEASE._replace(name="shard-b"))
-        assert lease.spec.holder_identity == "shard-b"
-        serving.cancel()
-        await asyncio.wait({serving})

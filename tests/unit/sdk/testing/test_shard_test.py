@@ -13,9 +13,8 @@ from sharder.core.errors import (
     ConfigError,
     Conflict,
     InvalidObject,
-    NotFound,
 )
-from sharder.sdk import OwnMeta, Reconcile, Request, Settings, Shard
+from sharder.sdk import Reconcile, Request, Settings, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 
 SECRET = {
@@ -95,31 +94,6 @@ async def test_an_object_is_read_in_a_shape() -> None:
         assert child.data == {"k": hashlib.sha256(b"dg==").hexdigest()}
         with pytest.raises(InvalidObject, match="data"):
             await test.cluster.get("configmaps", "demo-sums", Counts)
-
-
-async def test_the_metadata_of_an_object_is_what_a_request_shows() -> None:
-    seen = list[OwnMeta]()
-
-    async def see(request: Request) -> None:
-        seen.append(request.metadata)
-
-    async with ShardTest(shard_of(see)) as test:
-        await test.create({**SECRET, "metadata": {"name": "demo", "finalizers": ["a/b"]}})
-
-        metadata = await test.cluster.metadata("secrets", "demo")
-
-    assert [metadata] == seen
-    assert metadata.finalizers == ("a/b",)
-
-
-@pytest.mark.parametrize("error", [ValueError("no"), NotFound], ids=["no API error", "a class"])
-def test_a_request_cannot_fail_with_what_is_no_error_of_the_api_server(error: object) -> None:
-    store = FakeCluster().store("configmaps")
-
-    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
-        store.fail(error)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
-        store.lose(error)  # type: ignore[arg-type]  # what is tested
 
 
 async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:
@@ -230,22 +204,6 @@ async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
     with pytest.raises(AssertionError, match=message):
         await ShardTest(shard_of(reconcile), cluster).__aenter__()
     assert len(asyncio.all_tasks()) == 1
-
-
-async def test_a_shard_with_many_objects_is_waited_for() -> None:
-    cluster, seen = FakeCluster(), set[str]()
-    for number in range(2000):
-        owned = {"shard.alpha.sharding.timebertt.dev/checksum": "shard-a"}
-        metadata: Json = {"name": f"s-{number}", "labels": owned}
-        await cluster.store("secrets").create("default", {"metadata": metadata})
-
-    async def reconcile(request: Request) -> None:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        seen.add(request.ref.name)
-
-    async with ShardTest(shard_of(reconcile), cluster):
-        assert len(seen) == 2000
 
 
 async def test_garbage_is_what_has_lost_all_its_owners() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, LeaseLost, NotFound
 from sharder.sdk.reads.objects import Document
-from sharder.sdk.writes.events import MAX_SERIES, REFRESH_SECONDS
+from sharder.sdk.writes.events import REFRESH_SECONDS
 from tests.unit.sdk.bench import Bench
 from tests.unit.sdk.scene import ME, RING
 
@@ -68,19 +68,6 @@ async def test_an_event_that_the_server_has_deleted_begins_again() -> None:
     assert [event["count"] for event in await recorded(bench)] == [1, 1]
 
 
-async def test_a_successor_of_the_same_name_has_events_of_its_own() -> None:
-    bench = await Bench.make()
-    request = bench.request()
-    await request.event("Synced", "done")
-    await request.delete()
-    await bench.scene.create_secret("one")
-    await bench.refresh()
-
-    await bench.request().event("Synced", "done")
-
-    assert len({str(event["involvedObject"]) for event in await recorded(bench)}) == 2
-
-
 async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -96,14 +83,6 @@ async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
         "shard's ClusterRole"
     ]
     assert await counts(bench) == {"done": 1}
-
-
-async def test_only_so_many_events_are_remembered() -> None:
-    bench = await Bench.make()
-    for number in range(MAX_SERIES + 1):
-        await bench.request().event("Failed", f"try {number}")
-
-    assert len(bench.workplace.events._series) == MAX_SERIES
 
 
 async def test_no_event_is_recorded_without_the_lease() -> None:

@@ -147,17 +147,6 @@ async def test_a_condition_is_set_in_the_status_with_the_time_and_the_generation
     }
 
 
-async def test_a_condition_is_about_the_generation_that_the_request_saw() -> None:
-    bench = await Bench.make()
-    bench.show_generation(7)
-    request = bench.request()
-    bench.show_generation(8)
-
-    document = await request.set_condition("Ready", status=True, reason="Synced")
-
-    assert "'observedGeneration': 7" in str(document)
-
-
 async def test_a_condition_is_not_written_over_a_state_that_was_not_read() -> None:
     bench = await Bench.make()
     request = bench.request()
@@ -168,16 +157,6 @@ async def test_a_condition_is_not_written_over_a_state_that_was_not_read() -> No
 
     with pytest.raises(Conflict):
         await request.set_condition("Ready", status=False, reason="Broken")
-
-
-async def test_what_was_written_before_is_known_to_the_next_condition() -> None:
-    bench = await Bench.make()
-    request = bench.request()
-
-    await request.set_condition("Ready", status=True, reason="Synced")
-    document = await request.set_condition("Degraded", status=False, reason="Synced")
-
-    assert str(document).count("'type'") == 2
 
 
 @pytest.mark.parametrize("write", ["delete", "child", "finalizer", "condition"])
