@@ -27,20 +27,19 @@ COMMANDS = tuple(
 """Tests that start the program `sharder` again and again."""
 LONG_SCENES = ("certificates", "outages", "rollout")
 """Names of the files in E2E that also have tests of minutes: a part of `make test-long` each."""
-IDLE = {"clocks", "move_limit", "refused_starts"}
-"""Parts that mainly wait: one of them runs at a time, in addition to the other parts."""
-ALONE = {"hostile", "leading_objects", "nemesis"}
+IDLE = {"refused_starts"}
+"""Parts that mainly wait: they run in addition to the other parts."""
+ALONE = {"hostile", "nemesis"}
 """Parts of `make test-long` that run alone, because they measure times under load."""
 SECONDS = {
-    "integration": 200, "service": 190, "commands": 150, "movement_control": 150,
-    "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
-    "kopf": 120, "goshard": 100, "orphans": 100, "outages": 95, "attacks": 90, "restore": 85,
-    "bench": 140, "move_limit": 85, "namespace_quota": 80, "rollout": 80, "refused_starts": 78,
-    "replicas": 75, "rolling_upgrade": 70, "model": 65, "compaction": 60, "two_writers": 50,
-    "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,
     "mutants": 1200, "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
-    "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
-    "attacks_bite": 90, "docs_site": 30, "pyright": 20,
+    "integration": 200, "long_certificates": 200, "service": 190, "commands": 150,
+    "movement_control": 150, "rebalancing": 150, "ceilings": 150, "long_outages": 150,
+    "bench": 140, "kopf": 120, "main_job": 110, "certificates": 100, "goshard": 100,
+    "orphans": 100, "console_page": 100, "outages": 95, "attacks": 90, "attacks_bite": 90,
+    "restore": 85, "rollout": 80, "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70,
+    "model": 65, "tutorial": 45, "typed": 40, "migration": 37, "chart": 35, "docs_site": 30,
+    "rings_apart": 22,
 }  # fmt: skip
 """The approximate duration of each part; an unknown part starts first."""
 

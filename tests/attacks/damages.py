@@ -109,7 +109,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "webhook/metrics_auth.py",
         "return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN",
         "return HTTPStatus.OK",
-        "tests/unit/webhook/test_metrics_auth.py::test_a_client_without_the_right_is_refused",
+        "tests/unit/webhook/test_metrics_auth.py::test_who_reads_is_asked_of_the_api_server_and_nothing_rendered_for_others",
     ),
     "A24": Damage(
         "hack/requirements.lock",

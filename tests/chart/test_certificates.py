@@ -40,27 +40,6 @@ def test_the_secret_has_no_data_and_neither_helm_nor_argo_cd_deletes_it(helm: He
     }
 
 
-def test_the_secret_is_where_the_sharder_looks_for_it(helm: Helm) -> None:
-    values = {
-        "config": {
-            "certificates": {"secretName": "mine"},
-            "leaderElection": {"resourceNamespace": "elsewhere"},
-        }
-    }
-
-    secret = find(helm.template(values), "Secret", "mine")
-
-    assert secret.metadata.namespace == "elsewhere"
-
-
-def test_the_sharders_own_certificates_are_in_no_file(helm: Helm) -> None:
-    rendered = helm.template()
-
-    assert not secrets_of(rendered)
-    assert not of_cert_manager(rendered)
-    assert settings_of(rendered).certificates.mode is CertificateMode.SELF_MANAGED
-
-
 def test_cert_manager_issues_to_the_name_of_the_service(helm: Helm) -> None:
     rendered = helm.template(BY_CERT_MANAGER, namespace="ns")
 
@@ -93,17 +72,6 @@ def test_by_default_cert_manager_has_a_ca_of_its_own(helm: Helm) -> None:
     }
     assert objects["Issuer sharder-self-signed"].spec == {"selfSigned": {}}
     assert objects["Issuer sharder-ca"].spec == {"ca": {"secretName": authority["secretName"]}}
-
-
-def test_another_issuer_takes_the_place_of_that_ca(helm: Helm) -> None:
-    issuer = {"kind": "ClusterIssuer", "name": "mine"}
-
-    objects = of_cert_manager(
-        helm.template({"certManager": {"enabled": True, "issuerRef": issuer}})
-    )
-
-    assert [*objects] == ["Certificate sharder"]
-    assert objects["Certificate sharder"].spec["issuerRef"] == issuer
 
 
 def test_the_pods_read_what_cert_manager_writes(helm: Helm) -> None:
@@ -150,30 +118,3 @@ def test_files_of_another_program_are_mounted(helm: Helm, config: dict[str, obje
     cert_dir = settings_of(rendered).webhook.server.cert_dir
     assert secrets_of(rendered) == {cert_dir: "mine"}
     assert not of_cert_manager(rendered)
-
-
-def test_files_are_mounted_where_the_configuration_says(helm: Helm) -> None:
-    config = {"webhook": {"server": {"certDir": "/certs"}}}
-
-    rendered = helm.template({**BY_CERT_MANAGER, "config": config})
-
-    assert [*secrets_of(rendered)] == ["/certs"]
-
-
-@pytest.mark.parametrize(
-    ("url", "names"),
-    [
-        ("https://sharder.example.com:8443/a", {"dnsNames": ["sharder.example.com"]}),
-        ("https://192.0.2.1", {"ipAddresses": ["192.0.2.1"]}),
-        ("https://[2001:db8::1]:443", {"ipAddresses": ["2001:db8::1"]}),
-    ],
-)
-def test_cert_manager_issues_to_the_host_of_a_url(
-    helm: Helm, url: str, names: dict[str, list[str]]
-) -> None:
-    client = {"webhook": {"config": {"clientConfig": {"url": url}}}}
-
-    rendered = helm.template({**BY_CERT_MANAGER, "config": client})
-
-    spec = of_cert_manager(rendered)["Certificate sharder"].spec
-    assert {key: spec[key] for key in ("dnsNames", "ipAddresses") if key in spec} == names

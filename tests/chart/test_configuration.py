@@ -7,14 +7,6 @@ from sharder.config import load
 from tests.chart.rendering import Helm, find, pod_of
 
 
-class ServicePort(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-
-
-class ServiceSpec(msgspec.Struct, frozen=True, kw_only=True):
-    ports: tuple[ServicePort, ...]
-
-
 def config_of(rendered: str) -> dict[str, object]:
     text = find(rendered, "ConfigMap", "sharder").data["config.yaml"]
     return msgspec.convert(yaml.safe_load(text), dict[str, object])
@@ -78,21 +70,6 @@ def test_values_are_merged_into_the_configuration(helm: Helm) -> None:
     }
 
 
-def test_an_emptied_configuration_is_the_default(helm: Helm) -> None:
-    assert config_of(helm.template({"config": None})) == config_of(helm.template())
-
-
-def test_a_url_takes_the_place_of_the_service(helm: Helm) -> None:
-    client = {"url": "https://sharder.example.com"}
-
-    config = config_of(
-        helm.template({"config": {"webhook": {"config": {"clientConfig": client}}}})
-    )
-
-    webhook = msgspec.convert(config["webhook"], dict[str, dict[str, object]])
-    assert webhook["config"]["clientConfig"] == client
-
-
 def test_the_ports_of_the_pod_are_those_of_the_configuration(helm: Helm) -> None:
     values = {
         "config": {
@@ -110,14 +87,6 @@ def test_the_ports_of_the_pod_are_those_of_the_configuration(helm: Helm) -> None
     }
 
 
-def test_metrics_that_are_off_have_no_port(helm: Helm) -> None:
-    rendered = helm.template({"config": {"metrics": {"bindAddress": "0"}}})
-
-    service = msgspec.convert(find(rendered, "Service", "sharder").spec, ServiceSpec)
-    assert [port.name for port in service.ports] == ["webhook"]
-    assert pod_of(rendered).ports == {"webhook": 9443, "health": 8081}
-
-
 def test_the_rights_follow_the_namespace_of_the_lease(helm: Helm) -> None:
     values = {"config": {"leaderElection": {"resourceNamespace": "elsewhere"}}}
 
@@ -131,7 +100,3 @@ def test_a_change_of_the_configuration_replaces_the_pods(helm: Helm) -> None:
     values = {"config": {"gracefulShutDown": "20s"}}
 
     assert checksum_of(helm.template()) != checksum_of(helm.template(values))
-
-
-def test_another_change_keeps_the_checksum(helm: Helm) -> None:
-    assert checksum_of(helm.template()) == checksum_of(helm.template({"replicaCount": 3}))

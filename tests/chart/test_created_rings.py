@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tests.chart.rendering import CHART, REQUIRED, Helm, decode_manifests, find
+from tests.chart.rendering import CHART, REQUIRED, Helm, find
 
 RESOURCES = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
 SERVED = "sharding.timebertt.dev/v1alpha1/ControllerRing"
@@ -24,12 +24,6 @@ def on_cluster_with_the_crd(helm: Helm) -> str:
     return helm.run(*command, values={**REQUIRED, **ring(create=True)})
 
 
-def test_a_ring_is_only_created_on_demand(helm: Helm) -> None:
-    kinds = {each.kind for each in decode_manifests(helm.template(ring()))}
-
-    assert "ControllerRing" not in kinds
-
-
 def test_a_created_ring_has_the_resources_and_the_other_fields(helm: Helm) -> None:
     spec = {"placement": {"strategy": "Spread"}, "shardNamespaces": ["shards"]}
 
@@ -44,25 +38,12 @@ def test_a_created_ring_selects_the_namespaces_in_which_there_are_rights(helm: H
     assert spec["namespaceSelector"] == {"matchExpressions": [named]}
 
 
-def test_a_selector_of_the_ring_wins_over_its_namespaces(helm: Helm) -> None:
-    selector = {"matchLabels": {"team": "a"}}
-    values = ring(create=True, namespaces=["a"], spec={"namespaceSelector": selector})
-
-    assert spec_of(helm.template(values))["namespaceSelector"] == selector
-
-
 def test_the_first_installation_creates_rings_after_the_crd(helm: Helm) -> None:
     made = find(helm.template(ring(create=True)), "ControllerRing", "made").metadata.annotations
 
     assert made[HOOK] == "post-install,post-upgrade"
     # By default helm deletes what a hook has made before it makes it again.
     assert made["helm.sh/hook-delete-policy"] == "hook-failed"
-
-
-def test_later_ones_have_them_in_the_release(helm: Helm) -> None:
-    made = find(on_cluster_with_the_crd(helm), "ControllerRing", "made").metadata.annotations
-
-    assert HOOK not in made
 
 
 def test_helm_adopts_a_ring_of_the_first_installation_and_keeps_it_when_it_goes(

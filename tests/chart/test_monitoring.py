@@ -81,45 +81,6 @@ def test_the_monitor_verifies_the_sharder_and_sends_the_token_of_prometheus(helm
     assert endpoint.tls_config["ca"] == {"secret": {"name": secret.metadata.name, "key": "ca.crt"}}
 
 
-def test_the_monitor_is_where_the_secret_is(helm: Helm) -> None:
-    elsewhere = {"config": {"leaderElection": {"resourceNamespace": "elsewhere"}}}
-
-    rendered = helm.template({"serviceMonitor": ON, **elsewhere})
-
-    assert find(rendered, "ServiceMonitor", "sharder").metadata.namespace == "elsewhere"
-    assert find(rendered, "Secret", "sharder-certificates").metadata.namespace == "elsewhere"
-
-
-def test_with_cert_manager_the_monitor_uses_its_authority(helm: Helm) -> None:
-    rendered = helm.template({"serviceMonitor": ON, "certManager": {"enabled": True}})
-
-    secret = {"name": "sharder-cert-manager", "key": "ca.crt"}
-    assert endpoint_of(rendered).tls_config["ca"] == {"secret": secret}
-
-
-def test_the_monitor_expects_the_host_of_a_url(helm: Helm) -> None:
-    client = {"clientConfig": {"url": "https://sharder.example.com:8443/a"}}
-
-    rendered = helm.template(
-        {"serviceMonitor": ON, "config": {"webhook": {"config": client}}},
-    )
-
-    assert endpoint_of(rendered).tls_config["serverName"] == "sharder.example.com"
-
-
-def test_another_way_to_verify_takes_the_place_of_that_of_the_chart(helm: Helm) -> None:
-    mine = {"ca": {"configMap": {"name": "ca", "key": "ca.crt"}}, "serverName": "a"}
-
-    rendered = helm.template({"serviceMonitor": {**ON, "tlsConfig": mine, "interval": "5s"}})
-
-    assert endpoint_of(rendered).tls_config == mine
-    assert endpoint_of(rendered).interval == "5s"
-
-
-def test_the_label_namespace_of_a_shard_is_kept(helm: Helm) -> None:
-    assert endpoint_of(helm.template({"serviceMonitor": ON})).honor_labels
-
-
 def test_the_named_service_account_may_read_the_metrics(helm: Helm) -> None:
     account = {"namespace": "monitoring", "name": "prometheus"}
 
@@ -148,23 +109,6 @@ def test_the_alerts_follow_the_conventions_of_mixins() -> None:
         assert {*rule["annotations"]} == {"summary", "description"}
 
 
-def test_alerts_take_labels_and_the_address_of_the_runbook(helm: Helm) -> None:
-    url = "https://example.com/operate/"
-    values = {**ON, "alertLabels": {"team": "a", "severity": "info"}, "runbookUrl": url}
-
-    rendered = alerts_of(helm.template({"prometheusRule": values}))
-
-    for name, alert in rendered.items():
-        assert alert.labels == {"team": "a", "severity": "info"}
-        assert alert.annotations["runbook_url"] == f"{url}#{name.lower()}"
-
-
-def test_a_disabled_alert_is_left_out(helm: Helm) -> None:
-    rendered = alerts_of(helm.template({"prometheusRule": {**ON, "disabled": NAMES[:1]}}))
-
-    assert [*rendered] == NAMES[1:]
-
-
 def test_every_alert_can_be_disabled_and_nothing_else(helm: Helm) -> None:
     disabled = {**ON, "disabled": NAMES}
 
@@ -184,26 +128,8 @@ def test_grafana_finds_the_dashboard_as_it_is_in_the_file(helm: Helm) -> None:
     assert json.loads(rendered.data["sharder.json"]) == file
 
 
-def test_the_dashboard_goes_where_the_values_say(helm: Helm) -> None:
-    values = {**ON, "namespace": "monitoring", "labels": {"a": "b"}, "annotations": {"c": "d"}}
-
-    made = find(helm.template({"grafanaDashboard": values}), "ConfigMap", "sharder-dashboard")
-
-    assert made.metadata.namespace == "monitoring"
-    assert {"a": "b", "grafana_dashboard": "1"}.items() <= made.metadata.labels.items()
-    assert made.metadata.annotations == {"c": "d"}
-
-
 def test_prometheus_accepts_the_alerts() -> None:
     promtool("check", "rules", str(FILE))
-
-
-def test_prometheus_accepts_the_rendered_alerts(helm: Helm, tmp_path: Path) -> None:
-    file = tmp_path / "rules.yaml"
-    rendered = find(helm.template({"prometheusRule": ON}), "PrometheusRule", "sharder")
-    file.write_text(yaml.safe_dump(msgspec.to_builtins(rendered.spec)))
-
-    promtool("check", "rules", str(file))
 
 
 def test_prometheus_accepts_what_the_dashboard_asks(tmp_path: Path) -> None:

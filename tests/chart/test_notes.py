@@ -28,16 +28,6 @@ def test_the_notes_have_the_next_commands(helm: Helm, command: str) -> None:
     assert command in said
 
 
-def test_the_notes_do_not_ask_for_a_ring_that_the_chart_creates(helm: Helm) -> None:
-    made = [{**RINGS[0], "create": True}]
-
-    assert "my-ring.yaml" not in notes(helm, {"rings": made})
-
-
-def test_the_notes_enforce_no_standard_that_the_pods_break(helm: Helm) -> None:
-    assert "pod-security" not in notes(helm, {"hostNetwork": True})
-
-
 def test_the_notes_warn_while_nothing_may_be_sharded(helm: Helm) -> None:
     warning = "ServiceAccount mine-sharder in namespace ns"
 

@@ -6,9 +6,7 @@ import msgspec
 import pytest
 
 import sharder
-from sharder.config import Settings
 from tests.chart.rendering import Helm, Pod, find, pod_of
-from tests.support.dockerfile import command
 from tests.unit.webhook.reviews import exchange
 from webhook import create_health_app
 
@@ -36,22 +34,6 @@ def test_a_new_pod_comes_before_an_old_one_goes(default: str) -> None:
     assert rollout.strategy.rolling_update == {"maxSurge": 1, "maxUnavailable": 0}
 
 
-@pytest.mark.parametrize(("values", "replicas"), [({}, 2), ({"replicaCount": 3}, 3)])
-def test_there_are_as_many_replicas_as_the_values_say(
-    helm: Helm, values: Mapping[str, object], replicas: int
-) -> None:
-    assert rollout_of(helm.template(values)).replicas == replicas
-
-
-def test_the_deployment_finds_its_pods(default: str) -> None:
-    selector = find(default, "Deployment", "sharder").spec["selector"]
-
-    labels = msgspec.convert(selector, dict[str, dict[str, str]])["matchLabels"]
-
-    assert labels.keys() == {"app.kubernetes.io/name", "app.kubernetes.io/instance"}
-    assert labels.items() <= pod_of(default).metadata.labels.items()
-
-
 @pytest.mark.parametrize("reason", [None, "starting"])
 async def test_the_probes_ask_whether_it_lives_and_whether_it_is_ready(
     default: str, reason: str | None
@@ -75,19 +57,6 @@ def test_who_is_not_ready_is_found_out_soon_and_killed_late(default: str) -> Non
     assert alive.period_seconds * alive.failure_threshold >= 60
 
 
-def test_memory_is_limited_and_the_processor_is_not(default: str) -> None:
-    resources = pod_of(default).container.resources
-
-    assert resources.requests.keys() == {"cpu", "memory"}
-    assert resources.limits.keys() == {"memory"}
-
-
-def test_a_pod_has_more_time_to_end_than_it_takes(default: str) -> None:
-    stop = Settings().graceful_shutdown_timeout.total_seconds()
-
-    assert pod_of(default).spec.termination_grace_period_seconds > stop
-
-
 def test_the_token_is_given_to_the_pod_and_to_no_other_of_its_service_account(
     default: str,
 ) -> None:
@@ -104,13 +73,6 @@ def test_the_program_reads_the_configuration_that_is_mounted(default: str) -> No
 
     assert pod.mounted[folder].config_map == {"name": "sharder"}
     assert [*find(default, "ConfigMap", "sharder").data] == [file]
-
-
-def test_the_image_does_by_itself_what_the_pod_tells_it(default: str) -> None:
-    entrypoint, arguments = command()
-
-    assert entrypoint == ("sharder",)
-    assert pod_of(default).container.args == arguments
 
 
 def test_what_is_written_stays_in_memory(default: str) -> None:
@@ -138,15 +100,6 @@ def test_the_pod_is_confined(default: str) -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert not pod.spec.enable_service_links
-
-
-def test_the_pod_knows_its_name_and_its_namespace(default: str) -> None:
-    of_pod = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
-
-    assert pod_of(default).container.env == tuple(
-        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-        for name, path in of_pod.items()
-    )
 
 
 @pytest.mark.parametrize(
@@ -235,14 +188,6 @@ def test_a_value_reaches_the_pod(helm: Helm, default: str, name: str) -> None:
     assert shown(pod_of(default)) != expected
 
 
-def test_openshift_accepts_the_pod_with_a_user_of_its_choice(default: str) -> None:
-    """As its SCC restricted-v2 says: users, groups and SELinux are of the namespace's range."""
-    pod = pod_of(default)
-
-    chosen = {"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"}
-    assert not chosen & {*pod.spec.security_context, *pod.container.security_context}
-
-
 @pytest.mark.parametrize(
     ("values", "policy"),
     [
@@ -255,17 +200,3 @@ def test_on_the_network_of_the_host_the_names_of_the_cluster_are_still_resolved(
     helm: Helm, values: Mapping[str, object], policy: str
 ) -> None:
     assert pod_of(helm.template(values)).spec.dns_policy == policy
-
-
-def test_on_the_network_of_the_host_a_new_pod_can_take_the_ports_of_an_old_one(helm: Helm) -> None:
-    rollout = rollout_of(helm.template({"hostNetwork": True}))
-
-    assert rollout.strategy.rolling_update == {"maxSurge": 1, "maxUnavailable": 1}
-
-
-def test_the_service_account_is_made_as_the_values_say(helm: Helm) -> None:
-    account = {"name": "own-account", "annotations": {"a": "b"}}
-
-    made = find(helm.template({"serviceAccount": account}), "ServiceAccount", "own-account")
-
-    assert made.metadata.annotations == {"a": "b"}

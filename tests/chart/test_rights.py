@@ -57,14 +57,6 @@ def test_every_role_but_the_readers_is_bound_to_the_sharder_alone(helm: Helm) ->
     }
 
 
-def test_the_role_follows_the_configured_name_of_the_secret(helm: Helm) -> None:
-    values = {"config": {"certificates": {"secretName": "mine"}}}
-
-    rules = find(helm.template(values), "Role", "sharder").rules
-
-    assert {name for rule in rules for name in rule.resource_names} == {"mine"}
-
-
 def test_nothing_may_be_sharded_unless_a_ring_lists_it(helm: Helm) -> None:
     empty: list[object] = [ring()]
 
@@ -113,17 +105,6 @@ def test_a_ring_with_namespaces_gets_its_rights_there_alone(helm: Helm) -> None:
     assert roles == {"a": [("secrets",)], "b": [("secrets",), ("deployments",)]}
     assert bound == dict.fromkeys(["a", "b"], ("Role", ["sharder"]))
     assert {each.kind for each in rendered} == {"Role", "RoleBinding"}
-
-
-def test_a_ring_without_namespaces_keeps_its_rights_beside_one_with_some(helm: Helm) -> None:
-    rings = [
-        {**ring({"resource": "secrets"}), "namespaces": ["a"]},
-        ring({"resource": "configmaps"}, name="two"),
-    ]
-
-    rules = find(helm.template({"rings": rings}), "ClusterRole", SHARDED).rules
-
-    assert [rule.resources for rule in rules] == [("configmaps",)]
 
 
 @pytest.mark.parametrize(

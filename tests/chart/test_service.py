@@ -40,7 +40,3 @@ def test_the_ports_of_the_service_lead_to_those_of_the_pod(default: str) -> None
         "metrics": (8080, "metrics"),
     }
     assert {port.target_port for port in ports} <= pod_of(default).ports.keys()
-
-
-def test_the_service_is_reached_from_the_cluster_alone(default: str) -> None:
-    assert service_of(default).type == "ClusterIP"

@@ -1,19 +1,14 @@
 """The schema of the values: it says of each what it is, and lets no mistake pass."""
 
-import re
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from itertools import pairwise
-from typing import get_args
 
 import msgspec
 import pytest
 import yaml
 
 from sharder.config.fields import ALIASES, Path, fields
-from sharder.core.api.selector import LabelSelector
 from tests.chart.matrix import MATRIX
-from tests.chart.rendering import CHART, CRD, REQUIRED, SCHEMA, Helm, HelmError, find, pod_of
+from tests.chart.rendering import CHART, CRD, REQUIRED, SCHEMA, Helm, HelmError
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -52,31 +47,10 @@ def leaves(schema: Schema, path: Path = ()) -> Iterator[tuple[Path, Schema]]:
         yield from leaves(child, (*path, name))
 
 
-def words_of(kind: object) -> set[str]:
-    """Return the values that a field of the configuration may have; none if it is no enum."""
-    kinds = [each for each in (kind, *get_args(kind)) if isinstance(each, type)]
-    return {word.value for each in kinds if issubclass(each, StrEnum) for word in each}
-
-
 def test_every_value_is_described() -> None:
     undescribed = [path for path, s in below(ROOT) if path and not (s.description or s.ref)]
 
     assert not [path for path in undescribed if path[-1] != "[]"]
-
-
-def test_every_value_has_a_comment() -> None:
-    lines = (CHART / "values.yaml").read_text().splitlines()
-    keys = [
-        (above.strip(), *found.groups())
-        for above, line in pairwise(lines)
-        if (found := re.fullmatch(r"(  )?(\w+):(.*)", line))
-    ]
-
-    # What stands below a group of the first level has comments of its own.
-    bare = [k for above, deep, k, value in keys if not above.startswith("#") and (deep or value)]
-
-    assert keys
-    assert not bare
 
 
 def test_whatever_has_fields_takes_no_others() -> None:
@@ -97,24 +71,6 @@ def test_the_schema_knows_the_fields_of_the_configuration() -> None:
     known = {path for path, _ in leaves(CONFIG)}
 
     assert known == fields().keys() | ALIASES.keys() | TYPE
-
-
-def test_the_schema_knows_the_words_of_the_configuration() -> None:
-    known = {path: {*schema.enum} for path, schema in leaves(CONFIG) if path not in TYPE}
-
-    expected = {path: words_of(kind) for path, kind in fields().items()}
-    assert {path: words for path, words in known.items() if words} == {
-        path: words for path, words in expected.items() if words
-    }
-
-
-def test_the_schema_knows_the_fields_of_a_selector() -> None:
-    [name] = [path for path, kind in fields().items() if kind is LabelSelector]
-
-    known = ROOT.definitions["labelSelector"].properties
-
-    assert name == ("webhook", "config", "namespaceSelector")
-    assert {*known} == {field.encode_name for field in msgspec.structs.fields(LabelSelector)}
 
 
 def nested(path: str, value: object) -> dict[str, object]:
@@ -177,11 +133,6 @@ def test_a_mistake_in_the_values_is_refused(helm: Helm, path: str, value: object
         helm.template(nested(path, value))
 
 
-def test_a_misspelt_value_is_named(helm: Helm) -> None:
-    with pytest.raises(HelmError, match="syncPeriode"):
-        helm.template(nested("config.controller.sharder.syncPeriode", "5m"))
-
-
 @pytest.mark.parametrize("case", MATRIX)
 def test_the_chart_with_values_passes_the_strict_lint(helm: Helm, case: str) -> None:
     said = helm.run("lint", "--strict", str(CHART), values={**REQUIRED, **MATRIX[case]})
@@ -221,16 +172,6 @@ def test_common_labels_and_annotations_are_on_everything_but_the_crd(helm: Helm)
         or "owner" not in meta.get("annotations", {})
     ]
     assert bare == [CRD_NAME]
-
-
-def test_common_labels_change_nothing_by_which_pods_are_selected(helm: Helm) -> None:
-    name = "app.kubernetes.io/name"
-
-    rendered = helm.template({"commonLabels": {name: "other"}, "podLabels": {name: "other"}})
-
-    deployment = find(rendered, "Deployment", "sharder")
-    assert deployment.metadata.labels[name] == "sharder"
-    assert pod_of(rendered).metadata.labels[name] == "sharder"
 
 
 def test_the_schema_knows_the_fields_of_a_ring() -> None:

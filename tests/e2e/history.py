@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
-from sharder.core.leases.shard import Shard
-from sharder.core.names import RECALLED, RingName, ShardName, drain_label, owner_label
-from sharder.core.placement.ranking import WeightedRendezvous
+from sharder.core.names import RECALLED, RingName, drain_label, owner_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +78,6 @@ class History:
             if write.revision > mark:
                 most = max((many for shard, many in loads.items() if shard), default=0)
                 yield write, max(0, most - ceiling(len(owners)))
-
-    def least_drawn(self, shard: str, many: int) -> set[str]:
-        """Return so many Secrets of a shard, those that are drawn to it least."""
-        ranking, place = WeightedRendezvous(), Shard(name=ShardName(shard))
-        own = [w for w in self.now.values() if w.owner == shard]
-        return {w.name for w in sorted(own, key=lambda w: ranking.score(w.key, place))[:many]}
-
-    def least_drawn_above(self, ceiling: int) -> set[str]:
-        """Return those that have to go where no shard may have more than `ceiling`."""
-        shards = {shard: many for shard, many in self.loads().items() if shard}
-        return set[str]().union(
-            *(self.least_drawn(shard, max(0, many - ceiling)) for shard, many in shards.items())
-        )
 
     def take(self, obj: PartialObject, *, deleted: bool = False) -> None:
         """Add a write, unless it is known."""

@@ -126,18 +126,6 @@ def hash_of(live: Iterable[str]) -> HashRing:
     return HashRing(frozenset(map(ShardName, live)))
 
 
-def open_drains(history: History, shard: str, mark: int) -> int:
-    """Return how many Secrets a shard was asked for at a time, at most, after `mark`."""
-    asked, most = set[str](), 0
-    for write in history.since(mark):
-        if write.draining and write.owner == shard and not write.deleted:
-            asked.add(write.name)
-        else:
-            asked.discard(write.name)
-        most = max(most, len(asked))
-    return most
-
-
 def _lease(write: Write) -> Lease:
     assert isinstance(write.obj, Lease)
     return write.obj

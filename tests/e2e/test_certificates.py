@@ -166,18 +166,6 @@ async def test_a_spoilt_secret_is_repaired_and_one_chain_served(
     assert after == before
 
 
-async def test_a_deleted_secret_is_made_anew_with_what_is_served(
-    playground: Playground,
-) -> None:
-    async with administration(playground) as admin:
-        before = await eventually(lambda: chain(playground, admin), within=30)
-        playground.plane.kubectl("delete", "secret", SECRET, "-n", SYSTEM)
-
-        after = await converged(playground, admin, "a deleted Secret")
-
-    assert after == before
-
-
 async def test_an_unknown_authority_is_used_only_when_it_is_trusted(
     playground: Playground,
 ) -> None:
@@ -193,34 +181,6 @@ async def test_an_unknown_authority_is_used_only_when_it_is_trusted(
     assert at_first == before
     assert after != before
     assert one(await certs(playground), CertificateRole.ISSUING) == issuer
-
-
-async def test_another_leader_finishes_what_a_killed_one_began(playground: Playground) -> None:
-    async with administration(playground) as admin:
-        await eventually(lambda: chain(playground, admin), within=30)
-        before, first = await certs(playground), leader(playground)
-        await rotate(playground, "--authority")
-        await eventually(lambda: in_phase(playground, "introducing"), within=30)
-        playground.kill(first)
-
-        after = await replaced(playground, before, CertificateRole.ISSUING)
-        await start(playground, first)
-        await eventually(lambda: chain(playground, admin), within=30)
-
-    assert after.phase == "stable"
-
-
-async def test_replicas_that_race_from_nothing_serve_one_chain(playground: Playground) -> None:
-    for name in REPLICAS:
-        playground.kill(name)
-    playground.plane.kubectl("delete", "secret", SECRET, "-n", SYSTEM)
-    playground.plane.kubectl("delete", "lease", "sharder", "-n", SYSTEM)
-    playground.plane.kubectl("delete", "mutatingwebhookconfigurations", "--all")
-
-    async with administration(playground) as admin:
-        await start(playground)
-
-        assert await converged(playground, admin, "a race from nothing")
 
 
 @asynccontextmanager
@@ -306,9 +266,3 @@ def one(report: CertificatesReport, role: CertificateRole) -> str:
 def kubectl_patch(playground: Playground, data: Mapping[str, str | None]) -> None:
     patch = json.dumps({"data": data})
     playground.plane.kubectl("patch", "secret", SECRET, "-n", SYSTEM, "--type=merge", "-p", patch)
-
-
-def leader(playground: Playground) -> str:
-    """Return the replica that holds the leader's Lease, empty if none does."""
-    lease = playground.plane.kubectl("get", "lease", "sharder", "-n", SYSTEM, "-o", "json")
-    return str(json.loads(lease)["spec"].get("holderIdentity", "")).partition("_")[0]

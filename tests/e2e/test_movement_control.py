@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
-from math import ceil
 
 import msgspec
 import pytest
@@ -17,14 +16,13 @@ from sharder.core.names import EVACUATE_ANNOTATION
 from sharder.core.status.conditions import ACTIVE, COVERED, OVERDUE, OWNED, PAUSED, STOPPED
 from tests.e2e.history import History
 from tests.e2e.journeys import journeys
-from tests.e2e.own_ring import LEASE_SECONDS, WITHIN, OwnRing
+from tests.e2e.own_ring import WITHIN, OwnRing
 from tests.e2e.replicas import REPLICAS, Replicas, two_sharders
-from tests.e2e.steered import Steered, hash_of, open_drains, steered
+from tests.e2e.steered import Steered, hash_of, steered
 from tests.support.eventually import eventually, never
 from tests.support.figures import show
 
 CONSISTENT_HASH: Json = {"strategy": "ConsistentHash"}
-BOUNDED_LOAD: Json = {"strategy": "BoundedLoad"}
 EVACUATED = 252
 """Where objects are counted this is four parts of six exactly, so no ceiling is rounded up."""
 HEARD_SECONDS = 5.0
@@ -73,30 +71,6 @@ async def test_an_evacuated_shard_gets_nothing_back_while_creates_go_on_and_then
         back, shared = history.loads(), steering.overlaps()
 
     show(capsys, f"ConsistentHash: {told}; then opened: {back}")
-    assert (lost[leaver], held.spec.holder_identity) == (0, leaver)
-    assert back[leaver] >= EVACUATED
-    assert shared == []
-
-
-async def test_the_same_holds_where_objects_are_counted(
-    replicas: Replicas, capsys: pytest.CaptureFixture[str]
-) -> None:
-    leaver, *others = _shards("count")
-    async with steered(replicas.playground, "count", *others, placement=BOUNDED_LOAD) as steering:
-        ring, history = steering.ring, steering.history
-        # Where all have as many as they may, this one has four parts of six.
-        await ring.start(leaver, SHARD_WEIGHT="4")
-        await ring.until_placing()
-        await ring.create(f"secret-{number:03}" for number in range(EVACUATED * 6 // 4))
-        await ring.until(lambda h: h.loads()[leaver] == EVACUATED and not h.draining())
-        told = await _evacuate(steering, leaver)
-        lost, held = history.loads(), steering.lease(leaver)
-        await steering.operate("uncordon", leaver)
-        share = ceil(len(history.now) / 6)
-        await ring.until(partial(_is_shared, dict.fromkeys(others, share)))
-        back, shared = history.loads(), steering.overlaps()
-
-    show(capsys, f"BoundedLoad: {told}; then opened: {back}")
     assert (lost[leaver], held.spec.holder_identity) == (0, leaver)
     assert back[leaver] >= EVACUATED
     assert shared == []
@@ -204,69 +178,6 @@ async def test_a_shard_that_does_not_acknowledge_is_reported_in_three_places_and
     assert shared == []
 
 
-async def test_no_more_drains_of_a_shard_are_open_than_the_ring_allows(
-    replicas: Replicas, capsys: pytest.CaptureFixture[str]
-) -> None:
-    playground, (leaver, *others) = replicas.playground, _shards("few")
-    async with steered(playground, "few", *others, placement=CONSISTENT_HASH) as steering:
-        ring, history = steering.ring, steering.history
-        await ring.change(movement={"maxConcurrentDrains": 3})
-        await ring.start(leaver, lease_seconds=PATIENT_LEASE_SECONDS)
-        await ring.until_placing()
-        await ring.create(_names("few", {leaver: 60, others[0]: 20, others[1]: 20}))
-        await ring.until_worked_on()
-        mark = history.mark()
-        playground.pause(leaver)
-        await steering.operate("evacuate", leaver)
-        await ring.until(lambda h: len(h.draining()) == 3)
-        await never(lambda: _are_open(history, 4), during=3)
-        playground.resume(leaver)
-        began = time.monotonic()
-        await ring.until(lambda h: set(h.loads()) == set(others))
-        seconds = time.monotonic() - began
-        most, moved, shared = open_drains(history, leaver, mark), history, steering.overlaps()
-
-    show(capsys, f"60 objects left a shard, {most} at a time, in {seconds:.1f} s")
-    assert most == 3
-    assert len(moved.drained(mark)) == 60
-    assert shared == []
-
-
-async def test_a_shard_that_leaves_on_purpose_leaves_nothing_that_would_wait_for_an_owner(
-    replicas: Replicas, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shards = leaver, *others = _shards("leave")
-    async with steered(
-        replicas.playground,
-        "leave",
-        *shards,
-        placement=CONSISTENT_HASH,
-        SHARD_DRAIN_ON_STOP="60s",
-    ) as steering:
-        ring, history = steering.ring, steering.history
-        await ring.create(_names("leave", {leaver: 100, others[0]: 50, others[1]: 50}))
-        await ring.until_worked_on()
-        mark, began = history.mark(), time.monotonic()
-        await steering.leave(leaver)
-        seconds = time.monotonic() - began
-        await ring.until(lambda h: set(h.loads()) == set(others))
-        released = await eventually(partial(_released, steering, leaver), within=30)
-        at_release = {w.name: w.owner for w in history.writes if w.revision < released}
-        moves, shared = journeys(history, mark), steering.overlaps()
-
-    show(
-        capsys,
-        f"100 objects of a shard that left on purpose moved in {seconds:.1f} s, none without "
-        f"an owner for more than {max(move.waited for move in moves):.2f} s",
-    )
-    assert leaver not in at_release.values()
-    assert len(history.drained(mark)) == len(moves) == 100
-    assert [move for move in moves if move.asked is None] == []
-    # No move waits for a dead shard: it takes longer than that to find a shard dead.
-    assert max(move.waited for move in moves) < LEASE_SECONDS
-    assert shared == []
-
-
 async def _evacuate(steering: Steered, leaver: str) -> str:
     """Evacuate a shard by command while Secrets are created; return how that went.
 
@@ -334,12 +245,6 @@ def _moved(after: dict[str, str], before: dict[str, str]) -> set[str]:
     return {name for name, owner in after.items() if owner != before[name]}
 
 
-def _is_shared(shares: dict[str, int], history: History) -> bool:
-    loads = history.loads()
-    full = all(loads[shard] <= most for shard, most in shares.items())
-    return full and not loads[""] and not history.draining()
-
-
 async def _has_passed(replicas: Replicas, ring: OwnRing, passes: float) -> bool:
     """Return whether the leader has passed over all objects since there were so many passes."""
     return await _passes(replicas, ring) > passes
@@ -372,12 +277,3 @@ async def _overdue_drains(replicas: Replicas, ring: OwnRing, drains: int) -> Non
     """Pass if the metrics show so many."""
     shown = await _metric(replicas, ring, "overdue_drains")
     assert shown == drains, shown
-
-
-async def _are_open(history: History, drains: int) -> bool:
-    return len(history.draining()) >= drains
-
-
-async def _released(steering: Steered, shard: str) -> int:
-    """Return the revision at which a shard has given its Lease back."""
-    return steering.released(shard).revision

@@ -5,7 +5,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -16,7 +16,7 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
-from hack.ownership import OWNER, SECRETS, create_secrets, observing
+from hack.ownership import OWNER, SECRETS, create_secrets
 from hack.playground import NAMESPACE, RING, SHARDS, Playground
 from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.core.api.lease import LeaseSpec, format_time, lease_body
@@ -29,7 +29,7 @@ from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import leases
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.reflector import POLL_SECONDS, follow
+from sharder.runtime.reflector import follow
 from tests.support.eventually import eventually
 from tests.support.later_webhook import later_webhook, pointer
 from tests.support.samples import total
@@ -45,11 +45,8 @@ WARM_UP = 1000
 AT_ONCE_SECONDS = 10.0
 """Far longer than a watch needs, and far shorter than it takes until all objects are listed."""
 
-ALL_VERBS = ("get", "list", "watch", "patch")
-Grant = Callable[[Sequence[str]], Awaitable[None]]
 
 SECRET_PATH = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles/sharder-sharded-resources"
 
 
 @pytest.fixture(scope="module")
@@ -244,38 +241,6 @@ async def test_a_label_that_is_stripped_is_written_less_and_less_often(
     assert ready.status == "True"
 
 
-async def test_with_the_rights_to_list_and_patch_alone_everything_moves(
-    playground: Playground,
-) -> None:
-    names = [f"moving-{number}" for number in range(40)]
-    async with (
-        rights(playground, ["list", "patch"]) as grant,
-        sharding(playground, "poor"),
-        observing(playground.author) as (observer, viewer),
-    ):
-        for name in ("shard-0", "shard-1"):
-            playground.start_shard(name)
-        await observer.settled({"shard-0", "shard-1"}, within=60)
-        await create_secrets(viewer, names)
-        await observer.settled({"shard-0", "shard-1"}, within=60)
-        playground.start_shard("shard-2")
-        await observer.settled({"shard-0", "shard-1", "shard-2"}, within=3 * POLL_SECONDS)
-        await asyncio.to_thread(playground.stop, "shard-0")
-        await observer.settled({"shard-1", "shard-2"}, within=60)
-        missing = await _condition(playground, "Watched")
-        ready = await _condition(playground, "Ready")
-        await grant(ALL_VERBS)
-        granted = await eventually(lambda: _watched(playground), within=3 * POLL_SECONDS)
-        for name in ("shard-1", "shard-2"):
-            await asyncio.to_thread(playground.stop, name)
-
-    assert ready is not None
-    assert missing is not None
-    assert (ready.status, missing.status, missing.reason) == ("True", "False", "WatchMissing")
-    assert "resources: [secrets], verbs: [get, list, watch, patch]" in missing.message
-    assert granted.reason == "WatchAllowed"
-
-
 async def test_objects_out_of_scope_cost_no_memory_and_no_write(
     playground: Playground, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,46 +265,6 @@ async def test_objects_out_of_scope_cost_no_memory_and_no_write(
         print(f"\n{STRANGERS} strangers in {seconds:.0f} s: {grown:+.1f} MB")  # noqa: T201
     assert written == 0
     assert grown <= 5
-
-
-@asynccontextmanager
-async def admin(playground: Playground) -> AsyncIterator[Client]:
-    client = await connect(str(playground.plane.admin_kubeconfig))
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-@asynccontextmanager
-async def rights(playground: Playground, verbs: Sequence[str]) -> AsyncIterator[Grant]:
-    """Leave the sharder only these verbs on sharded objects; yield what gives it others.
-
-    In the end it has all of them again.
-    """
-    async with admin(playground) as client:
-
-        async def grant(verbs: Sequence[str]) -> None:
-            body = _rules_patch(verbs)
-            await client.request("PATCH", ROLE_PATH, body=body, content_type=MERGE_PATCH)
-
-        await grant(verbs)
-        try:
-            yield grant
-        finally:
-            await grant(ALL_VERBS)
-
-
-def _rules_patch(verbs: Sequence[str]) -> Json:
-    rule: Json = {"apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": verbs}
-    return {"rules": [rule]}
-
-
-async def _watched(playground: Playground) -> Condition:
-    condition = await _condition(playground, "Watched")
-    assert condition is not None
-    assert condition.status == "True", condition
-    return condition
 
 
 async def _condition(playground: Playground, name: str) -> Condition | None:

@@ -91,29 +91,6 @@ async def test_a_leader_that_is_paused_in_a_resync_and_resumed_into_its_successo
     assert trace.versions() == settled
 
 
-async def test_a_paused_leader_that_comes_back_when_all_is_settled_changes_nothing(
-    replicas: Replicas, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with _watching(replicas) as (trace, client):
-        first = await replicas.leader(client)
-        mark = trace.last_revision()
-        replicas.playground.kill("shard-1")
-        await eventually(lambda: _has_moved(trace, mark, 20), within=30)
-        await _pause(replicas, first)
-        moved = len(_moved(trace, mark))
-        await replicas.until_another_leads(client, first)
-        await _until_settled(replicas, trace, {"shard-0", "shard-2"})
-        settled = trace.versions()
-        replicas.playground.resume(first)
-        replicas.serve_from(*REPLICAS)
-        await asyncio.sleep(5)
-
-    show(capsys, f"paused after {moved} of {len(_moved(trace, mark))} moves from a dead shard")
-    assert moved < len(_moved(trace, mark))
-    assert (trace.returns(), trace.robberies()) == ([], [])
-    assert trace.versions() == settled
-
-
 async def _populate(playground: Playground) -> None:
     async with observing(playground.author) as (observer, client):
         await observer.settled({"shard-0", "shard-1"}, within=60)

@@ -89,55 +89,6 @@ async def test_the_shard_releases_an_object_whatever_else_is_in_its_write(
         ]
 
 
-@every_kind
-async def test_a_write_that_drops_the_labels_for_another_reason_leaves_them(
-    service: Service, of: Resource
-) -> None:
-    async with (
-        service.scene(of) as scene,
-        account(service, CONTROLLERS, scene.shard("b")) as neighbour,
-        account(service, CONTROLLERS) as unbound,
-    ):
-        patches = (
-            (neighbour, release(scene)),
-            (unbound, release(scene, AFTER[of.kind])),
-            (scene.author, release(scene, AFTER[of.kind])),
-            (scene.author, release(scene, annotations={"note": "2"})),
-        )
-        objs = await draining(scene, of, len(patches))
-
-        after = [
-            await by.patch(of, obj.metadata.name, patch, namespace=scene.namespace)
-            for obj, (by, patch) in zip(objs, patches, strict=True)
-        ]
-
-        assert [obj.metadata.labels for obj in after] == [obj.metadata.labels for obj in objs]
-
-
-@pytest.mark.parametrize("of", [CONFIGMAPS, WIDGETS], ids=lambda kind: kind.kind)
-async def test_a_replace_is_no_release_even_if_it_changes_nothing(
-    service: Service, of: Resource
-) -> None:
-    async with service.scene(of) as scene, account(service, CONTROLLERS) as unbound:
-        replaces = [(by, content[of.kind]) for by in (scene.author, unbound)
-                    for content in (BEFORE, AFTER)]  # fmt: skip
-        objs = await draining(scene, of, len(replaces))
-
-        after = [
-            await by.replace(
-                of,
-                obj,
-                content=content,
-                labels={"app": "shop"},
-                annotations={"note": "1"},
-                resourceVersion=obj.metadata.resource_version,
-            )
-            for obj, (by, content) in zip(objs, replaces, strict=True)
-        ]
-
-        assert [obj.metadata.labels for obj in after] == [obj.metadata.labels for obj in objs]
-
-
 async def test_a_person_hears_what_the_webhook_restored_and_what_to_do_instead(
     service: Service,
 ) -> None:

@@ -49,22 +49,6 @@ async def test_a_deleted_ring_blocks_no_create(service: Service) -> None:
         assert scene.owner_of(made[-1]) == ""
 
 
-async def test_a_configuration_of_a_ring_that_is_not_there_lets_creates_pass(
-    service: Service,
-) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        ghost = RingName(f"{scene.ring}-ghost")
-        url = service.webhook_url() + webhook_path(ghost)
-        ours = await own_client_config(service, scene)
-
-        async with configured(service, scene, {**ours, "url": url}) as namespace:
-            warning = await until_warned(service, namespace)
-            made = await scene.author.create(CONFIGMAPS, "config", namespace=namespace)
-
-        assert f"does not know ControllerRing {ghost}" in warning
-        assert made.metadata.labels is None
-
-
 async def test_a_failing_webhook_lets_creates_and_updates_pass_with_a_warning(
     service: Service,
 ) -> None:

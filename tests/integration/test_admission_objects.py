@@ -4,7 +4,6 @@ Every write here succeeds: `User` forgives no error.
 """
 
 import asyncio
-import json
 
 import pytest
 
@@ -40,39 +39,6 @@ async def test_objects_with_generated_names_are_where_their_names_belong(
         assert {scene.owner_of(obj) for obj in made} == scene.shards
         assert len({obj.metadata.name for obj in made}) == 60
         assert all(obj.metadata.name.startswith("thing-") for obj in made)
-
-
-@pytest.mark.parametrize("length", [52, 58, 59, 63, 100, 247])
-async def test_a_generated_name_is_short_enough_for_a_label_however_long_its_prefix(
-    service: Service, length: int
-) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        prefix = "x" * length
-
-        made = await scene.author.create(
-            CONFIGMAPS, namespace=scene.namespace, generateName=prefix
-        )
-
-        # No longer than Kubernetes' own.
-        assert len(made.metadata.name) == min(length, 58) + 5
-        assert made.metadata.name.startswith(prefix[:58])
-        assert scene.owner_of(made) == scene.wanted(made)
-
-
-async def test_an_object_with_both_a_name_and_a_prefix_keeps_its_name(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        made = await scene.author.create(
-            CONFIGMAPS, "config", namespace=scene.namespace, generateName="thing-"
-        )
-
-        assert (made.metadata.name, scene.owner_of(made)) == ("config", scene.wanted(made))
-
-
-async def test_cluster_scoped_objects_are_assigned_as_they_are_created(service: Service) -> None:
-    async with service.scene(PLANETS) as scene:
-        made = [await scene.create(PLANETS, f"{scene.ring}-{index}") for index in range(10)]
-
-        assert [scene.owner_of(obj) for obj in made] == [scene.wanted(obj) for obj in made]
 
 
 async def test_cluster_scoped_objects_move_when_their_shard_goes(service: Service) -> None:
@@ -149,17 +115,6 @@ async def test_namespaces_of_the_system_are_left_alone_by_a_ring_over_everything
         assert await owner_now(scene, system) == ""
 
 
-async def test_a_namespace_that_is_not_selected_is_left_alone(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        obj = await scene.author.create(CONFIGMAPS, scene.ring, namespace=TENANTS)
-        witness = await scene.create(CONFIGMAPS, "config")
-
-        await scene.leave(scene.owner_of(witness)[-1])
-        await scene.until_owned(CONFIGMAPS, witness)
-
-        assert await owner_now(scene, obj) == ""
-
-
 async def test_objects_that_another_selector_selects_are_left_alone(service: Service) -> None:
     selector: Json = {"matchLabels": {"app": "shop"}}
     async with service.scene(CONFIGMAPS, shards="", objectSelector=selector) as scene:
@@ -213,30 +168,6 @@ async def test_a_dry_run_shows_what_would_be_and_is_not_counted(service: Service
 
         await eventually(counted, within=WITHIN)
         await never(lambda: more_assignments(service, scene, len(names)), during=0.5)
-
-
-async def test_a_dry_run_of_an_update_shows_what_would_be(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        obj = await scene.create(CONFIGMAPS, "config")
-
-        shown = await scene.author.label(
-            CONFIGMAPS, obj, {scene.owner: "no-such-shard"}, dry_run=True
-        )
-
-        assert shown.metadata.labels == obj.metadata.labels
-
-
-async def test_kubectl_shows_the_owner_in_a_dry_run(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        command = ("create", "configmap", "config", "-n", scene.namespace)
-        flags = ("--dry-run=server", "-o", "json")
-
-        shown = await asyncio.to_thread(
-            service.plane.kubectl, *command, *flags, kubeconfig=service.author
-        )
-
-        made = await scene.create(CONFIGMAPS, "config")
-        assert json.loads(shown)["metadata"]["labels"] == made.metadata.labels
 
 
 async def create_deep(service: Service, scene: Scene, depth: int) -> None:

@@ -11,9 +11,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from sharder.core.api.meta import Resource
-from sharder.kube.typed_stores import NAMESPACES, SECRETS
-from tests.support.eventually import eventually
-from tests.support.scene import CONTROLLERS, LABEL, TENANTS, Scene
+from sharder.kube.typed_stores import SECRETS
+from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service
 from tests.support.users import (
     CONFIGMAPS,
@@ -21,7 +20,6 @@ from tests.support.users import (
     PLANETS,
     PODS,
     WIDGETS,
-    WITHIN,
     User,
     controlled_by,
 )
@@ -65,20 +63,6 @@ async def test_a_replace_without_labels_by_kubectl_leaves_the_owner(service: Ser
         assert scene.owner_of(await scene.get(CONFIGMAPS, before)) == scene.wanted(before)
 
 
-async def test_a_replace_by_a_pod_that_is_not_the_owner_leaves_the_owner(
-    service: Service,
-) -> None:
-    async with (
-        service.scene(CONFIGMAPS) as scene,
-        worker(service, scene, "elsewhere", TENANTS) as pod,
-    ):
-        before = await scene.create(CONFIGMAPS, "config")
-
-        after = await pod.replace(CONFIGMAPS, before)
-
-        assert scene.owner_of(after) == scene.wanted(before)
-
-
 @pytest.mark.parametrize("main", [CONFIGMAPS, SECRETS], ids=lambda main: main.id.resource)
 async def test_a_replace_during_a_drain_by_a_pod_that_is_not_the_owner_leaves_all_as_it_was(
     service: Service, main: Resource
@@ -94,17 +78,6 @@ async def test_a_replace_during_a_drain_by_a_pod_that_is_not_the_owner_leaves_al
 
         assert scene.owner_of(after) == scene.owner_of(before)
         assert scene.is_draining(after)
-
-
-async def test_a_replace_during_a_drain_by_a_person_who_changes_other_labels_leaves_all_as_it_was(
-    service: Service,
-) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        before = await scene.drained(CONFIGMAPS)
-
-        after = await scene.author.replace(CONFIGMAPS, before, labels={"app": "shop"})
-
-        assert after.metadata.labels == {**(before.metadata.labels or {}), "app": "shop"}
 
 
 async def test_a_forged_owner_of_a_new_object_is_ignored(service: Service) -> None:
@@ -150,16 +123,6 @@ async def test_a_stripped_drain_is_put_back(service: Service) -> None:
         assert after.metadata.labels == obj.metadata.labels
 
 
-async def test_another_value_of_a_drain_is_put_back(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        obj = await scene.drained(CONFIGMAPS)
-
-        for forged in ("recalled", "false", ""):
-            after = await scene.author.label(CONFIGMAPS, obj, {scene.drain: forged})
-
-            assert after.metadata.labels == obj.metadata.labels, forged
-
-
 @pytest.mark.parametrize("forged", ["no-such-shard", None])
 @pytest.mark.parametrize("kind", [PODS, WIDGETS], ids=lambda kind: kind.id.resource)
 async def test_a_write_of_the_status_does_not_change_the_owner(
@@ -176,35 +139,9 @@ async def test_a_write_of_the_status_does_not_change_the_owner(
         assert after.metadata.labels == {scene.owner: scene.wanted(obj)}
 
 
-async def test_a_write_of_its_status_does_not_change_the_owner_of_a_namespace(
-    service: Service,
-) -> None:
-    async with service.scene(NAMESPACES) as scene:
-        name = f"{scene.ring}-other"
-        obj = await scene.create(NAMESPACES, name, **{LABEL: scene.ring})
-        changes = {scene.owner: "no-such-shard", scene.drain: "true"}
-
-        after = await scene.author.label(NAMESPACES, obj, changes, status=True)
-
-        assert scene.owner_of(after) == scene.wanted(obj)
-        assert after.metadata.labels == obj.metadata.labels
-
-
 async def test_a_shard_releases_what_it_was_asked_for(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene, worker(service, scene, "a", TENANTS) as shard:
         obj = await scene.drained(CONFIGMAPS, frm="a")
-
-        after = await shard.label(CONFIGMAPS, obj, {scene.owner: None, scene.drain: None})
-
-        assert after.metadata.labels == {scene.owner: scene.shard("d")}
-
-
-async def test_another_pod_with_the_account_of_the_shard_releases_it(service: Service) -> None:
-    async with (
-        service.scene(CONFIGMAPS) as scene,
-        worker(service, scene, "sidekick", CONTROLLERS) as shard,
-    ):
-        obj = await scene.drained(CONFIGMAPS)
 
         after = await shard.label(CONFIGMAPS, obj, {scene.owner: None, scene.drain: None})
 
@@ -258,17 +195,6 @@ async def test_a_child_is_where_its_creator_works(service: Service) -> None:
         assert len({scene.owner_of(parent) for parent in parents}) > 1
 
 
-async def test_a_child_that_a_person_makes_is_where_its_owner_is(service: Service) -> None:
-    async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
-        parent = await scene.create(SECRETS, "parent")
-
-        child = await scene.author.create(
-            CONFIGMAPS, "child", namespace=scene.namespace, ownerReferences=controlled_by(parent)
-        )
-
-        assert scene.owner_of(child) == scene.owner_of(parent) == scene.wanted(parent)
-
-
 async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service: Service) -> None:
     async with service.scene(PLANETS, controlled=[CONFIGMAPS]) as scene:
         parents = [await scene.create(PLANETS, name) for name in scene.names_on_each(PLANETS, 3)]
@@ -284,36 +210,6 @@ async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service:
         owners = [scene.owner_of(parent) for parent in parents]
         assert [scene.owner_of(child) for child in children] == owners
         assert len(set(owners)) > 1
-
-
-async def test_an_object_without_controller_costs_no_call(service: Service) -> None:
-    async with service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene:
-        calls = await answers(service, scene)
-
-        stray = await scene.create(CONFIGMAPS, "stray")
-        parent = await scene.create(SECRETS, "parent")
-
-        async def called_once() -> bool:
-            return await answers(service, scene) == calls + 1
-
-        await eventually(called_once, within=WITHIN)
-        assert stray.metadata.labels is None
-        assert scene.owner_of(parent) == scene.wanted(parent)
-
-
-async def test_an_ordinary_update_of_an_owned_object_costs_no_call(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        obj = await scene.create(CONFIGMAPS, "config")
-        calls = await answers(service, scene)
-
-        for number in range(10):
-            await scene.author.label(CONFIGMAPS, obj, {"number": str(number)})
-        await scene.create(CONFIGMAPS, "another")
-
-        async def called_once() -> bool:
-            return await answers(service, scene) == calls + 1
-
-        await eventually(called_once, within=WITHIN)
 
 
 @pytest.mark.parametrize("name", ["child", ""], ids=["by a fixed name", "by a generated name"])
@@ -337,11 +233,6 @@ async def test_a_controller_makes_one_child_while_its_owner_waits_to_move(
         everybodys = await scene.admin.names(CONFIGMAPS, scene.owner, namespace=scene.namespace)
         assert len(everybodys) == 1
         assert scene.owner_of(await scene.get(SECRETS, parent)) == scene.shard("a")
-
-
-async def answers(service: Service, scene: Scene) -> float:
-    """Return how often the webhook has answered for the ring."""
-    return await service.metric("admission_answers_total", controllerring=scene.ring)
 
 
 async def test_a_forged_owner_of_an_object_without_controller_is_removed(

@@ -250,29 +250,6 @@ def without_right(cluster: Cluster) -> Iterator[None]:
         cluster.plane.apply(MANIFESTS / "sharder.yaml")
 
 
-async def test_a_shard_that_does_not_renew_its_lease_is_noticed(cluster: Cluster) -> None:
-    silent = lease("shard-c", seconds=15, age=timedelta(seconds=20))
-    cluster.plane.apply(json.dumps(silent))
-    try:
-        (found,) = cluster.faults()["shards"]
-    finally:
-        cluster.kubectl("delete", "lease", "shard-c", "-n", SHARDS)
-
-    assert found.level is Level.WARN
-    assert found.message.startswith("shard-c has not renewed its Lease for")
-
-
-async def test_a_lease_of_an_unknown_ring_is_noticed(cluster: Cluster) -> None:
-    cluster.plane.apply(json.dumps(lease("shard-d", seconds=3600, ring="no-such-ring")))
-    try:
-        (found,) = cluster.faults()["shards"]
-    finally:
-        cluster.kubectl("delete", "lease", "shard-d", "-n", SHARDS)
-
-    assert (found.level, found.ring) == (Level.WARN, None)
-    assert "no-such-ring, which does not exist" in found.message
-
-
 async def test_a_user_on_call_gets_warnings_for_missing_rights_and_sees_the_rest(
     cluster: Cluster,
 ) -> None:
@@ -290,42 +267,6 @@ async def test_a_user_on_call_gets_warnings_for_missing_rights_and_sees_the_rest
         assert f"a dry-run update of the Secret {NAMESPACE}/" in webhook.message
 
     await eventually(told, within=WITHIN)
-
-
-async def test_a_ring_that_does_not_exist_is_an_error(cluster: Cluster) -> None:
-    done = cluster.run("check", "no-such-ring")
-
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert f"existing rings: {RING}" in done.stderr
-
-
-async def test_a_cluster_without_the_crd_fails_in_every_line_that_says_why(
-    cluster: Cluster,
-) -> None:
-    with ControlPlane() as empty:
-        other = Cluster(empty)
-
-        levels = {each.check: each.level for each in other.check().findings}
-
-    assert levels["crd"] is levels["leader"] is Level.FAIL
-
-
-async def test_a_plan_from_a_dump_that_is_piped_is_that_of_the_cluster(cluster: Cluster) -> None:
-    piped = cluster.shell(f"sharder dump {RING} | sharder plan --file - -o json")
-
-    assert (piped.returncode, piped.stderr) == (0, "")
-    assert piped.stdout == cluster.run("plan", RING, "-o", "json").stdout
-
-
-async def test_a_watch_shows_the_shards_as_the_leader_counts_them(cluster: Cluster) -> None:
-    async def counted() -> None:
-        done = cluster.run("shards", RING, "--watch")
-        lines = done.stdout.splitlines()
-        assert (done.returncode, done.stderr) == (0, "")
-        assert lines[0].startswith(f"{RING}: 2 of 2 shards available, ")
-        assert sorted(line.split()[0] for line in lines[-2:]) == [*HELD]
-
-    await eventually(counted, within=WITHIN)
 
 
 async def test_a_fence_is_proven_and_the_shards_outside_of_it_are_named(cluster: Cluster) -> None:

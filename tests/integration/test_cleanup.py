@@ -13,26 +13,19 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from sharder.cli.reports import CleanupReport
-from sharder.core.api.lease import LeaseSpec
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import (
-    RING_LABEL,
     GroupResource,
     RingName,
     drain_label,
     next_annotation,
     owner_label,
-    webhook_configuration,
 )
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import (
-    MUTATING,
-    KubeWebhookConfigurations,
-    leases,
     namespaces,
-    rings,
 )
 from sharder.runtime.task_pool import batch
 from tests.support.documents import ROOT
@@ -140,29 +133,6 @@ async def test_everything_is_cleaned_once_and_nothing_else_is_touched(left: Left
     assert again.stdout.startswith(f"nothing left of {left.ring} in ")
 
 
-async def test_a_ring_that_is_there_keeps_its_objects_but_not_those_that_left_it(
-    left: Left,
-) -> None:
-    resources: Json = [{"resource": "configmaps"}]
-    spec: Json = {"resources": resources, "namespaceSelector": {"matchLabels": {"none": "none"}}}
-    body: Json = {
-        "apiVersion": "sharding.timebertt.dev/v1alpha1",
-        "kind": "ControllerRing",
-        "metadata": {"name": left.ring},
-        "spec": spec,
-    }
-    await rings(left.client).create("", body)
-
-    whole, part = left.run(), left.run("--resource", "configmaps")
-    gone = left.clean("--resource", str(ROLES))
-
-    assert (whole.returncode, part.returncode) == (1, 1)
-    assert f"ControllerRing {left.ring} exists" in whole.stderr
-    assert f"configmaps is part of ControllerRing {left.ring}" in part.stderr
-    assert [(row.resource, row.cleaned) for row in gone.resources] == [(str(ROLES), 2)]
-    assert await left.marked(CONFIGMAPS) == MAPS - 1
-
-
 async def test_the_rights_that_are_documented_are_enough(
     left: Left, control_plane: ControlPlane
 ) -> None:
@@ -206,29 +176,6 @@ async def test_a_missing_right_is_named_and_the_rest_is_cleaned(
     assert done.stderr.splitlines()[-1].startswith("sharder: cleanup is incomplete: ")
     assert "grant it in a Role or ClusterRole" in done.stderr.splitlines()[-1]
     assert report.warnings[0].startswith("cannot check for other leftovers of the ring: ")
-
-
-async def test_shards_and_webhook_configurations_that_are_left_are_warned_of(left: Left) -> None:
-    name = webhook_configuration(left.ring)
-    labels: Json = {RING_LABEL: left.ring}
-    configuration: Json = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name, "labels": labels},
-    }
-    spec: Json = msgspec.to_builtins(LeaseSpec(holder_identity="shard-a"))
-    await KubeWebhookConfigurations(left.client, MUTATING).apply(configuration)
-    await leases(left.client).create(
-        left.ring, {"metadata": {"name": "shard-a", "labels": labels}, "spec": spec}
-    )
-
-    done = left.run("--resource", "configmaps")
-
-    lines = done.stderr.splitlines()
-    assert done.returncode == 0
-    assert lines[0].startswith(f"warning: MutatingWebhookConfiguration {name} still exists")
-    assert lines[1] == f"warning: 1 shards still hold Leases of the ring: {left.ring}/shard-a"
-    assert lines[2] == f"configmaps: {MAPS - 1} found, {MAPS - 1} cleaned"
 
 
 def rule(group: str, resource: str, *verbs: str) -> dict[str, list[str]]:

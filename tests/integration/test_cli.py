@@ -9,11 +9,8 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.cli.reports import Explanation, RingsReport, ShardsReport, VersionReport
-from sharder.core.movement.step import Action
+from sharder.cli.reports import VersionReport
 from sharder.core.names import RingName
-from sharder.core.placement.hash_ring import HashRing
-from sharder.core.preview.report import PlanReport
 from sharder.tls import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
 from tests.support.documents import blocks, commands, read
@@ -74,13 +71,6 @@ def test_those_on_call_may_clean_up_the_resources_of_their_rings(
     assert (done.returncode, "warning" in done.stderr) == (0, False)
 
 
-@pytest.mark.parametrize("words", ["secret/my-secret -n default", "Secret default/my-secret"])
-def test_an_object_is_named_as_for_kubectl(ring: Ring, words: str) -> None:
-    told = msgspec.json.decode(ring.read(f"sharder explain my-ring {words}"), type=Explanation)
-
-    assert told.object == f"/Secret/{ring.name}/my-secret"
-
-
 @pytest.mark.parametrize(
     ("words", "proposals"),
     [
@@ -111,60 +101,6 @@ def test_the_version_of_the_api_server_is_shown(ring: Ring) -> None:
     assert "no Deployment in sharding-system has the label" in (report.problem or "")
 
 
-def test_rings_count_their_objects(ring: Ring) -> None:
-    report = msgspec.json.decode(ring.read("sharder rings"), type=RingsReport)
-
-    (row,) = (row for row in report.rings if row.name == ring.name)
-    assert (row.shards, row.available_shards, row.objects) == (2, 2, 21)
-    assert (row.unassigned, row.unowned) == (20, 20)
-    assert row.problem is None
-
-
-def test_shards_count_their_objects(ring: Ring) -> None:
-    report = msgspec.json.decode(ring.read("sharder shards my-ring"), type=ShardsReport)
-
-    rows = [(row.name, row.state, row.available, row.objects) for row in report.shards]
-    assert rows == [(SHARDS[0], "ready", True, 1), (SHARDS[1], "ready", True, 0)]
-    assert (report.objects, report.unassigned, report.unowned) == (21, 20, 20)
-
-
-def test_an_object_is_explained(ring: Ring) -> None:
-    answer = ring.read("sharder explain my-ring secrets default/my-secret")
-
-    told = msgspec.json.decode(answer, type=Explanation)
-    assert told.key == f"/Secret/{ring.name}/my-secret"
-    assert (told.owner, told.owner_state) == (SHARDS[0], "ready")
-    assert told.wanted == HashRing(SHARDS).owner(told.key)
-    assert told.action is (Action.KEEP if told.wanted == SHARDS[0] else Action.DRAIN)
-    assert told.placement is not None
-    assert [shard.name for shard in told.placement.shards] == list(SHARDS)
-
-
-def test_a_plan_follows_the_hash_and_changes_nothing(ring: Ring) -> None:
-    before = ring.shell(f"kubectl get secrets -n {ring.name} -o json").stdout
-
-    report = msgspec.json.decode(ring.read("sharder plan my-ring"), type=PlanReport)
-
-    hashing = HashRing(SHARDS)
-    assert {a.object: a.to for a in report.assignments} == {
-        a.object: hashing.owner(a.object) for a in report.assignments
-    }
-    assert report.summary.objects == 21
-    assert ring.shell(f"kubectl get secrets -n {ring.name} -o json").stdout == before
-
-
-def test_a_plan_shows_what_a_strategy_that_sticks_would_do(ring: Ring) -> None:
-    command = "sharder plan my-ring --strategy boundedload --add 1 --remove shard-b"
-
-    report = msgspec.json.decode(ring.read(command), type=PlanReport)
-
-    loads = {shard.name: shard.load for shard in report.shards}
-    assert loads.keys() == {f"{ring.name}-new-1", *SHARDS}
-    assert loads[SHARDS[1]] == {"objects": 0}
-    assert sorted(shard.objects for shard in report.shards) == [0, 10, 11]
-    assert (report.unassigned, report.unowned) == ((), ())
-
-
 def test_a_plan_from_a_dump_of_the_cluster_is_the_same(ring: Ring) -> None:
     live = ring.read("sharder plan my-ring")
     dumped = f"kubectl get controllerrings,leases,secrets,namespaces -A -o json > {ring.name}.json"
@@ -192,29 +128,6 @@ def test_a_plan_from_what_the_sharder_dumps_is_the_same_and_holds_no_data(ring: 
     assert done.returncode == 0
     assert b'"data"' not in file.read_bytes()
     assert ring.read(f"sharder plan --file {file}") == live
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("sharder plan no-such-ring", "ControllerRing no-such-ring not found; existing rings"),
-        ("sharder explain my-ring pods default/x", "has no resource pods; its resources: secrets"),
-        (
-            "sharder explain my-ring secrets default/x",
-            "/x not found; check the name",
-        ),
-        ("sharder certs --secret none", "/none not found"),
-        ("sharder certs rotate --secret none", "/none not found"),
-        ("sharder rings --context none", "cannot use kubeconfig"),
-        ("sharder rings --kubeconfig /none", "no kubeconfig at /none"),
-    ],
-)
-def test_a_failure_is_reported_in_one_line(ring: Ring, command: str, message: str) -> None:
-    done = ring.shell(command)
-
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("sharder: ")
-    assert message in done.stderr
 
 
 @pytest.mark.parametrize("command", ["rings", "certs", "certs rotate"])

@@ -1,10 +1,5 @@
 """Strangers on a port take no room from those that the port is for, nor all descriptors."""
 
-import asyncio
-import gc
-import socket
-import struct
-import weakref
 from contextlib import AsyncExitStack
 
 import pytest
@@ -24,8 +19,6 @@ from tests.integration.test_webhook_server import (
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import TRUSTED_PATH, request_of, review_of
 from webhook import Server
-from webhook.connection import Connection
-from webhook.server import KEEP_ALIVE_SECONDS
 
 ROOM = 8
 STRANGERS = 5 * ROOM
@@ -70,40 +63,6 @@ async def test_new_connections_close_those_of_strangers_and_never_those_that_sen
     assert count <= ROOM
 
 
-@pytest.mark.parametrize("tls", [True, False])
-async def test_a_connection_that_its_client_resets_leaves_nothing_behind(
-    tls: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    kept = weakref.WeakSet[Connection]()
-
-    def made(*args: object) -> Connection:
-        connection = Connection(*args)  # type: ignore[arg-type]
-        kept.add(connection)
-        return connection
-
-    monkeypatch.setattr("webhook.server.Connection", made)
-    gc.collect()
-    gc.disable()  # what refers to itself would wait for a collection
-    request.addfinalizer(gc.enable)
-    async with served(tls=tls) as server:
-        async with connected(server.port, strict_client() if tls else None, NAME) as client:
-            await review(client)
-            reset_at_close(client)
-            client.writer.transport.abort()
-        await eventually(lambda: is_empty(server), within=WITHIN)
-
-        assert not kept
-
-
-def reset_at_close(client: Client) -> None:
-    found = client.writer.get_extra_info("socket")
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
-async def is_empty(server: Server) -> bool:
-    return server.connections == 0
-
-
 async def is_full(server: Server) -> bool:
     return server.connections == ROOM
 
@@ -124,20 +83,6 @@ async def test_where_all_connections_are_trusted_the_longest_idle_one_is_closed(
         await review(first)
 
 
-async def test_a_connection_is_closed_when_it_is_idle_however_many_reviews_came_before() -> None:
-    async with served(tls=False) as server, connected(server.port) as client:
-        await review(client)
-        await review(client)
-        (connection,) = server._connections()
-        connection.timeout_keep_alive_handler()
-        await review(client)
-
-        connection.idle_since -= KEEP_ALIVE_SECONDS
-        connection.timeout_keep_alive_handler()
-
-        assert await client.is_closed()
-
-
 async def test_where_no_connection_is_idle_the_new_one_is_closed() -> None:
     slow = Slow()
     server = Server(slow.app, host=HOST, port=0, max_connections=1)
@@ -155,20 +100,3 @@ async def test_where_no_connection_is_idle_the_new_one_is_closed() -> None:
     await server.stop()
 
     assert status == 200
-
-
-async def test_a_stalled_handshake_ends_with_the_server() -> None:
-    server = served(tls=True)
-    await server.start()
-
-    async with connected(server.port) as client:
-        await eventually(lambda: has_one(server), within=WITHIN)
-        async with asyncio.timeout(WITHIN):
-            await server.stop()
-            assert await client.is_closed()
-
-    assert server.connections == 0
-
-
-async def has_one(server: Server) -> bool:
-    return server.connections == 1

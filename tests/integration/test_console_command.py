@@ -97,30 +97,3 @@ def test_who_may_not_create_a_token_is_asked_for_one(
 
     assert "The page asks for a token of an account that can read the metrics." in said
     assert (key, given) == ("", (200, b"event: beat\n"))
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        (["-n", "default"], "sharder: kubectl get lease: Error from server (NotFound): leases"),
-        (["--context", "other"], "sharder: kubectl get lease: error: context"),
-    ],
-)
-def test_what_keeps_it_from_starting_is_said_in_one_line(
-    environment: dict[str, str], words: list[str], complaint: str
-) -> None:
-    with running(environment, *words) as process:
-        _, said = process.communicate(timeout=60)
-
-    assert process.returncode == 1
-    assert said.startswith(complaint)
-
-
-def test_a_port_in_use_is_named(environment: dict[str, str]) -> None:
-    port = environment["FORWARD_TO"]
-    with running(environment, "--port", port) as process:
-        _, said = process.communicate(timeout=60)
-
-    assert (process.returncode, said) == (
-        1, f"sharder: cannot listen on port {port}: Address already in use\n",
-    )  # fmt: skip

@@ -1,7 +1,6 @@
 """The launcher of the control plane: identities, isolation, and that nothing stays behind."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.control_plane import ControlPlane, ControlPlaneError
+from hack.control_plane import ControlPlane
 from hack.kubectl import KubectlError
 from tests.support.eventually import eventually
 
@@ -50,11 +49,6 @@ def is_left(directory: Path, group: int) -> bool:
     return directory.exists() or is_running(group)
 
 
-def who_am_i(plane: ControlPlane, kubeconfig: Path) -> tuple[str, list[str]]:
-    answer = json.loads(plane.kubectl("auth", "whoami", "-o", "json", kubeconfig=kubeconfig))
-    return answer["status"]["userInfo"]["username"], answer["status"]["userInfo"]["groups"]
-
-
 def run_cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "hack.control_plane", *arguments],
@@ -64,36 +58,6 @@ def run_cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         text=True,
         check=False,
     )
-
-
-def test_a_client_certificate_is_the_user_and_its_groups(control_plane: ControlPlane) -> None:
-    alice = control_plane.kubeconfig("alice", groups=["shards"])
-
-    assert who_am_i(control_plane, alice) == ("alice", ["shards", "system:authenticated"])
-
-
-def test_a_user_without_rights_is_refused(control_plane: ControlPlane) -> None:
-    alice = control_plane.kubeconfig("alice", groups=["shards"])
-
-    with pytest.raises(KubectlError, match='User "alice" cannot list resource "secrets"'):
-        control_plane.kubectl("get", "secrets", kubeconfig=alice)
-
-
-def test_a_token_is_its_service_account(control_plane: ControlPlane) -> None:
-    control_plane.apply(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "ServiceAccount",
-                "metadata": {"name": "token-test", "namespace": "default"},
-            }
-        )
-    )
-
-    kubeconfig = control_plane.token_kubeconfig("default", "token-test")
-
-    user, _ = who_am_i(control_plane, kubeconfig)
-    assert user == "system:serviceaccount:default:token-test"
 
 
 def test_another_control_plane_beside_it_outlives_a_restart_of_its_api_server(
@@ -126,30 +90,6 @@ async def test_a_killed_caller_leaves_no_process_and_no_data(
         assert not is_left(directory, supervisor)
 
     await eventually(nothing_is_left, within=30)
-
-
-async def test_what_start_leaves_running_is_ended_by_stop(tmp_path: Path) -> None:
-    directory = tmp_path / "kept"
-    started = run_cli("start", "--dir", str(directory))
-    group = int((directory / "supervisor.pid").read_text())
-    assert is_running(group)
-
-    stopped = run_cli("stop", "--dir", str(directory))
-
-    async def nothing_is_left() -> None:
-        assert not is_left(directory, group)
-
-    assert (started.returncode, stopped.returncode) == (0, 0)
-    await eventually(nothing_is_left, within=10)
-
-
-def test_a_failing_api_server_shows_its_log_and_leaves_nothing(tmp_path: Path) -> None:
-    plane = ControlPlane(directory=tmp_path / "broken", apiserver_flags=["--no-such-flag"])
-
-    with pytest.raises(ControlPlaneError, match="unknown flag: --no-such-flag"):
-        plane.start()
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_go_both_ways_out_are_named_in_one_line(tmp_path: Path) -> None:

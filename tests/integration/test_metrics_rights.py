@@ -10,7 +10,7 @@ import socket
 import ssl
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,17 +19,12 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM, Playground
-from sharder.core.api.cluster import User
-from sharder.core.names import ROTATE_ANNOTATION
-from sharder.kube.client import connect
-from sharder.kube.reviews import KubeReviews
 from tests.support.documents import read
 from tests.support.eventually import eventually
 from webhook.metrics_auth import BELIEVED_SECONDS
 
 INSTALL = Path("docs/install.md")
 READER = "sharder-metrics-reader"
-SECRET = ("secret", "sharder-certificates", "--namespace", SYSTEM)
 WITHIN = 30.0
 
 
@@ -133,20 +128,6 @@ def bench() -> Iterator[Bench]:
         yield bench
 
 
-async def test_without_credentials_a_scrape_is_unauthorized(bench: Bench) -> None:
-    scrape = await bench.scrape()
-
-    assert (scrape.status, scrape.headers["www-authenticate"]) == (401, "Bearer")
-    assert "controller_sharding" not in scrape.body
-
-
-@pytest.mark.parametrize(
-    "authorization", ["Bearer made-up", "Basic c2NyYXBlcjpzZWNyZXQ=", "Bearer a.b.c"]
-)
-async def test_with_an_invalid_token_it_is_unauthorized(bench: Bench, authorization: str) -> None:
-    assert (await bench.scrape(authorization)).status == 401
-
-
 async def test_without_permission_it_is_forbidden(bench: Bench) -> None:
     token = bench.token(bench.account())
 
@@ -181,32 +162,6 @@ async def test_without_tls_no_client_reads(bench: Bench) -> None:
     assert b"controller_sharding" not in received
 
 
-async def test_clients_that_say_nothing_are_cut_off_and_keep_no_other_waiting(
-    bench: Bench,
-) -> None:
-    with ExitStack() as stack:
-        silent = [stack.enter_context(bench.connect()) for _ in range(100)]
-
-        assert (await bench.scrape()).status == 401
-        assert [await asyncio.to_thread(each.recv, 1) for each in silent] == 100 * [b""]
-
-
-async def test_a_new_certificate_is_shown_without_a_restart(bench: Bench) -> None:
-    before = bench.certificate()
-    bench.plane.kubectl("annotate", *SECRET, f"{ROTATE_ANNOTATION}=serving")
-
-    async def another() -> str:
-        shown = await asyncio.to_thread(bench.certificate)
-        assert shown != before
-        return shown
-
-    shown = await eventually(another, within=WITHIN)
-
-    kept = bench.plane.kubectl("get", *SECRET, "--output", r"jsonpath={.data.tls\.crt}")
-    assert shown == base64.b64decode(kept).decode()
-    assert (await bench.scrape()).status == 401
-
-
 async def test_the_documented_authority_is_what_a_scraper_verifies_by(bench: Bench) -> None:
     (command,) = re.findall(r"^kubectl (get validating.+) \| base64", read(INSTALL), re.MULTILINE)
 
@@ -220,15 +175,6 @@ async def test_the_documented_authority_is_what_a_scraper_verifies_by(bench: Ben
         assert connection.getpeercert()
 
 
-async def test_permission_for_another_path_does_not_count(bench: Bench) -> None:
-    account, role = bench.account(), f"other-{uuid.uuid4().hex[:8]}"
-    url = "--non-resource-url=/metrics/slis"
-    bench.plane.kubectl("create", "clusterrole", role, "--verb=get", url)
-    bench.grant(account, role)
-
-    assert (await bench.scrape(f"Bearer {bench.token(account)}")).status == 403
-
-
 async def test_permission_that_is_withdrawn_ends_soon(bench: Bench) -> None:
     account = bench.account()
     bench.grant(account)
@@ -238,10 +184,6 @@ async def test_permission_that_is_withdrawn_ends_soon(bench: Bench) -> None:
     bench.withdraw(account)
 
     await bench.until(authorization, 403)
-
-
-async def test_health_needs_no_credentials(bench: Bench) -> None:
-    assert bench.playground.is_ready()
 
 
 async def test_a_deleted_pod_can_no_longer_read(bench: Bench) -> None:
@@ -264,41 +206,6 @@ async def test_a_deleted_pod_can_no_longer_read(bench: Bench) -> None:
     bench.plane.kubectl("delete", "pod", account, "--namespace", SYSTEM, *at_once)
 
     await bench.until(authorization, 401)
-
-
-async def test_the_log_has_no_token(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
-    token = bench.token(account)
-    await bench.until(f"Bearer {token}", 200)
-    await bench.scrape("Bearer made-up-by-mallory")
-
-    log = bench.playground.log("sharder-0")
-
-    assert token not in log
-    assert "made-up-by-mallory" not in log
-
-
-async def test_the_reviews_return_the_user_of_a_token_and_its_rights(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
-    token = bench.token(account)
-    client = await connect(str(bench.plane.admin_kubeconfig))
-    try:
-        reviews = KubeReviews(client)
-        user = await reviews.identify(token)
-        unknown = await reviews.identify("made-up")
-        assert user is not None
-        judged = [
-            await reviews.may_read_metrics(user),
-            await reviews.may_read_metrics(User(username="another")),
-        ]
-    finally:
-        await client.close()
-
-    assert user.username == f"system:serviceaccount:{SYSTEM}:{account}"
-    assert "system:authenticated" in user.groups
-    assert (unknown, judged) == (None, [True, False])
 
 
 async def test_a_sharder_without_the_right_to_review_shows_no_metrics(

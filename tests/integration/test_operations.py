@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.cli.reports import OperationReport, ShardsReport
+from sharder.cli.reports import OperationReport
 from sharder.core.api.lease import LeaseSpec, format_time, lease_body
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import (
@@ -27,7 +27,6 @@ from sharder.core.names import (
     ObjectRef,
     RingName,
     owner_label,
-    pin_label,
 )
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
@@ -186,23 +185,6 @@ async def ring(control_plane: ControlPlane, operator: Path) -> AsyncIterator[Rin
     await client.close()
 
 
-async def test_a_shard_is_cordoned_evacuated_and_opened(ring: Ring) -> None:
-    ring.operate("cordon", A)
-    ring.operate("evacuate", A)
-
-    assert await ring.annotations(A) == {
-        "note": "kept",
-        CORDONED_ANNOTATION: "true",
-        EVACUATE_ANNOTATION: "true",
-    }
-    listed = msgspec.json.decode(ring.run("shards", "-o", "json").stdout, type=ShardsReport)
-    assert [(s.cordoned, s.evacuating) for s in listed.shards] == [(True, True), (False, False)]
-
-    ring.operate("uncordon", A)
-
-    assert await ring.annotations(A) == await ring.annotations(B) == {"note": "kept"}
-
-
 @pytest.mark.parametrize(
     "command",
     [("cordon", A), ("evacuate", A), ("pause",), ("pin", "configmaps", "RING/map-0", A)],
@@ -217,31 +199,6 @@ async def test_an_operation_is_idempotent_and_a_dry_run_writes_nothing(
 
     assert previewed.changes == first.changes != ()
     assert second.changes == ()
-
-
-async def test_a_ring_is_paused_and_resumed(ring: Ring) -> None:
-    before = (await rings(ring.client).get(ObjectRef("", ring.name))).spec
-
-    ring.operate("pause")
-
-    assert (await rings(ring.client).get(ObjectRef("", ring.name))).spec.movement.paused
-
-    ring.operate("resume")
-
-    assert (await rings(ring.client).get(ObjectRef("", ring.name))).spec == before
-
-
-async def test_an_object_is_pinned_and_unpinned(ring: Ring) -> None:
-    where = ("configmaps", f"{ring.name}/map-0")
-    ref, maps = ObjectRef(ring.name, "map-0"), await ring.maps()
-
-    ring.operate("pin", *where, B)
-
-    assert (await maps.get(ref)).metadata.label(pin_label(ring.name)) == B
-
-    ring.operate("unpin", *where)
-
-    assert (await maps.get(ref)).metadata.labels == {owner_label(ring.name): A}
 
 
 async def test_the_plugin_of_kubectl_is_the_same_program(ring: Ring) -> None:
@@ -275,18 +232,6 @@ async def test_an_evacuation_is_waited_for(ring: Ring) -> None:
     assert msgspec.json.decode(out, type=OperationReport).objects == 0
 
 
-async def test_a_timeout_ends_the_waiting_and_reports_what_is_left(ring: Ring) -> None:
-    await ring.move(0, B)
-
-    done = ring.run("evacuate", A, "--wait", "--timeout", "1s")
-
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert (
-        "timed out after 1s: shard-a has 5 objects, 0 of them draining: configmaps " in done.stderr
-    )
-    assert await ring.is_evacuated()
-
-
 async def test_ctrl_c_ends_the_waiting_and_not_the_evacuation(ring: Ring) -> None:
     process = await ring.start("evacuate", A, "--wait")
     await eventually(ring.is_evacuated, within=60)
@@ -297,40 +242,6 @@ async def test_ctrl_c_ends_the_waiting_and_not_the_evacuation(ring: Ring) -> Non
     assert (process.returncode, out) == (130, b"")
     assert err.startswith(b"warning: interrupted; an evacuation that has begun continues: ")
     assert await ring.is_evacuated()
-
-
-async def test_warnings_go_to_stderr_and_the_result_to_stdout(ring: Ring) -> None:
-    ring.operate("pause")
-    ring.operate("cordon", B)
-
-    done = ring.run("evacuate", A)
-
-    assert done.returncode == 0
-    assert done.stdout.startswith("shard-a is marked for evacuation: ")
-    assert done.stderr.splitlines() == [
-        f"warning: no other shard of {ring.name} accepts objects: its objects stay",
-        f'warning: movement of {ring.name} is paused; run "sharder resume" to continue',
-    ]
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (("cordon", "x"), "has no shard x; its shards: shard-a, shard-b"),
-        (("evacuate", "../x"), "has no shard ../x"),
-        (("pin", "secrets", "a/b", A), "has no resource secrets; its resources: configmaps"),
-        (("pin", "configmaps", "a/b", A), "configmaps a/b not found; check the name"),
-        (("pin", "configmaps", "RING/map-0", "x"), "has no shard x"),
-        (("unpin", "configmaps", "map-0"), "or NAMESPACE/NAME"),
-    ],
-)
-async def test_an_unknown_name_is_refused_in_one_line(
-    ring: Ring, command: tuple[str, ...], message: str
-) -> None:
-    done = ring.run(*(word.replace("RING", ring.name) for word in command))
-
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert message in done.stderr
 
 
 async def test_a_missing_right_is_reported_in_one_line(ring: Ring) -> None:

@@ -4,21 +4,17 @@ from typing import Final
 
 import pytest
 
-from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.names import (
-    CAPACITY_ANNOTATION,
-    CORDONED_ANNOTATION,
     LOAD_ANNOTATION,
     MOVE_COST_ANNOTATION,
-    POOL_ANNOTATION,
     POOL_LABEL,
     WANTED_REGION_LABEL,
     WANTED_ZONE_LABEL,
     WEIGHT_ANNOTATION,
-    next_annotation,
     pin_label,
 )
-from tests.support.console import create_aloud, events_of
+from tests.support.console import events_of
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, SAID_ON_LEASE, Scene
 from tests.support.service import Service
@@ -117,45 +113,6 @@ async def test_an_object_with_an_invalid_annotation_gets_a_shard_and_one_event(
             assert len(told[0]) < 300
 
 
-@every_sort
-async def test_the_creator_of_an_object_with_an_invalid_annotation_is_warned(
-    service: Service, strategy: str
-) -> None:
-    async with service.scene(CONFIGMAPS, placement={"strategy": strategy}) as scene:
-        obj, warning = await create_aloud(
-            service, scene, CONFIGMAPS, "object", annotations={LOAD_ANNOTATION: "x"}
-        )
-
-        assert scene.owner_of(obj) in scene.shards
-        assert f"the annotation {LOAD_ANNOTATION} is ignored: 'x' {NO_LIST}" in warning
-
-
-@pytest.mark.parametrize(
-    "where", ["no-such-shard", "!!", "", LONG], ids=["no-such-shard", "!!", "empty", "long"]
-)
-@pytest.mark.parametrize("strategy", ["ConsistentHash", "BoundedLoad"])
-async def test_the_next_annotation_of_a_user_has_no_effect(
-    service: Service, strategy: str, where: str
-) -> None:
-    async with service.scene(CONFIGMAPS, shards="ab", placement={"strategy": strategy}) as scene:
-        await scene.until_available()
-        next_ = next_annotation(scene.ring)
-        created = await scene.author.create(
-            CONFIGMAPS, "created", namespace=scene.namespace, annotations={next_: where}
-        )
-        made = await scene.create(CONFIGMAPS, "patched")
-        body: Json = {"metadata": {"annotations": {next_: where}}}
-        patched = await scene.author.patch(CONFIGMAPS, "patched", body, namespace=scene.namespace)
-        lost = scene.owner_of(patched).removeprefix(f"{scene.ring}-")
-        await scene.leave(lost)
-        left = await scene.until_owned(CONFIGMAPS, patched, *scene.shards)
-
-        assert scene.owner_of(created)
-        assert next_ not in (created.metadata.annotations or {})
-        assert scene.owner_of(patched) == scene.owner_of(made)
-        assert scene.owner_of(left) in scene.shards
-
-
 MALFORMED: Final = {
     "capacity": ("objects=abc", f"'abc' {NO_QUANTITY}"),
     "weight": ("-1", f"'-1' {NO_QUANTITY}"),
@@ -192,30 +149,3 @@ async def test_an_invalid_annotation_of_a_lease_is_ignored_and_reported_in_one_e
         assert {scene.owner_of(obj) for obj in made} == scene.shards
         assert [reason for reason, _ in events] == ["MalformedValue"]
         assert again == events
-
-
-async def test_a_corrected_annotation_of_a_lease_counts(service: Service) -> None:
-    shards = {"a": {"capacity": "objects=abc"}}
-
-    async with service.scene(
-        CONFIGMAPS, shards=shards, placement={"strategy": "BoundedLoad"}
-    ) as scene:
-        before = [await scene.create(CONFIGMAPS, f"before-{number}") for number in range(3)]
-        await scene.say("a", capacity="objects=3")
-
-        async def full() -> bool:
-            probe = await scene.author.create(
-                CONFIGMAPS, "probe", namespace=scene.namespace, dry_run=True
-            )
-            return not scene.owner_of(probe)
-
-        assert await eventually(full, within=WITHIN)
-        assert {scene.owner_of(obj) for obj in before} == scene.shards
-
-
-def test_every_annotation_of_a_lease_that_can_be_invalid_is_tried() -> None:
-    tried = {SAID_ON_LEASE[word][1] for word in MALFORMED}
-
-    assert tried == {
-        POOL_ANNOTATION, CAPACITY_ANNOTATION, WEIGHT_ANNOTATION, CORDONED_ANNOTATION,
-    }  # fmt: skip

@@ -106,26 +106,6 @@ async def test_a_resource_in_two_lists_is_refused_with_field_value_and_advice(
     assert said.endswith(DUPLICATE)
 
 
-async def test_a_selector_that_would_not_parse_is_refused(service: Service) -> None:
-    await until_refused(service)
-    selector: Json = {"matchLabels": {"team/a/b": "x"}}
-    wrong = manifest(namespaceSelector=selector, shardNamespaces=["controllers"])
-
-    said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
-
-    assert 'spec.namespaceSelector.matchLabels: Invalid value: "team/a/b": write' in said
-
-
-async def test_a_strategy_that_is_not_installed_is_refused(service: Service) -> None:
-    await until_refused(service)
-    placement: Json = {"strategy": "Custom", "custom": "mine"}
-    wrong = manifest(placement=placement, shardNamespaces=["controllers"])
-
-    said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
-
-    assert 'spec.placement.custom: Unsupported value: "mine": write one of fullest-first' in said
-
-
 @pytest.mark.parametrize(
     ("group", "resource"),
     [
@@ -197,37 +177,6 @@ async def test_a_surprising_ring_is_accepted_with_a_warning_for_each_reason(
         ["Warning", "spec.resources[1]"],
     ]
     assert last == "error: 3 warnings received"
-
-
-async def test_a_threshold_that_might_find_nothing_is_accepted_with_a_warning(
-    service: Service,
-) -> None:
-    await until_refused(service)
-    said = []
-    for threshold in ("Auto", "0.15"):
-        rebalance: Json = {"strategy": "ResourceBalance", "threshold": threshold}
-        ring = manifest(
-            placement={"strategy": "Spread"}, rebalance=rebalance, shardNamespaces=["controllers"]
-        )
-        said.append(await kubectl(service, "create", "-f", "-", stdin=ring))
-
-    assert said[0].startswith("Warning: spec.rebalance.threshold: with Auto nothing moves")
-    assert said[1] == ""
-
-
-async def test_a_strategy_that_moves_most_objects_is_accepted_with_a_warning(
-    service: Service,
-) -> None:
-    await until_refused(service)
-    async with service.scene(CONFIGMAPS, shardNamespaces=["controllers"]) as scene:
-        for strategy in ("BoundedLoad", "Rendezvous"):
-            patch = json.dumps({"spec": {"placement": {"strategy": strategy}}})
-            said = await kubectl(
-                service, "patch", "controllerring", scene.ring, "--type=merge", "-p", patch
-            )
-
-            moves = f"from ConsistentHash to {strategy} moves about"
-            assert (moves in said) is (strategy == "Rendezvous"), said
 
 
 async def test_a_ring_that_slipped_in_is_not_ready_until_it_is_fixed_and_places_objects(

@@ -27,9 +27,6 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
-    EVACUATE_ON_STOP,
-    REVISION_LABEL,
-    RING_LABEL,
     SHARDER_IDENTITY,
     GroupResource,
     ObjectRef,
@@ -213,45 +210,6 @@ def bench(admin: Client, kubeconfig: Path, tmp_path: Path) -> Bench:
     return Bench(admin, ring, kubeconfig=kubeconfig, directory=tmp_path)
 
 
-async def test_a_secret_gets_a_configmap_that_the_shard_and_the_secret_own(bench: Bench) -> None:
-    async with bench.shard("a") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-
-        made = (await bench.checksums(ref)).metadata
-        assert made.label(bench.owner) == shard.name
-        assert made.controller is not None
-        assert made.controller.uid == (await bench.secrets.get(ref)).metadata.uid
-
-
-async def test_the_configmap_follows_the_secret(bench: Bench) -> None:
-    async with bench.shard("a") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-
-        await bench.write(ref, "v2")
-
-        await eventually(lambda: bench.has_checksum(ref, "v2"), within=WITHIN)
-
-
-async def test_a_configmap_that_was_damaged_is_put_right(bench: Bench) -> None:
-    async with bench.shard("a") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        made = await eventually(lambda: bench.checksums(ref), within=WITHIN)
-
-        await bench.configmaps.patch(made.metadata.ref, {"data": {"key": None, "other": "x"}})
-
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-
-
-async def test_the_lease_says_which_ring_the_shard_is_on(bench: Bench) -> None:
-    async with bench.shard("a") as shard:
-        lease = await bench.leases.get(shard.lease)
-
-        assert lease.metadata.label(RING_LABEL) == bench.ring
-        assert lease.spec.lease_duration_seconds == 5
-
-
 async def test_a_shard_serves_its_readiness_and_its_metrics(bench: Bench) -> None:
     async with bench.shard("a", SHARD_HTTP_ADDRESS="127.0.0.1:0") as shard:
         ref = await bench.create_secret(shard.name, "v1")
@@ -269,121 +227,6 @@ async def test_a_shard_serves_its_readiness_and_its_metrics(bench: Bench) -> Non
 
         await eventually(is_counted, within=WITHIN)
         assert await asyncio.to_thread(_get, port, "/readyz") == '{"ready": true, "reason": ""}'
-
-
-async def test_a_secret_moves_from_shard_to_shard(bench: Bench) -> None:
-    async with bench.shard("a") as first, bench.shard("b") as second:
-        ref = await bench.create_secret(first.name, "v1")
-        made = await eventually(lambda: bench.checksums(ref), within=WITHIN)
-
-        await bench.label(ref, {bench.drain: "true"})
-        await eventually(lambda: _is_released(bench, ref), within=WITHIN)
-        await bench.configmaps.patch(
-            made.metadata.ref, {"metadata": {"labels": {bench.owner: second.name}}}
-        )
-        await bench.label(ref, {bench.owner: second.name})
-        await bench.write(ref, "v2")
-
-        await eventually(lambda: bench.has_checksum(ref, "v2"), within=WITHIN)
-        assert (await bench.checksums(ref)).metadata.uid == made.metadata.uid
-        await eventually(lambda: _says_last(first, ref, "drain acknowledged"), within=WITHIN)
-
-
-async def test_another_shards_configmap_is_left_alone(bench: Bench) -> None:
-    async with bench.shard("a") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        made = await eventually(lambda: bench.checksums(ref), within=WITHIN)
-        theirs: Json = {"metadata": {"labels": {bench.owner: "another"}}}
-        await bench.configmaps.patch(made.metadata.ref, theirs)
-
-        await bench.write(ref, "v2")
-
-        await never(lambda: bench.has_checksum(ref, "v2"), during=2)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_shard_that_is_asked_to_stop_gives_its_lease_back(
-    bench: Bench, number: signal.Signals
-) -> None:
-    async with bench.shard("a") as shard:
-        shard.send(number)
-
-        assert await shard.exit_code() == 0
-        assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
-
-
-async def test_a_shard_that_leaves_works_and_releases_until_it_has_nothing(bench: Bench) -> None:
-    async with bench.shard("a", SHARD_DRAIN_ON_STOP="2m") as shard:
-        first = await bench.create_secret(shard.name, "v1")
-        last = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(last, "v1"), within=WITHIN)
-
-        shard.send(signal.SIGTERM)
-        await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=WITHIN)
-        await bench.label(first, {bench.drain: "true"})
-        await eventually(lambda: _is_released(bench, first), within=WITHIN)
-        await bench.write(last, "v2")
-        await eventually(lambda: bench.has_checksum(last, "v2"), within=WITHIN)
-        assert shard.process.returncode is None
-        await bench.label(last, {bench.drain: "true"})
-
-        assert await shard.exit_code() == 0
-        assert await _is_released(bench, last)
-        assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
-        assert await bench.asked_evacuation(shard) == ""
-
-
-async def test_a_shard_that_leaves_stops_at_a_second_signal(bench: Bench) -> None:
-    async with bench.shard("a", SHARD_DRAIN_ON_STOP="1h") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-        shard.send(signal.SIGTERM)
-        await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=WITHIN)
-
-        shard.send(signal.SIGTERM)
-
-        assert await shard.exit_code() == 0
-        assert (await bench.leases.get(shard.lease)).spec.holder_identity == ""
-        assert await bench.asked_evacuation(shard) == ""
-
-
-async def test_a_shard_that_was_killed_while_it_left_is_not_evacuated_when_it_starts_again(
-    bench: Bench,
-) -> None:
-    async with bench.shard("a", SHARD_DRAIN_ON_STOP="1h") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-        shard.send(signal.SIGTERM)
-        await eventually(lambda: _asks(bench, shard, EVACUATE_ON_STOP), within=WITHIN)
-        shard.send(signal.SIGKILL)
-        await shard.exit_code()
-
-    async with bench.shard("a") as again:
-        await eventually(lambda: _asks(bench, again, ""), within=WITHIN)
-
-
-async def test_a_shard_that_starts_again_says_its_own_revision(bench: Bench) -> None:
-    async with bench.shard("a", SHARD_REVISION="old") as shard:
-        assert (await bench.leases.get(shard.lease)).metadata.label(REVISION_LABEL) == "old"
-        shard.send(signal.SIGTERM)
-        await shard.exit_code()
-
-    async with bench.shard("a", SHARD_REVISION="new") as shard:
-        assert (await bench.leases.get(shard.lease)).metadata.label(REVISION_LABEL) == "new"
-        shard.send(signal.SIGTERM)
-        await shard.exit_code()
-
-    async with bench.shard("a") as shard:
-        assert (await bench.leases.get(shard.lease)).metadata.label(REVISION_LABEL) == ""
-
-
-async def test_a_shard_whose_lease_is_stolen_ends_with_an_error(bench: Bench) -> None:
-    async with bench.shard("a") as shard:
-        await bench.steal(shard)
-
-        assert await shard.exit_code() == 1
-        assert (await bench.leases.get(shard.lease)).spec.holder_identity == SHARDER_IDENTITY
-        assert shard.records()[-1]["message"].startswith("shard failed: lost lease ")
 
 
 async def test_a_shard_takes_no_lease_before_it_has_its_rights(
@@ -482,21 +325,6 @@ async def _says_that_rights_are_missing(shard: Process) -> None:
 
 async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:
     return (await bench.configmaps.get(ref)).data == data
-
-
-async def _says_last(shard: Process, ref: ObjectRef, message: str) -> bool:
-    """Return whether this is the last that a shard has logged of an object."""
-    messages = [r["message"] for r in shard.records() if r.get("object") == str(ref)]
-    return messages[-1] == message
-
-
-async def _asks(bench: Bench, shard: Process, value: str) -> None:
-    assert await bench.asked_evacuation(shard) == value
-
-
-async def _is_released(bench: Bench, ref: ObjectRef) -> bool:
-    labels = await bench.labels(ref)
-    return bench.owner not in labels and bench.drain not in labels
 
 
 def _get(port: str, path: str) -> str:

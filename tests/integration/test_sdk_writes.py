@@ -24,7 +24,6 @@ from sharder.kube.typed_stores import leases
 from sharder.sdk import (
     Leadership,
     LeaseTiming,
-    PermanentError,
     Request,
     Requeue,
     Settings,
@@ -231,45 +230,6 @@ async def test_a_deleted_object_goes_after_its_child_and_its_child_after_its_fin
         await eventually(lambda: _is_gone(bench.budgets, ref), within=WITHIN)
         assert await _is_gone(bench.configmaps, ref)
         assert set(bench.author.cleaned) == {ref.name}
-
-
-async def test_an_object_that_was_deleted_while_no_shard_ran_is_cleaned_up_by_the_next(
-    bench: Bench,
-) -> None:
-    async with bench.at_work():
-        ref = await bench.create()
-        await eventually(lambda: bench.condition(ref), within=WITHIN)
-    await bench.configmaps.patch(ref, {"metadata": {"finalizers": []}})
-    await bench.delete(ref)
-
-    async with bench.at_work():
-        await eventually(lambda: _is_gone(bench.budgets, ref), within=WITHIN)
-
-    assert await _is_gone(bench.configmaps, ref)
-
-
-async def test_a_permanent_error_is_not_retried_until_the_object_changes(bench: Bench) -> None:
-    bench.author.error = PermanentError("no")
-    async with bench.at_work():
-        ref = await bench.create()
-        await eventually(lambda: bench.condition(ref), within=WITHIN)
-        await never(lambda: _more_than(1, bench.author.reconciled), during=1)
-
-        await bench.budgets.patch(ref, {"spec": {"minAvailable": 2}})
-
-        await eventually(lambda: _more_than(1, bench.author.reconciled), within=WITHIN)
-
-
-async def test_one_shard_leads_and_its_lease_is_released_at_the_end(bench: Bench) -> None:
-    lease = ObjectRef(NAMESPACE, f"{bench.ring}-leader")
-    async with bench.at_work():
-        await eventually(lambda: _more_than(0, bench.author.led), within=WITHIN)
-        held = await bench.leases.get(lease)
-        assert held.spec.holder_identity == bench.shard
-        assert not held.metadata.labels
-
-    assert bench.author.led == [bench.shard]
-    assert (await bench.leases.get(lease)).spec.holder_identity == ""
 
 
 async def _deleted(store: KubeStore[PartialObject], ref: ObjectRef) -> PartialObject:

@@ -20,7 +20,6 @@ from starlette.requests import Request
 from sharder import tls
 from sharder.core.errors import ConfigError
 from tests.support.eventually import eventually
-from tests.support.values import obj
 from tests.unit.webhook.reviews import (
     PATH,
     TOKEN,
@@ -161,19 +160,6 @@ async def test_a_review_is_answered_over_strictly_verified_tls(name: str) -> Non
     assert uid_in(body) == "uid-1"
 
 
-async def test_a_connection_serves_request_after_request() -> None:
-    async with (
-        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
-        connected(server.port, strict_client(), NAME) as client,
-    ):
-        uids = []
-        for number in range(5):
-            _, _, body = await client.post(review_of(request_of(uid=f"uid-{number}")))
-            uids.append(uid_in(body))
-
-    assert uids == [f"uid-{number}" for number in range(5)]
-
-
 async def test_a_review_is_answered_alike_in_one_piece_in_several_and_beside_another() -> None:
     """One piece is answered at once; several, and two reviews in a row, go through ASGI."""
     body = review_of(request_of())
@@ -194,30 +180,8 @@ async def test_a_review_is_answered_alike_in_one_piece_in_several_and_beside_ano
     assert answers == [answers[0]] * 5
 
 
-async def test_a_large_body_is_taken_over_tls() -> None:
-    big = obj(annotations={"note": "x" * 900_000})
-
-    async with (
-        Server(app(), host=HOST, port=0, tls=server_tls()) as server,
-        connected(server.port, strict_client(), NAME) as client,
-    ):
-        status, _, body = await client.post(review_of(request_of(big)))
-
-    assert (status, uid_in(body)) == (200, "uid-1")
-
-
 async def test_old_tls_is_not_spoken() -> None:
     assert server_tls().context.minimum_version is ssl.TLSVersion.TLSv1_2
-
-
-async def test_the_certificate_that_is_shown_is_not_loaded_again() -> None:
-    pair = issued()
-    identity = ServerTls(pair.certificate, pair.key)
-    before = identity._current
-
-    identity.replace(pair.certificate, pair.key)
-
-    assert identity._current is before
 
 
 async def test_a_new_certificate_is_shown_from_the_next_handshake_on() -> None:
@@ -235,18 +199,6 @@ async def test_a_new_certificate_is_shown_from_the_next_handshake_on() -> None:
 
     assert shown == [first.certificate, second.certificate]
     assert status == 200
-
-
-async def test_a_new_certificate_is_shown_to_clients_that_name_no_host_too() -> None:
-    first, second = issued(), issued()
-    identity = ServerTls(first.certificate, first.key)
-
-    async with Server(app(), host=HOST, port=0, tls=identity) as server:
-        identity.replace(second.certificate, second.key)
-        async with connected(server.port, strict_client(), HOST) as client:
-            shown = client.certificate()
-
-    assert shown == second.certificate
 
 
 def on_a_curve_that_tls_has_not() -> tuple[bytes, bytes]:
@@ -298,36 +250,6 @@ async def test_a_taken_port_is_an_error_of_one_line_that_names_it() -> None:
     assert "\n" not in str(error.value)
 
 
-async def test_health_is_served_without_tls() -> None:
-    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
-        await client.send(head("GET", 0, path="/readyz"))
-        status, headers, body = await client.answer()
-
-    assert (status, body) == (200, b'{"ready":true,"reason":""}')
-    assert "date" in headers
-    assert "server" not in headers
-
-
-async def test_a_body_that_declares_too_much_is_refused_before_it_is_sent() -> None:
-    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
-        await client.send(head("POST", 2_000_000))
-        status, _, reason = await client.answer()
-
-    assert status == 413
-    assert reason == b"the request is larger than 1000000 bytes\n"
-
-
-async def test_a_chunked_body_that_grows_too_large_is_refused() -> None:
-    chunk = b"%x\r\n%s\r\n" % (100_000, b" " * 100_000)
-    lines = head("POST", 0).replace(b"content-length: 0", b"transfer-encoding: chunked")
-
-    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
-        await client.send(lines, *[chunk] * 11)
-        status, _, _ = await client.answer()
-
-    assert status == 413
-
-
 @pytest.mark.parametrize(
     "pieces",
     [
@@ -357,32 +279,6 @@ async def test_a_handshake_that_does_not_become_complete_is_dropped() -> None:
         assert await client.is_closed()
 
 
-async def test_the_rest_of_a_refused_body_is_not_waited_for() -> None:
-    async with (
-        Server(app(), host=HOST, port=0, request_seconds=2.0) as server,
-        connected(server.port) as client,
-    ):
-        await client.send(head("POST", 2_000_000), b"x" * 1_000)
-        status, _, _ = await client.answer()
-
-        assert status == 413
-        assert await client.is_closed()
-
-
-async def test_an_idle_connection_is_kept_longer_than_a_request_may_take() -> None:
-    async with (
-        Server(app(), host=HOST, port=0, request_seconds=1.0) as server,
-        connected(server.port) as client,
-        connected(server.port) as other,
-    ):
-        await client.post(review_of(request_of()))
-        # The other has sent nothing: when it is dropped, the sweep has passed.
-        assert (await other.answer())[0] == 408
-        status, _, _ = await client.post(review_of(request_of()))
-
-    assert status == 200
-
-
 LINE = b"x: " + b"y" * 995 + b"\r\n"
 CHUNKED = b"POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -406,14 +302,6 @@ async def test_a_head_or_trailer_without_end_is_cut_off(start: bytes, more: byte
             await client.send(start, *[more] * 2_000)
 
         assert await client.is_closed()
-
-
-async def test_a_request_that_is_not_http_gets_an_answer() -> None:
-    async with Server(app(), host=HOST, port=0) as server, connected(server.port) as client:
-        await client.send(b"\x16\x03\x01 nonsense\r\n\r\n")
-        status, _, _ = await client.answer()
-
-    assert status == 400
 
 
 async def test_a_retired_server_ends_connections_with_their_next_answer() -> None:
@@ -475,28 +363,6 @@ async def test_a_stop_does_not_exceed_its_deadline() -> None:
 
         assert await client.is_closed()
     slow.leave.set()
-
-
-async def test_idle_connections_do_not_delay_a_stop() -> None:
-    server = Server(app(), host=HOST, port=0, tls=server_tls())
-    await server.start()
-
-    async with connected(server.port, strict_client(), NAME) as client:
-        await client.post(review_of(request_of()))
-        async with asyncio.timeout(WITHIN / 2):
-            await server.stop(within=WITHIN)
-
-        assert await client.is_closed()
-
-
-async def test_a_server_can_be_stopped_twice() -> None:
-    server = Server(app(), host=HOST, port=0)
-    await server.start()
-
-    await server.stop()
-    await server.stop()
-
-    assert await refuses(server.port)
 
 
 async def refuses(port: int) -> bool:

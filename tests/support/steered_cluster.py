@@ -13,7 +13,6 @@ from sharder.cli.reports import OperationReport
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
 from sharder.core.names import (
-    CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
     GroupResource,
     ObjectRef,
@@ -26,14 +25,8 @@ from tests.support.read_cluster import ReadCluster, as_body
 from tests.support.values import DEMO, WIDGETS, A, B, obj
 
 PIN = pin_label(DEMO)
-WIDGET = "widgets.example.com"
-"""As a person types it."""
 
 
-IS_OPEN: dict[str, str] = {}
-
-
-IS_CORDONED = {CORDONED_ANNOTATION: "true"}
 IS_EVACUATED = {EVACUATE_ANNOTATION: "true"}
 T = TypeVar("T")
 

@@ -42,7 +42,7 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/chart/test_pod.py", {"helm"}, "test"),
         ("tests/integration/test_cli.py", {"apiserver"}, "test"),
         ("tests/integration/test_sdk.py", {"apiserver"}, "test"),
-        ("tests/integration/test_bounded_load.py", {"apiserver", "service"}, "test"),
+        ("tests/integration/test_placement_custom.py", {"apiserver", "service"}, "test"),
         ("tests/integration/test_many_reviews.py", {"apiserver", "long"}, "test-long"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver"}, "test"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver", "long"}, "test-long"),

@@ -8,7 +8,6 @@ from typing_extensions import override
 
 from sharder.cli.cleanup import (
     ClusterAccess,
-    Task,
     clean_up,
     line_of,
     require_complete,
@@ -16,10 +15,9 @@ from sharder.cli.cleanup import (
 )
 from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, REJECTED_IN_A_ROW, Tally
 from sharder.cli.progress import progress
-from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
+from sharder.cli.reports import CleanupFailure, CleanupReport
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
-    ConfigError,
     Expired,
     Forbidden,
     Rejected,
@@ -34,7 +32,6 @@ from tests.support.hooked_objects import Call, HookedObjects, on, once, raising
 from tests.support.values import (
     DEMO,
     DRAIN,
-    NEXT,
     OWNER,
     SECRETS,
     WIDGETS,
@@ -123,115 +120,7 @@ def counts(report: CleanupReport) -> dict[str, tuple[int, int, int, int]]:
 # What is cleaned
 
 
-async def test_all_that_a_ring_has_left_is_removed_and_nothing_else() -> None:
-    fake = Fake()
-    await fake.add(
-        SECRETS,
-        obj(SECRETS, "mine", owner=A, drain="true", labels={"x": "y"}, annotations={NEXT: B}),
-        obj(SECRETS, "other", labels={OWNER + "-2": A}, annotations={"x": "y"}),
-    )
-
-    await fake.run()
-
-    stored = await fake.stored(SECRETS)
-    assert stored["mine"].metadata.labels == {"x": "y"}
-    assert stored["mine"].metadata.annotations is None
-    assert stored["other"].metadata.labels == {OWNER + "-2": A}
-    assert fake.patches() == 1
-
-
-async def test_an_object_with_a_drain_label_alone_is_found() -> None:
-    fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", drain=""))
-
-    assert counts(await fake.run()) == {"secrets": (1, 1, 0, 0)}
-
-
-async def test_every_resource_is_looked_at_and_those_with_finds_are_reported() -> None:
-    fake = Fake()
-    await fake.add(WIDGETS, *(obj(WIDGETS, f"w-{n}", owner=A) for n in range(3)))
-    await fake.add(NODES, obj(SECRETS, "node", owner=B, namespace=""))
-
-    report = await fake.run()
-
-    assert counts(report) == {"widgets.example.com": (3, 3, 0, 0), "nodes": (1, 1, 0, 0)}
-    assert (report.looked_at, report.warnings) == (3, ())
-
-
-async def test_a_second_run_finds_nothing() -> None:
-    fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
-    await fake.run()
-
-    report = await fake.run()
-
-    assert report.resources == ()
-    require_complete(report)
-
-
-async def test_a_dry_run_names_what_it_would_clean_and_writes_nothing() -> None:
-    fake = Fake()
-    moving = obj(SECRETS, "s", owner=A, drain="true")
-    await fake.add(SECRETS, moving, obj(SECRETS, "t", drain="true"))
-
-    report = await fake.run(dry_run=True)
-
-    assert counts(report) == {"secrets": (2, 0, 2, 0)}
-    assert report.resources[0].objects == ("default/s", "default/t")
-    assert await fake.marked(SECRETS) == ["s", "t"]
-    assert fake.patches() == 0
-
-
-async def test_only_the_resources_that_are_named_are_looked_at() -> None:
-    fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
-    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
-
-    report = await fake.run("widgets.example.com", "widgets.example.com")
-
-    assert (report.looked_at, list(counts(report))) == (1, ["widgets.example.com"])
-    assert await fake.marked(SECRETS) == ["s"]
-
-
 # What is refused
-
-
-async def test_a_ring_that_is_there_is_refused() -> None:
-    fake = Fake()
-    await fake.add_ring()
-
-    with pytest.raises(
-        ConfigError, match=r"demo exists, so the sharder would assign .* with --res"
-    ):
-        await fake.run()
-
-
-async def test_a_resource_that_is_part_of_the_ring_is_refused() -> None:
-    fake = Fake()
-    await fake.add_ring()
-
-    with pytest.raises(ConfigError, match="secrets is part of ControllerRing demo"):
-        await fake.run("nodes", "secrets")
-
-
-async def test_a_resource_that_has_left_the_ring_is_cleaned() -> None:
-    fake = Fake()
-    await fake.add_ring()
-    await fake.add(NODES, obj(SECRETS, "node", owner=B, namespace=""))
-
-    assert counts(await fake.run("nodes")) == {"nodes": (1, 1, 0, 0)}
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a,b", "x" * 64, "-a"])
-def test_an_invalid_name_of_a_ring_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="is not a valid name of a ControllerRing"):
-        task_of(name, [], dry_run=False)
-
-
-def test_a_resource_is_written_as_for_kubectl() -> None:
-    task = task_of("demo", ["secrets", "widgets.example.com"], dry_run=True)
-
-    assert task == Task(ring=DEMO, resources=("secrets", "widgets.example.com"), dry_run=True)
 
 
 async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> None:
@@ -381,16 +270,6 @@ async def test_a_list_that_took_too_long_is_begun_anew() -> None:
     assert report.resources[0].problem is None
 
 
-async def test_a_list_that_always_takes_too_long_is_given_up() -> None:
-    fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
-    fake.objects.before.append(on("stream", SECRETS, raising(Expired("too old"))))
-
-    report = await fake.run()
-
-    assert report.resources[0].problem == "too old"
-
-
 async def test_a_dry_run_counts_nothing_twice_when_its_list_took_too_long() -> None:
     fake = Fake()
     await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
@@ -431,21 +310,6 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
     assert "not tried: all writes in rejecting fail" in report.resources[0].failures[-1].why
 
 
-async def test_without_any_right_little_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    fake = Fake()
-    for resource in (SECRETS, WIDGETS, NODES):
-        fake.objects.before.append(on("stream", resource, raising(Forbidden("no right"))))
-
-    report = await fake.run()
-
-    assert capsys.readouterr().err == ""
-    assert [row.forbidden for row in report.resources] == [True, True, True]
-    with pytest.raises(
-        SharderError, match=r"no right to list 3 resources, such as \S+ \(no right\); "
-    ):
-        require_complete(report)
-
-
 # What is warned of
 
 
@@ -470,31 +334,7 @@ async def test_what_else_is_there_of_the_ring_is_warned_of(
     require_complete(report)
 
 
-async def test_leases_that_cannot_be_read_hinder_nothing() -> None:
-    fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
-    fake.leases.fail(Forbidden("no right"))
-
-    report = await fake.run()
-
-    assert report.warnings == ("cannot check for other leftovers of the ring: no right",)
-    assert counts(report) == {"secrets": (1, 1, 0, 0)}
-
-
 # What is shown
-
-
-async def test_without_a_terminal_there_is_a_line_for_each_resource_with_finds(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A), obj(SECRETS, "t", owner=A))
-    fake.objects.before.append(on("patch", SECRETS, raising(Rejected("no")), name="t"))
-
-    await fake.run()
-
-    told = capsys.readouterr()
-    assert (told.out, told.err) == ("", "secrets: 2 found, 1 cleaned, 1 failed\n")
 
 
 def test_what_a_server_says_cannot_command_the_terminal(
@@ -504,24 +344,3 @@ def test_what_a_server_says_cannot_command_the_terminal(
         shown.finish(line_of(SECRETS, Tally(found=1, problem=SharderError("\x1b[2J"))))
 
     assert "\x1b" not in capsys.readouterr().err
-
-
-def test_only_a_few_failures_are_named_in_one_line() -> None:
-    failures = tuple(
-        CleanupFailure(object=f"default/s-{n}", why="no", forbidden=False) for n in range(9)
-    )
-    row = CleanupRow(
-        resource="secrets",
-        found=9,
-        cleaned=0,
-        skipped=0,
-        failed=9,
-        objects=(),
-        failures=failures,
-        problem=None,
-        forbidden=False,
-    )
-    report = CleanupReport(ring=DEMO, dry_run=False, looked_at=1, resources=(row,), warnings=())
-
-    with pytest.raises(SharderError, match=r"s-2 \(no\) and 6 more; fix these and rerun$"):
-        require_complete(report)

@@ -3,19 +3,16 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sharder.cli import candidates, completion
+from sharder.cli import completion
 from sharder.cli.app import complete_for_kubectl, run_command
 from sharder.cli.command import COMMANDS
-from sharder.core.api.meta import Json
-from sharder.core.names import ObjectRef
 from tests.support.read_cluster import ReadCluster
-from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, obj
+from tests.support.values import SECRETS, WIDGETS, obj
 
 SHARDER = Path(sys.executable).with_name("sharder")
 FOR_KUBECTL = Path(sys.executable).with_name("kubectl_complete-shard")
@@ -28,67 +25,6 @@ async def cluster() -> ReadCluster:
     await filled.add(WIDGETS, obj(WIDGETS, "two", namespace="other"))
     await filled.add(SECRETS, obj(SECRETS, "one"))
     return filled
-
-
-async def test_rings_and_the_shards_of_a_ring_are_proposed(cluster: ReadCluster) -> None:
-    assert await candidates.rings(cluster.cluster) == [DEMO]
-    assert await candidates.shards(cluster.cluster, ring=DEMO) == [A, B]
-    assert await candidates.shards(cluster.cluster, ring="other") == []
-
-
-@pytest.mark.parametrize(
-    ("words", "namespace", "incomplete", "proposals"),
-    [
-        ([], "", "", ["configmaps", "secrets", "widgets.example.com"]),
-        (["widgets"], "", "", ["default/one", "other/two"]),
-        (["Widget"], "", "other/", ["other/two"]),
-        (["widgets"], "other", "", ["two"]),
-        (["widgets", "x"], "other", "t", ["two"]),
-        ([], "", "widget/", ["widget/default/one", "widget/other/two"]),
-        ([], "other", "widget/", ["widget/two"]),
-        (["secret/one"], "default", "", ["configmaps/", "secrets/", "widgets.example.com/"]),
-        (["pods"], "", "", []),
-        (["widgets"], "", "t", ["two"]),
-        ([], "", "widget/t", ["widget/two"]),
-        ([], "", "widget/other/o", []),
-        ([], "", "widget/o", ["widget/one", "widget/other/two"]),
-    ],
-)
-async def test_resources_and_then_their_objects_are_proposed(
-    cluster: ReadCluster, words: Sequence[str], namespace: str, incomplete: str,
-    proposals: Sequence[str],
-) -> None:  # fmt: skip
-    found = await candidates.objects(
-        cluster.cluster, ring=DEMO, words=words, namespace=namespace, incomplete=incomplete
-    )
-
-    assert found == proposals
-
-
-async def test_names_without_a_namespace_are_those_of_the_current_one(
-    cluster: ReadCluster,
-) -> None:
-    current = replace(cluster.cluster, namespace="default")
-
-    found = [
-        await candidates.objects(
-            current, ring=DEMO, words=[], namespace="", incomplete=f"widget/{start}"
-        )
-        for start in ("on", "tw", "other/")
-    ]
-
-    assert found == [["widget/one"], [], ["widget/other/two"]]
-
-
-async def test_a_resource_that_is_not_served_is_not_proposed(cluster: ReadCluster) -> None:
-    resources: list[Json] = [{"group": "", "resource": "secrets"}, {"resource": "gone"}]
-    await cluster.rings.patch(ObjectRef("", DEMO), {"spec": {"resources": resources}})
-
-    found = await candidates.objects(
-        cluster.cluster, ring=DEMO, words=[], namespace="", incomplete=""
-    )
-
-    assert found == ["secrets"]
 
 
 def test_every_command_that_takes_rings_proposes_them() -> None:

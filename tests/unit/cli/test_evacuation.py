@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from sharder.cli.evacuation import begin, complete
+from sharder.cli.evacuation import complete
 from sharder.cli.operations import ClusterAccess, Operate
 from sharder.cli.reports import OperationReport
-from sharder.core.errors import ApiError, SharderError, Unavailable
+from sharder.core.errors import SharderError, Unavailable
 from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef
-from tests.support.steered_cluster import IS_CORDONED, IS_EVACUATED, Steered
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, obj
+from tests.support.steered_cluster import IS_EVACUATED, Steered
+from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, obj
 
 
 @pytest.fixture
@@ -47,81 +47,6 @@ async def test_shards_are_all_marked_before_the_first_is_waited_for(cluster: Ste
     ]
 
 
-async def test_a_dry_run_of_an_evacuation_counts_what_would_leave(cluster: Steered) -> None:
-    for number in range(3):
-        await cluster.give(number)
-    await cluster.give(7, B)
-    await cluster.add(SECRETS, obj(SECRETS, "s", owner=A, drain="true"))
-    await cluster.add(CONFIGMAPS, obj(CONFIGMAPS, "of none", owner=A))
-    await cluster.add(WIDGETS, obj(WIDGETS, "out of scope", owner=A, namespace="elsewhere"))
-
-    report = await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
-
-    assert report.objects == 4
-    assert report.result.endswith("gets no new objects; 4 objects would move")
-    assert await cluster.annotations() == {}
-
-
-def beginning() -> Operate:
-    return partial(begin, ring=DEMO, shard=A, dry_run=False)
-
-
-async def test_an_evacuation_that_has_only_begun_is_not_reported_as_done(
-    cluster: Steered,
-) -> None:
-    await cluster.give(0)
-
-    report = await cluster.run(beginning())
-
-    assert report.result == (
-        "shard-a is marked for evacuation: it gets no new objects; 1 object will move"
-    )
-    assert report.objects == 1
-    assert await cluster.annotations() == IS_EVACUATED
-
-
-async def test_an_evacuation_in_a_paused_ring_is_said_to_move_nothing_yet(
-    cluster: Steered,
-) -> None:
-    await cluster.give(0)
-    await cluster.pause()
-
-    report = await cluster.run(beginning())
-
-    assert report.result.endswith("; it has 1 object; none moves while movement is paused")
-
-
-async def test_an_evacuation_of_the_last_open_shard_is_said_to_move_nothing_yet(
-    cluster: Steered,
-) -> None:
-    await cluster.give(0)
-    await cluster.annotate(B, {**IS_CORDONED})
-
-    report = await cluster.run(beginning())
-
-    assert report.result.endswith(
-        "; it has 1 object; none moves until another shard accepts objects"
-    )
-
-
-async def test_an_evacuation_of_an_empty_shard_says_that_it_is_empty(cluster: Steered) -> None:
-    assert (await cluster.run(beginning())).result.endswith("; it has no objects")
-
-
-async def test_an_evacuation_is_reported_also_where_objects_cannot_be_counted(
-    cluster: Steered,
-) -> None:
-    del cluster.objects._resources[SECRETS]
-
-    report = await cluster.run(beginning())
-
-    assert report.result.endswith("gets no new objects")
-    assert report.objects is None
-    assert await cluster.annotations() == IS_EVACUATED
-    with pytest.raises(ApiError):
-        await cluster.run(partial(begin, ring=DEMO, shard=A, dry_run=True))
-
-
 async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered) -> None:
     await cluster.give(0)
     late = partial(cluster.give, 1)
@@ -136,14 +61,6 @@ async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered)
     assert (report.result, report.objects) == ("shard-a has no objects left", 0)
     assert await cluster.annotations() == IS_EVACUATED
     assert cluster.clock.monotonic() == 5
-
-
-async def test_waiting_may_be_taken_up_again(cluster: Steered) -> None:
-    await cluster.annotate(A, {**IS_EVACUATED})
-
-    report = await cluster.run(waiting())
-
-    assert (report.changes, report.objects) == ((), 0)
 
 
 async def test_waiting_goes_on_when_the_shard_is_gone(cluster: Steered) -> None:
@@ -196,14 +113,6 @@ async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) ->
 
     with pytest.raises(SharderError, match="after 2s: shard-a has 0 objects"):
         await cluster.run(waiting(timedelta(seconds=2)))
-
-
-async def test_a_shard_that_is_empty_when_time_is_up_is_looked_at_once_more(
-    cluster: Steered,
-) -> None:
-    report = await cluster.run(waiting(timedelta()))
-
-    assert report.objects == 0
 
 
 async def test_an_evacuation_that_is_taken_back_is_not_waited_for(cluster: Steered) -> None:

@@ -4,12 +4,11 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import msgspec
-import pytest
 from typing_extensions import override
 
 from sharder.cli.cluster_view import Cluster
 from sharder.cli.plan import plan
-from sharder.cli.ring_dump import dump, write_dump
+from sharder.cli.ring_dump import dump
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.selector import LabelSelector
 from sharder.core.names import LOAD_ANNOTATION
@@ -128,15 +127,3 @@ async def test_an_object_is_printed_before_the_next_is_read() -> None:
             break
 
     assert log == ["read", "printed"] * 3
-
-
-async def test_a_dump_writes_all_lines_and_nothing_on_stderr_without_a_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    fake = await cluster()
-    written = list[bytes]()
-
-    await write_dump(fake.cluster, name=DEMO, write=written.append)
-
-    assert b"".join(written) == await dumped(fake.cluster)
-    assert capsys.readouterr() == ("", "")

@@ -70,15 +70,6 @@ def test_each_shard_has_its_share_of_the_objects_as_a_bar(
     assert other.split() == [B, "late,cordoned", "10", "#" * 5, "25%", "-"]
 
 
-def test_shards_without_objects_have_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    empty = ShardStatus(name=A, state="ready", objects=0, evacuating=True)
-    status = RingStatus(objects=0, shard_statuses=(empty,))
-
-    *_, only = lines(reporting(status), capsys)
-
-    assert only.split() == [A, "ready,evacuating", "0", "0%", "-"]
-
-
 def test_a_ring_that_was_not_counted_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines(ring(), capsys) == [
         "demo: 0 of 0 shards available, - objects, - draining, - unassigned, - unowned",

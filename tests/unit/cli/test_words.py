@@ -12,6 +12,7 @@ from sharder.cli.words import (
     the_one,
 )
 from sharder.core.api.meta import Resource
+from sharder.core.api.since import short
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource
 
@@ -130,3 +131,14 @@ def test_an_object_is_shown_in_words_that_commands_take(key: str, words: str) ->
     assert targets_of([resource, name], None) == [Target(resource, name)]
     assert is_named(DEPLOYMENTS, resource) == ("Deployment" in key)
     assert is_named(SECRETS, resource) == ("Secret" in key)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((-3, "0s"), (0.9, "0s"), (59, "59s"), (60, "1m"), (125, "2m5s"), (3600, "1h")),
+        *((3605, "1h"), (3700, "1h1m"), (90_000, "1d1h"), (864_000, "10d")),
+    ],
+)
+def test_an_age_has_two_units_as_in_kubectl(seconds: float, text: str) -> None:
+    assert short(seconds) == text

@@ -88,15 +88,6 @@ async def test_a_child_of_another_controller_is_never_adopted() -> None:
         assert await controllers(test.cluster) == ["n"]
 
 
-async def test_a_child_that_is_being_deleted_is_not_adopted() -> None:
-    async with ShardTest(shard()) as test:
-        await restore(test.cluster, finalizers=["example.org/theirs"])
-        await test.cluster.delete("configmaps", "shared")
-        await test.create(secret("one"))
-
-        assert await controllers(test.cluster) == []
-
-
 async def test_of_two_parents_one_adopts_and_the_other_is_refused() -> None:
     cluster = FakeCluster()
     async with ShardTest(shard(), cluster) as test:

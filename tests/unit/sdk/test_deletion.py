@@ -12,8 +12,6 @@ from sharder.sdk import (
     Request,
     Requeue,
     Shard,
-    Unavailable,
-    generation_changed,
 )
 from sharder.sdk.predicates import any_change
 from sharder.sdk.reads.objects import OwnObject
@@ -90,19 +88,6 @@ class Mirror:
         )
 
 
-async def test_an_object_that_is_not_selected_is_left_alone(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level("INFO")
-    mirror = Mirror()
-    async with mirror.test() as test:
-        before = await test.create(UNSELECTED)
-
-        assert await mirror.cluster.get("secrets", "demo") == before
-    assert mirror.calls == []
-    assert "reconcile started" not in caplog.text
-
-
 @pytest.mark.parametrize("when", [any_change, lambda _old, _new: False], ids=["any", "never"])
 async def test_an_object_is_set_up_and_cleaned_up_as_its_label_comes_and_goes(
     when: Predicate,
@@ -155,37 +140,6 @@ async def test_an_object_that_was_deselected_between_two_owners_is_cleaned_up_by
         assert await mirror.is_clean()
 
 
-async def test_a_drain_of_an_object_that_is_not_selected_is_acknowledged() -> None:
-    mirror = Mirror()
-    async with mirror.test() as test:
-        await test.create(UNSELECTED)
-        await test.drain("secrets", "demo")
-
-        assert await test.owner("secrets", "demo") == ""
-
-
-async def test_a_drain_comes_before_an_unfinished_clean_up() -> None:
-    mirror = Mirror(errors=[Unavailable("not now")])
-    async with mirror.test() as test:
-        await test.create(SECRET)
-        await mirror.disable()
-        await test.drain("secrets", "demo")
-
-        assert await test.owner("secrets", "demo") == ""
-        assert await mirror.finalizers() == (FINALIZER,)
-
-
-async def test_a_clean_up_that_fails_is_repeated() -> None:
-    mirror = Mirror(errors=[Unavailable("not now")] * 2)
-    async with mirror.test() as test:
-        await test.create(SECRET)
-        await mirror.disable()
-        await mirror.cluster.advance(5)
-
-        assert await mirror.is_clean()
-        assert "reconcile" not in mirror.calls[-3:]
-
-
 async def test_an_object_that_is_selected_again_before_its_clean_up_is_set_up_again() -> None:
     mirror = Mirror(errors=[Requeue(after=10)])
     async with mirror.test() as test:
@@ -212,37 +166,6 @@ async def test_an_object_that_is_not_selected_is_cleaned_up_at_its_deletion_too(
 
         assert await mirror.cluster.list("secrets") == []
         assert mirror.registry == set()
-
-
-async def test_a_cleaned_up_object_that_is_deleted_later_is_gone_at_once() -> None:
-    mirror = Mirror()
-    async with mirror.test() as test:
-        await test.create(SECRET)
-        await mirror.disable()
-        await mirror.cluster.advance(1)
-        mirror.calls.clear()
-        await mirror.cluster.delete("secrets", "demo")
-
-        assert await mirror.cluster.list("secrets") == []
-        assert mirror.calls == []
-
-
-async def test_without_on_delete_an_object_is_only_reconciled_while_it_is_selected() -> None:
-    seen = list[str]()
-
-    async def reconcile(request: Request) -> None:
-        seen.append(request.ref.name)
-
-    shard = Shard(ring="mirror", settings=SETTINGS)
-    shard.reconciler("secrets", reconcile, selects=is_enabled, when=generation_changed)
-    async with ShardTest(shard) as test:
-        await test.create(UNSELECTED)
-        await test.create(
-            {"kind": "Secret", "metadata": {"name": "b", "labels": {ENABLED: "true"}}}
-        )
-        await test.cluster.patch("secrets", "b", {"metadata": {"labels": {ENABLED: None}}})
-
-        assert seen == ["b"]
 
 
 async def test_a_selector_that_fails_neither_sets_up_nor_cleans_up(
@@ -307,22 +230,3 @@ async def test_a_finalizer_is_retired_by_a_reconciler_without_on_delete() -> Non
         await mirror.cluster.advance(30)
 
         assert await mirror.finalizers() == ()
-
-
-async def test_a_foreign_object_with_the_name_of_the_child_keeps_no_parent(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    mirror = Mirror()
-    async with mirror.test() as test:
-        foreign = {"kind": "ConfigMap", "metadata": {"name": "demo-mirror"}, "data": {"a": "1"}}
-        before = await test.cluster.create(foreign)
-        await test.create(SECRET)
-
-        await test.cluster.delete("secrets", "demo")
-
-        assert await test.cluster.list("secrets") == []
-        assert await test.cluster.list("configmaps") == [before]
-    assert {record.getMessage() for record in caplog.records if record.levelname == "WARNING"} == {
-        "reconcile failed: default/demo: ConfigMap default/demo-mirror exists and has no "
-        "controller: adopt it by ensure(…, adopt=True), or delete or rename it"
-    }

@@ -11,7 +11,6 @@ import pytest
 
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, Resource
-from sharder.core.leases.state import ShardState, state_of
 from sharder.core.names import (
     CORDONED_ANNOTATION,
     PROBLEM_ANNOTATION,
@@ -20,7 +19,6 @@ from sharder.core.names import (
     RingName,
     owner_label,
 )
-from sharder.kube.typed_stores import LEASES
 from sharder.sdk import LeaseTiming, Request, Shard
 from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.startup.permissions import Right
@@ -143,20 +141,6 @@ async def test_a_reconcile_ends_before_its_resource_is_watched_in_another_versio
         assert running == ["one"]
 
 
-async def test_a_resource_that_is_gone_keeps_no_shard_from_holding_its_lease(play: Play) -> None:
-    await play.join("b")
-    async with play.at_work("a"):
-        play.cluster.withdraw(THINGS)
-        await play.cluster.advance(100 * DURATION)
-        assert (await play.holder(), await play.problem()) == ("a", "")
-        play.cluster.serve(OLD[0])
-        await play.cluster.advance(60)
-
-        await play.create("again")
-
-        assert "again" in play.worked
-
-
 async def test_a_shard_is_not_ready_after_one_lease_and_leaves_after_two(
     play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,23 +202,6 @@ async def test_a_shard_that_restarts_after_it_left_does_not_return_at_once(play:
         assert await play.holder() == "a"
 
 
-async def test_the_lease_of_a_shard_that_left_is_renewed_unless_another_takes_it(
-    play: Play,
-) -> None:
-    await play.join("b")
-    async with play.at_work("a"):
-        await play.deny_watches()
-        await play.cluster.advance(30 * DURATION)
-
-        lease = await play.cluster.lease_store.get(ObjectRef("default", "a"))
-        assert state_of(lease, play.cluster.clock.now()) is ShardState.DEAD
-        body: Json = {"spec": {"holderIdentity": "shardlease-controller"}}
-        await play.cluster.lease_store.patch(lease.metadata.ref, body)
-        before = await play.cluster.lease_store.get(lease.metadata.ref)
-        await play.cluster.advance(30 * DURATION)
-        assert await play.cluster.lease_store.get(lease.metadata.ref) == before
-
-
 @pytest.mark.parametrize(
     "others",
     [
@@ -263,30 +230,3 @@ async def test_the_last_shard_that_can_work_keeps_its_lease_and_says_so_once(
         play.cluster.denied.clear()
         await play.cluster.advance(AWHILE)
         assert await play.problem() == ""
-
-
-async def test_shards_that_fail_at_once_leave_only_to_one_that_does_not(play: Play) -> None:
-    async with play.at_work("a", "b", "c"):
-        await play.deny_watches()
-        await play.cluster.advance(10 * DURATION)
-        held = [await play.holder(name) for name in "abc"]
-        await play.join("d")
-        await play.cluster.advance(2 * DURATION)
-
-        assert held == ["a", "b", "c"]
-        assert [await play.holder(name) for name in "abc"] == ["", "", ""]
-
-
-async def test_a_shard_that_cannot_look_for_others_keeps_its_lease_and_names_the_right(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    play = Play(FakeCluster(*OLD))
-    play.cluster.denied.add(Right(verb="list", resource=LEASES.id))
-    await play.join("b")
-    async with play.at_work("a"):
-        await play.deny_watches()
-        await play.cluster.advance(10 * DURATION)
-
-        assert await play.holder() == "a"
-    rule = '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [list]}'
-    assert [rule in m for m in caplog.messages if m.startswith("keeping the Lease")] == [True]

@@ -8,14 +8,14 @@ from datetime import timedelta
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import Conflict, NotFound, Unavailable
+from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue, Selector
 from sharder.sdk.handlers import Handlers
 from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.observability.measures import Measures
 from sharder.sdk.predicates import every_object
-from sharder.sdk.reads.objects import Document, OwnObject
+from sharder.sdk.reads.objects import Document
 from sharder.sdk.runner import Runner
 from sharder.sdk.testing.admission import Attributes
 from sharder.sdk.testing.writes import metadata_of
@@ -111,19 +111,6 @@ class Stage:
         return metadata
 
 
-async def test_without_on_delete_no_finalizer_is_added_and_a_deleted_object_is_reconciled() -> (
-    None
-):
-    stage = await Stage.make()
-    await stage.change({"finalizers": [THEIRS]})
-    await stage.delete()
-
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile"]
-    assert (await stage.metadata())["finalizers"] == [THEIRS]
-
-
 async def test_the_finalizer_is_there_before_the_first_reconcile() -> None:
     stage = await Stage.make(cleans_up=True, outcome=Unavailable("at once"))
 
@@ -131,15 +118,6 @@ async def test_the_finalizer_is_there_before_the_first_reconcile() -> None:
 
     assert stage.author.calls == ["reconcile"]
     assert (await stage.metadata())["finalizers"] == [NAME]
-
-
-async def test_nothing_is_done_for_an_object_that_cannot_get_the_finalizer() -> None:
-    stage = await Stage.make(cleans_up=True)
-    stage.bench.scene.secrets.fail(Unavailable("no answer"))
-
-    await stage.run()
-
-    assert stage.author.calls == []
 
 
 async def test_an_object_that_another_client_changes_meanwhile_gets_the_finalizer_too() -> None:
@@ -169,46 +147,6 @@ async def _without_finalizers(attributes: Attributes) -> Document:
     return {**attributes.obj, "metadata": metadata_of(attributes.obj) | {"finalizers": []}}
 
 
-async def test_a_deleted_object_is_cleaned_up_and_then_gone() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.run()
-    await stage.delete()
-
-    assert await stage.run() is None
-
-    assert stage.author.calls == ["reconcile", "clean up"]
-    with pytest.raises(NotFound):
-        await stage.tree()
-
-
-async def test_a_finalizer_of_others_keeps_a_cleaned_up_object_which_is_left_alone() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.run()
-    await stage.change({"finalizers": [NAME, THEIRS]})
-    await stage.delete()
-    await stage.run()
-
-    # The watch has not shown yet that the finalizer is gone, and then it has.
-    await stage.run()
-    await stage.bench.refresh()
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile", "clean up"]
-    assert (await stage.metadata())["finalizers"] == [THEIRS]
-
-
-async def test_an_object_that_is_gone_before_the_answer_is_not_remembered() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.run()
-    await stage.delete()
-    observers = stage.bench.scene.cluster.server.storage.observers
-    observers.append(lambda _: stage.show_that_it_is_gone())
-
-    await stage.run()
-
-    assert stage.remembered == {}
-
-
 async def test_a_clean_up_whose_answer_was_lost_is_repeated() -> None:
     stage = await Stage.make(cleans_up=True)
     await stage.run()
@@ -223,17 +161,6 @@ async def test_a_clean_up_whose_answer_was_lost_is_repeated() -> None:
     assert (await stage.metadata())["finalizers"] == [THEIRS]
 
 
-async def test_an_object_that_was_deleted_before_it_had_the_finalizer_is_left_alone() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.change({"finalizers": [THEIRS]})
-    await stage.delete()
-
-    await stage.run()
-
-    assert stage.author.calls == []
-    assert (await stage.metadata())["finalizers"] == [THEIRS]
-
-
 async def test_an_object_is_kept_until_its_clean_up_has_ended() -> None:
     stage = await Stage.make(cleans_up=True)
     await stage.run()
@@ -243,19 +170,6 @@ async def test_an_object_is_kept_until_its_clean_up_has_ended() -> None:
         await stage.run()
 
     assert (await stage.metadata())["finalizers"] == [NAME]
-
-
-async def test_a_clean_up_is_not_repeated_because_others_write_at_the_same_time() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.run()
-    await stage.delete()
-    await stage.change({"annotations": {"by": "hand"}})
-
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile", "clean up"]
-    with pytest.raises(NotFound):
-        await stage.tree()
 
 
 def is_on(meta: OwnMeta) -> bool:
@@ -276,50 +190,6 @@ async def test_an_object_that_is_deselected_before_the_watch_shows_it_waits_for_
     assert "finalizers" not in await stage.metadata()
 
 
-async def test_an_object_that_is_deleted_before_the_watch_shows_it_waits_for_the_watch() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.change({"finalizers": [THEIRS]})
-    seen = stage.bench.owned.get(stage.bench.ref)
-    await stage.delete()
-    assert seen is not None
-    stage.bench.owned.update(OwnObject(metadata=seen))
-
-    assert await stage.run() == 1.0
-
-    assert stage.author.calls == []
-
-
-async def test_an_object_that_is_selected_again_during_its_clean_up_keeps_the_finalizer() -> None:
-    stage = await Stage.make(cleans_up=True, selects=is_on)
-    await stage.change({"finalizers": [NAME]})
-    await stage.bench.refresh()
-    await stage.change({"labels": {"on": "yes"}})
-
-    assert await stage.run() == 1.0
-    await stage.bench.refresh()
-    await stage.run()
-
-    assert stage.author.calls == ["clean up", "reconcile"]
-    assert (await stage.metadata())["finalizers"] == [NAME]
-
-
-async def test_the_back_off_of_an_object_begins_anew_when_it_is_selected_again() -> None:
-    stage = await Stage.make(selects=is_on, outcome=Unavailable("no"))
-    delays = list[float | None]()
-    for value in ("yes", "yes", None, "yes"):
-        await stage.change({"labels": {"on": value}})
-        await stage.bench.refresh()
-        delays.append(await stage.run())
-
-    assert delays == pytest.approx([0.075, 0.15, None, 0.075])
-
-
-async def test_failures_back_off_as_the_author_says() -> None:
-    stage = await Stage.make(backoff=Backoff(base=4, cap=10), outcome=Unavailable("no"))
-
-    assert [await stage.run() for _ in range(4)] == [3, 6, 7.5, 7.5]
-
-
 async def test_a_requeue_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     stage = await Stage.make(outcome=Unavailable("no"))
@@ -333,12 +203,6 @@ async def test_a_requeue_is_no_failure(caplog: pytest.LogCaptureFixture) -> None
 
     stage.author.outcome = Unavailable("no")
     assert await stage.run() == first
-
-
-@pytest.mark.parametrize("after", [-1.0, float("nan"), float("inf"), timedelta(seconds=-1)])
-def test_a_requeue_at_no_time_is_refused(after: float | timedelta) -> None:
-    with pytest.raises(ValueError, match="0s or more"):
-        Requeue(after=after)
 
 
 async def test_a_function_that_returns_no_time_has_failed(
@@ -370,17 +234,6 @@ async def test_a_permanent_error_is_not_retried_until_the_object_changes(
     assert stage.author.calls == ["reconcile", "reconcile"]
 
 
-async def test_a_write_of_the_reconcile_itself_is_no_change_after_a_permanent_error() -> None:
-    stage = await Stage.make(outcome=PermanentError("no"))
-    stage.author.annotations = {"seen": "yes"}
-
-    await stage.run()
-    await stage.bench.refresh()
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile"]
-
-
 async def test_a_change_of_a_child_does_not_retry_after_a_permanent_error() -> None:
     stage = await Stage.make(outcome=PermanentError("no"))
     await stage.run()
@@ -389,9 +242,3 @@ async def test_a_change_of_a_child_does_not_retry_after_a_permanent_error() -> N
     await stage.run()
 
     assert stage.author.calls == ["reconcile"]
-
-
-async def test_a_conflict_is_retried_like_any_failure() -> None:
-    stage = await Stage.make(outcome=Conflict("changed"))
-
-    assert [await stage.run(), await stage.run()] == pytest.approx([0.075, 0.15])

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sharder.core.errors import ConfigError, LeaseLost
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.errors import LeaseLost
+from sharder.core.names import ObjectRef
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.runtime.supervisor import BACKOFF
 from sharder.sdk.leader import Campaign, Leadership, LeaderTask
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.support.fakes import fake_leases
@@ -125,35 +124,3 @@ async def test_a_stolen_lease_ends_the_tasks_and_the_shard_campaigns_again(
         "now held by 'shard-b' in another process",
         "became leader of ring demo",
     ]
-
-
-async def test_a_leader_can_ask_whether_it_leads() -> None:
-    stage = Stage()
-    async with stage.campaign(ME):
-        (leadership,) = stage.led
-        leadership.check()
-        assert (leadership.ring, leadership.shard) == (RING, ShardName(ME))
-
-
-@pytest.mark.parametrize("error", [ValueError("broken"), ConfigError("broken")])
-async def test_a_task_that_fails_starts_again_and_ends_nothing_else(error: Exception) -> None:
-    stage = Stage(errors=[error])
-    async with stage.campaign(ME) as running:
-        assert stage.running == []
-        await stage.clock.advance(BACKOFF.cap)
-
-        assert stage.running == [ME]
-        assert not running.done()
-
-
-async def test_a_task_that_returns_is_not_run_again_and_the_lease_is_kept() -> None:
-    stage, runs = Stage(), list[str]()
-
-    async def once(leadership: Leadership) -> None:
-        runs.append(leadership.shard)
-
-    async with stage.campaign(ME, once), stage.campaign(OTHER, once):
-        await stage.clock.advance(60)
-
-        assert runs == [ME]
-        assert await stage.holder() == ME

@@ -27,13 +27,98 @@ from tests.unit.sdk.scene import (
 OUTAGE: Sequence[Unavailable] = [Unavailable("server away")] * 20
 
 
-async def test_the_lease_is_held_under_the_shards_name_and_names_its_ring() -> None:
-    scene = Scene()
+async def test_work_is_cancelled_before_the_lease_can_be_lost() -> None:
+    scene, controller = Scene(), Controller(is_held=True)
+    await scene.create_secret("one")
 
-    async with at_work(scene, Controller()):
+    async with at_work(scene, controller) as (_, task):
         lease = await scene.cluster.lease_store.get(LEASE)
-        assert lease.spec.holder_identity == ME
-        assert lease.metadata.label(RING_LABEL) == RING
+        assert (lease.spec.holder_identity, lease.metadata.label(RING_LABEL)) == (ME, RING)
+        scene.cluster.lease_store.fail(*OUTAGE[:2])
+        await scene.clock.advance(TIMING.renew_deadline - 0.1)
+        assert controller.running == {"one"}
+        await scene.clock.advance(0.2)
+
+        assert controller.cancelled == ["one"]
+        assert isinstance(task.exception(), LeaseLost)
+        assert await scene.holder() == ME  # what is not surely ours is not released either
+
+
+async def test_a_shard_that_sees_another_holder_ends_when_its_cancelled_work_has_ended() -> None:
+    cleanup = asyncio.Event()
+    scene, controller = Scene(), Controller(is_held=True, cleanup=cleanup)
+    await scene.create_secret("one")
+
+    async with at_work(scene, controller) as (_, task):
+        await scene.steal_lease()
+        await scene.clock.advance(TIMING.retry_period)
+        assert (controller.cancelled, task.done()) == (["one"], False)
+        await scene.clock.advance(TIMING.lease_duration)
+        cleanup.set()
+        await settle()
+
+        assert isinstance(task.exception(), LeaseLost)
+    assert await scene.holder() == "shardlease-controller"
+
+
+async def test_nothing_is_begun_or_acknowledged_when_the_lease_ran_out_unnoticed() -> None:
+    scene, controller = Scene(), Controller()
+    ref, drained = await scene.create_secret("one"), await scene.create_secret("two")
+
+    async with at_work(scene, controller) as (_, task):
+        # As after a pause of the whole process: time has passed, no task has run.
+        scene.clock._elapsed += TIMING.lease_duration
+        await scene.secrets.patch(drained, {"metadata": {"labels": {DRAIN: "true"}}})
+        await scene.label(ref, {"changed": "yes"})
+
+        assert sorted(controller.started) == ["one", "two"]
+        assert await scene.labels(drained) == {OWNER: ME, DRAIN: "true"}
+        assert isinstance(task.exception(), LeaseLost)
+
+
+async def test_a_stopping_shard_lets_its_reconciles_end_before_it_releases_the_lease() -> None:
+    scene, controller = Scene(), Controller(is_held=True)
+    await scene.create_secret("one")
+
+    async with at_work(scene, controller) as (shard, task):
+        shard.stop()
+        await settle()
+        await scene.create_secret("two")
+        await scene.clock.advance(3 * TIMING.lease_duration)
+        assert (controller.running, await scene.holder()) == ({"one"}, ME)
+        controller.released.set()
+        await settle()
+
+        assert (controller.started, controller.cancelled) == (["one"], [])
+        assert (await scene.holder(), task.done()) == ("", True)
+
+
+async def test_a_shard_that_waits_can_be_stopped() -> None:
+    scene = Scene()
+    async with at_work(scene, Controller()):
+        await scene.steal_lease()
+    for outage in ([], OUTAGE):
+        scene.cluster.find_faults.extend(outage)
+
+        async with at_work(scene, Controller()) as (shard, task):
+            shard.stop()
+            await scene.clock.advance(TIMING.retry_period)
+
+            assert task.done()
+            assert task.exception() is None
+            assert await scene.holder() == "shardlease-controller"
+
+
+async def test_a_shard_waits_for_an_api_server_that_is_away_when_it_starts() -> None:
+    scene, controller = Scene(), Controller()
+    await scene.create_secret("one")
+    scene.cluster.find_faults.extend(OUTAGE[:3])
+
+    async with at_work(scene, controller):
+        assert controller.started == []
+        await scene.clock.advance(3 * TIMING.retry_period)
+
+        assert controller.started == ["one"]
 
 
 async def test_nothing_is_worked_on_while_another_holds_the_lease() -> None:
@@ -45,132 +130,6 @@ async def test_nothing_is_worked_on_while_another_holds_the_lease() -> None:
     async with at_work(scene, controller):
         assert controller.started == []
         await scene.clock.advance(TIMING.lease_duration + 3)
-        assert controller.started == ["one"]
-
-
-async def test_work_is_cancelled_before_the_lease_can_be_lost() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller):
-        scene.cluster.lease_store.fail(*OUTAGE)
-        await scene.clock.advance(TIMING.renew_deadline - 0.1)
-        assert controller.running == {"one"}
-        await scene.clock.advance(0.2)
-
-        assert controller.running == set()
-        assert controller.cancelled == ["one"]
-
-
-async def test_a_lease_that_could_not_be_renewed_is_not_released_either() -> None:
-    scene = Scene()
-
-    async with at_work(scene, Controller()) as (_, task):
-        scene.cluster.lease_store.fail(*OUTAGE[:2])
-        await scene.clock.advance(TIMING.renew_deadline + 0.1)
-
-        assert isinstance(task.exception(), LeaseLost)
-        assert await scene.holder() == ME
-
-
-async def test_work_is_cancelled_as_soon_as_another_holder_is_seen() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (_, task):
-        await scene.steal_lease()
-        await scene.clock.advance(TIMING.retry_period)
-
-        assert controller.cancelled == ["one"]
-        assert isinstance(task.exception(), LeaseLost)
-
-
-async def test_the_shard_ends_only_when_cancelled_work_has_ended() -> None:
-    cleanup = asyncio.Event()
-    scene, controller = Scene(), Controller(is_held=True, cleanup=cleanup)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (_, task):
-        await scene.steal_lease()
-        await scene.clock.advance(TIMING.lease_duration)
-        assert not task.done()
-        cleanup.set()
-        await settle()
-
-        assert isinstance(task.exception(), LeaseLost)
-
-
-async def test_another_holders_lease_is_not_released() -> None:
-    scene = Scene()
-
-    async with at_work(scene, Controller()):
-        await scene.steal_lease()
-        await scene.clock.advance(TIMING.retry_period)
-
-    assert await scene.holder() == "shardlease-controller"
-
-
-async def test_nothing_new_is_begun_when_the_lease_ran_out_unnoticed() -> None:
-    scene, controller = Scene(), Controller()
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (_, task):
-        # As after a pause of the whole process: time has passed, no task has run.
-        scene.clock._elapsed += TIMING.lease_duration
-        await scene.label(ref, {"changed": "yes"})
-
-        assert controller.started == ["one"]
-        assert isinstance(task.exception(), LeaseLost)
-
-
-async def test_a_drain_is_not_acknowledged_when_the_lease_ran_out_unnoticed() -> None:
-    scene = Scene()
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, Controller()):
-        scene.clock._elapsed += TIMING.lease_duration
-        await scene.drain(ref)
-
-        assert await scene.labels(ref) == {OWNER: ME, DRAIN: "true"}
-
-
-async def test_a_stopping_shard_lets_its_reconciles_end_before_it_releases_the_lease() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (shard, task):
-        shard.stop()
-        await settle()
-        assert await scene.holder() == ME
-        controller.released.set()
-        await settle()
-
-        assert controller.cancelled == []
-        assert await scene.holder() == ""
-        assert task.done()
-
-
-async def test_the_lease_is_renewed_while_a_stopping_shard_still_works() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (shard, _):
-        shard.stop()
-        await scene.clock.advance(3 * TIMING.lease_duration)
-
-        assert controller.running == {"one"}
-        assert await scene.holder() == ME
-
-
-async def test_a_stopping_shard_begins_nothing_new() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller) as (shard, _):
-        shard.stop()
-        await settle()
-        await scene.create_secret("two")
-
         assert controller.started == ["one"]
 
 
@@ -202,20 +161,6 @@ async def test_cancelling_the_shard_ends_the_work_and_then_releases_the_lease() 
         assert await scene.holder() == ""
 
 
-async def test_a_shard_that_waits_for_its_lease_can_be_stopped() -> None:
-    scene = Scene()
-    async with at_work(scene, Controller()):
-        await scene.steal_lease()
-
-    async with at_work(scene, Controller()) as (shard, task):
-        shard.stop()
-        await settle()
-
-        assert task.done()
-        assert task.exception() is None
-        assert await scene.holder() == "shardlease-controller"
-
-
 async def test_a_shard_may_join_again_after_the_thief_has_had_the_lease() -> None:
     scene, controller = Scene(), Controller(is_held=True)
     await scene.create_secret("one")
@@ -242,29 +187,3 @@ async def test_a_shard_whose_resource_is_not_served_takes_no_lease() -> None:
 
     with pytest.raises(NotFound):
         await scene.holder()
-
-
-async def test_a_shard_waits_for_an_api_server_that_is_away_when_it_starts() -> None:
-    scene, controller = Scene(), Controller()
-    await scene.create_secret("one")
-    scene.cluster.find_faults.extend(OUTAGE[:3])
-
-    async with at_work(scene, controller):
-        assert controller.started == []
-        await scene.clock.advance(3 * TIMING.retry_period)
-
-        assert controller.started == ["one"]
-
-
-async def test_a_shard_that_waits_for_the_api_server_can_be_stopped() -> None:
-    scene = Scene()
-    scene.cluster.find_faults.extend(OUTAGE)
-
-    async with at_work(scene, Controller()) as (shard, task):
-        shard.stop()
-        await scene.clock.advance(TIMING.retry_period)
-
-        assert task.done()
-        assert task.exception() is None
-        with pytest.raises(NotFound):
-            await scene.holder()

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -22,7 +21,6 @@ from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.sdk.scene import (
     LEASE,
     ME,
-    OTHER,
     OWNER,
     RING,
     SETTINGS,
@@ -134,14 +132,6 @@ def test_on_delete_needs_a_finalizer_with_a_domain(
         )
 
 
-@pytest.mark.parametrize("times", [(0, 1), (2, 1), (1, float("inf")), (float("nan"), 1)])
-def test_a_back_off_that_cannot_be_is_refused(times: tuple[float, float]) -> None:
-    base, cap = times
-
-    with pytest.raises(ConfigError, match="0 < base <= cap"):
-        Shard(ring=RING).reconciler("secrets", Controller(), backoff=Backoff(base=base, cap=cap))
-
-
 async def test_a_task_of_the_leader_runs_while_the_shard_works() -> None:
     scene, events = Scene(), list[str]()
 
@@ -164,45 +154,6 @@ async def test_a_task_of_the_leader_runs_while_the_shard_works() -> None:
     for lease in (LEASE, LEADER):
         held = await scene.cluster.lease_store.get(lease)
         assert held.spec.holder_identity == ""
-
-
-async def test_a_shard_that_does_not_lead_works_all_the_same() -> None:
-    scene, controller = Scene(), Controller()
-    await scene.cluster.lease_store.create(
-        "default",
-        {
-            "metadata": {"name": LEADER.name},
-            "spec": {"holderIdentity": OTHER, "leaseDurationSeconds": 5},
-        },
-    )
-    led = list[str]()
-
-    async def task(leadership: Leadership) -> None:
-        led.append(leadership.shard)
-
-    async with at_work(scene, controller, more=lambda shard: shard.leader_only(task)):
-        await scene.create_secret("one")
-        assert (controller.started, led) == (["one"], [])
-
-
-async def test_without_tasks_no_lease_of_a_leader_is_taken() -> None:
-    scene = Scene()
-
-    async with at_work(scene, Controller()):
-        assert await has_lease(scene, LEASE)
-        assert not await has_lease(scene, LEADER)
-
-
-async def test_two_tasks_of_one_name_are_refused() -> None:
-    async def task(leadership: Leadership) -> None:
-        """Do nothing."""
-
-    shard = Shard(ring=RING)
-    shard.leader_only(task)
-    shard.leader_only(partial(task))
-
-    with pytest.raises(ConfigError, match="two tasks of the leader have the name"):
-        shard.leader_only(task)
 
 
 async def test_a_shard_does_not_bear_the_name_of_the_leaders_lease() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import (
-    ConfigError,
     Conflict,
     InvalidObject,
     LeaseLost,
@@ -28,10 +27,6 @@ from tests.unit.sdk.scene import (
 Spoil: TypeAlias = Callable[["Bench"], None]
 
 
-class SecretShape(msgspec.Struct):
-    data: dict[str, str]
-
-
 async def test_the_whole_object_is_read_as_it_is_now() -> None:
     bench = await Bench.make()
     request = bench.request()
@@ -40,22 +35,6 @@ async def test_the_whole_object_is_read_as_it_is_now() -> None:
     document = await request.get()
 
     assert document["data"] == {"k": "djI="}
-
-
-async def test_the_object_is_decoded_as_the_author_wants_it() -> None:
-    bench = await Bench.make()
-
-    secret = await bench.request().get(SecretShape)
-
-    assert secret == SecretShape(data={"k": "djE="})
-
-
-async def test_an_object_of_another_shape_is_invalid() -> None:
-    bench = await Bench.make()
-    await bench.scene.secrets.patch(bench.ref, {"data": None})
-
-    with pytest.raises(InvalidObject, match="data"):
-        await bench.request().get(SecretShape)
 
 
 @pytest.mark.parametrize("labels", [{OWNER: OTHER}, {DRAIN: "true"}, {OWNER: None}])
@@ -72,19 +51,6 @@ async def test_an_object_that_is_not_ours_any_more_is_not_handed_out(
         await request.ensure(CHILD)
 
 
-async def test_a_successor_of_the_same_name_is_another_object() -> None:
-    bench = await Bench.make()
-    request = bench.request()
-    meta = request.metadata
-    await bench.scene.secrets.delete(
-        bench.ref, uid=meta.uid, resource_version=meta.resource_version
-    )
-    await bench.scene.create_secret("one")
-
-    with pytest.raises(NotOwned):
-        await request.get()
-
-
 async def test_a_patch_is_guarded_by_what_the_request_saw_last() -> None:
     bench = await Bench.make()
     request = bench.request()
@@ -94,28 +60,6 @@ async def test_a_patch_is_guarded_by_what_the_request_saw_last() -> None:
         await request.patch({"data": {"k": "djI="}})
 
     assert (await bench.scene.secrets.get(bench.ref))["data"] == {"k": "djE="}
-
-
-async def test_a_patch_after_a_fresh_read_gets_through() -> None:
-    bench = await Bench.make()
-    request = bench.request()
-    await bench.scene.label(bench.ref, {"changed": "yes"})
-
-    await request.get()
-    await request.patch({"metadata": {"annotations": {"seen": "yes"}}})
-    document = await request.patch({"data": {"k": "djI="}})
-
-    assert document["data"] == {"k": "djI="}
-    assert request.metadata.annotation("seen") == "yes"
-
-
-async def test_the_status_is_written_apart() -> None:
-    bench = await Bench.make()
-
-    document = await bench.request().patch_status({"status": {"done": True}, "data": {}})
-
-    assert document["status"] == {"done": True}
-    assert document["data"] == {"k": "djE="}
 
 
 def _lose_lease(bench: Bench) -> None:
@@ -178,18 +122,6 @@ async def test_a_child_is_not_written_when_the_lease_is_lost_while_it_is_read(
         await bench.request().ensure({**CHILD, "data": {"a": "2"}})
 
 
-@pytest.mark.parametrize(("spoil", "error"), SPOILED)
-async def test_a_side_effect_is_refused_like_a_write(
-    spoil: Spoil, error: type[SharderError]
-) -> None:
-    bench = await Bench.make()
-    request = bench.request()
-    spoil(bench)
-
-    with pytest.raises(error):
-        request.check()
-
-
 async def test_nothing_is_written_after_the_reconcile() -> None:
     bench = await Bench.make()
     request = bench.request()
@@ -217,24 +149,6 @@ async def test_a_child_is_created_with_the_shards_label_and_a_controller() -> No
             "blockOwnerDeletion": True,
         }
     ]
-
-
-async def test_a_child_that_is_as_it_should_be_is_not_written() -> None:
-    bench = await Bench.make()
-    await bench.request().ensure(CHILD)
-    before = await bench.child()
-
-    assert await bench.request().ensure(CHILD) == before
-    assert await bench.child() == before
-
-
-async def test_a_child_is_made_as_the_author_says() -> None:
-    bench = await Bench.make()
-    await bench.request().ensure({**CHILD, "data": {"a": "1", "b": "2"}})
-
-    await bench.request().ensure({**CHILD, "data": {"b": "3"}}, replace=["data"])
-
-    assert (await bench.child())["data"] == {"b": "3"}
 
 
 async def test_another_shards_child_is_left_alone() -> None:
@@ -279,13 +193,6 @@ async def test_a_child_is_not_created_twice_when_the_answer_was_lost() -> None:
     assert await bench.child() == before
 
 
-async def test_a_child_of_a_resource_that_is_not_declared_is_refused() -> None:
-    bench = await Bench.make()
-
-    with pytest.raises(ConfigError, match="owns"):
-        await bench.request().ensure({"kind": "Pod", "metadata": {"name": "child"}})
-
-
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
@@ -300,12 +207,3 @@ async def test_a_child_that_cannot_be_controlled_is_invalid(
 
     with pytest.raises(InvalidObject, match=message):
         await bench.request().ensure({"kind": "ConfigMap", "metadata": metadata})
-
-
-async def test_the_old_name_of_ensure_works_and_warns() -> None:
-    bench = await Bench.make()
-
-    with pytest.warns(DeprecationWarning, match="use ensure"):
-        await bench.request().apply(CHILD)  # type: ignore[deprecated]  # what is tested
-
-    assert (await bench.child())["data"] == {"a": "1"}

@@ -2,7 +2,7 @@
 
 from sharder.core.names import ObjectRef
 from sharder.sdk.testing.fake_clock import settle
-from tests.unit.sdk.scene import DRAIN, LEASE, ME, OWNER, Controller, Scene, at_work
+from tests.unit.sdk.scene import DRAIN, ME, OWNER, Controller, Scene, at_work
 
 
 async def create_widget(scene: Scene, name: str) -> ObjectRef:
@@ -23,15 +23,6 @@ async def test_each_function_gets_the_objects_of_its_resource() -> None:
 
         assert secrets.started == ["of-same-name", "secret"]
         assert widgets.started == ["of-same-name"]
-
-
-async def test_all_resources_are_worked_on_under_one_lease() -> None:
-    scene = Scene()
-
-    async with at_work(scene, Controller(), widgets=Controller()):
-        leases = await scene.cluster.lease_store.list()
-
-    assert [lease.metadata.ref for lease in leases.items] == [LEASE]
 
 
 async def test_a_drain_of_one_resource_does_not_wait_for_work_on_the_other() -> None:
@@ -76,39 +67,6 @@ async def test_a_child_is_followed_by_the_function_of_its_parents_resource() -> 
 
         assert secrets.started == ["same"]
         assert widgets.started == ["same", "same"]
-
-
-async def test_a_lost_lease_ends_the_work_on_all_resources() -> None:
-    scene = Scene()
-    secrets, widgets = Controller(is_held=True), Controller(is_held=True)
-
-    async with at_work(scene, secrets, widgets=widgets) as (_, task):
-        await scene.create_secret("one")
-        await create_widget(scene, "two")
-        await scene.steal_lease()
-        await scene.clock.advance(5)
-
-        assert task.done()
-        assert secrets.cancelled == ["one"]
-        assert widgets.cancelled == ["two"]
-
-
-async def test_a_clean_stop_waits_for_the_work_on_all_resources() -> None:
-    scene = Scene()
-    secrets, widgets = Controller(), Controller(is_held=True)
-
-    async with at_work(scene, secrets, widgets=widgets) as (shard, task):
-        await create_widget(scene, "slow")
-        shard.stop()
-        await settle()
-        assert not task.done()
-        assert await scene.holder() == ME
-        widgets.released.set()
-        await settle()
-
-        assert task.done()
-        assert widgets.cancelled == []
-        assert await scene.holder() == ""
 
 
 async def test_an_evacuation_waits_for_the_objects_of_all_resources() -> None:

@@ -6,7 +6,7 @@ import pytest
 from typing_extensions import override
 
 from tests.support.values import WIDGETS, obj
-from tests.unit.webhook.reviews import PATH, TRUSTED_PATH, Counts, app_with, request_of, review_of
+from tests.unit.webhook.reviews import PATH, Counts, app_with, request_of, review_of
 from webhook.app import WebhookApp
 from webhook.at_once import MAX_HEAD_BYTES, AtOnce, review_in
 
@@ -35,14 +35,6 @@ def at_once(counts: Counts, *, limit: int = 10_000) -> AtOnce:
     app = app_with(counts=counts, max_request_bytes=limit)
     assert isinstance(app, WebhookApp)
     return AtOnce(app.endpoint)
-
-
-def test_what_the_api_server_sends_is_a_path_and_a_body() -> None:
-    assert review_in(sent()) == (PATH, BODY)
-
-
-def test_names_of_fields_count_in_any_case() -> None:
-    assert review_in(sent(*(field.lower() for field in FIELDS))) == (PATH, BODY)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +95,6 @@ def test_a_part_of_a_review_is_left_to_a_parser(cut: int) -> None:
     assert review_in(sent()[: cut + 1]) is None
 
 
-def test_a_length_in_the_body_is_none() -> None:
-    body = b"\r\nContent-Length: 23\r\n"
-
-    assert review_in(sent(*without("Content-Length"), body=body)) is None
-
-
 def test_more_than_one_review_is_left_to_a_parser() -> None:
     assert review_in(sent() + sent()) is None
 
@@ -162,30 +148,6 @@ async def test_a_review_is_answered_in_one_write_and_counted() -> None:
     assert (counts.answers, counts.assignments) == ([("demo", "assigned")], [("demo", WIDGETS)])
 
 
-async def test_what_comes_in_one_turn_is_answered_in_the_order_in_which_it_came() -> None:
-    counts, first, second = Counts(), Client(), Client()
-    answering = at_once(counts)
-    answering.stamp(b"now", is_open=True)
-
-    answering.take(sent(), first)
-    answering.take(sent(), second)
-    answering.answer()
-    await asyncio.sleep(0)
-
-    assert (len(first.replies), len(second.replies), len(counts.answers)) == (1, 1, 2)
-
-
-async def test_a_client_that_knows_the_token_is_trusted() -> None:
-    client = Client()
-    answering = at_once(Counts())
-    answering.stamp(b"now", is_open=True)
-
-    answering.take(sent(line=f"POST {TRUSTED_PATH} HTTP/1.1"), client)
-    answering.answer()
-
-    assert client.is_trusted
-
-
 @pytest.mark.parametrize("body", [b"{}", b"no json", b'{"request":{"uid":""}}'])
 async def test_an_invalid_review_is_left_to_asgi_and_not_counted(body: bytes) -> None:
     counts, client = Counts(), Client()
@@ -221,13 +183,6 @@ async def test_an_answer_that_cannot_be_sent_ends_its_connection_and_no_other(
 
     assert (broken.is_cut, client.is_cut, len(client.replies)) == (True, False, 1)
     assert "broken pipe" in caplog.text
-
-
-def test_all_is_left_to_asgi_while_connections_are_to_end() -> None:
-    answering = at_once(Counts())
-    answering.stamp(b"now", is_open=False)
-
-    assert not answering.take(sent(), Client())
 
 
 async def test_what_was_taken_before_connections_are_to_end_is_answered() -> None:

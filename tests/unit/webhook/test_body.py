@@ -23,7 +23,6 @@ from webhook.sieve import Sieve
 POST: Scope = {"method": "POST", "headers": [(b"content-type", b"application/json")]}
 HEAD = b'{"request":{"uid":"u","operation":"CREATE","object":{"metadata":{"name":"w"},"spec":['
 TAIL = b"]}}}"
-CHUNK = 64 * 1024
 
 
 def plain(body: Body) -> int:
@@ -55,15 +54,6 @@ def finished(*bodies: bytes) -> Receive:
 
     async def receive() -> Message:
         return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
-
-    return receive
-
-
-def whole(body: bytes) -> Receive:
-    """A client that sends all at once."""
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
 
     return receive
 
@@ -105,30 +95,6 @@ async def test_the_oldest_half_received_body_is_dropped_for_a_new_one() -> None:
     assert after == held - MAX_WHOLE_BYTES
 
 
-async def test_requests_in_one_piece_pass_beside_half_received_ones() -> None:
-    intake, leave = intake_of(), asyncio.Event()
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(2 * MAX_HELD_BYTES // MAX_WHOLE_BYTES):
-            group.create_task(abandoned(intake, pieces(b"x" * MAX_WHOLE_BYTES, then=leave)))
-        await asyncio.sleep(0)
-        size = await intake.take(POST, whole(b"small"), plain)
-        leave.set()
-
-    assert size == len(b"small")
-
-
-@pytest.mark.parametrize("size", [1_000, 1_001])
-async def test_room_is_free_again_when_bodies_are_over(size: int) -> None:
-    intake = intake_of(1_000)
-
-    for _ in range(3):
-        with pytest.raises((Disconnected, Refused)) as over:
-            await intake.take(POST, pieces(b"x" * size), plain)
-        assert getattr(over.value, "status", 413) == 413
-        assert not intake._unfinished
-
-
 @pytest.mark.parametrize(
     "filler",
     [
@@ -168,11 +134,3 @@ async def test_a_large_body_is_read_in_slices_and_little_of_it_is_held(
     assert sum(read) == sum(map(len, body))
     assert max(read) <= SLICE_BYTES
     assert turns > 1
-
-
-async def test_a_body_that_no_decoder_can_read_is_read_by_a_sieve() -> None:
-    body = HEAD + b"[" * 50_000 + b"]" * 50_000 + TAIL
-
-    request = await intake_of().take(POST, whole(body), decode)
-
-    assert (request.uid, request.problem) == ("u", "")

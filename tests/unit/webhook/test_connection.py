@@ -61,30 +61,6 @@ def connection_with(counts: Counts) -> tuple[Connection, Wire]:
     return connection, wire
 
 
-async def test_a_review_is_answered_when_the_turn_ends() -> None:
-    connection, wire = connection_with(Counts())
-
-    connection.data_received(sent())
-    was_idle, before = connection.is_idle, len(wire.written)
-    await asyncio.sleep(0)
-
-    assert (was_idle, before) == (False, 0)
-    assert (connection.is_idle, len(wire.written)) == (True, 1)
-
-
-async def test_what_comes_before_the_answer_is_answered_after_it() -> None:
-    counts = Counts()
-    connection, wire = connection_with(counts)
-
-    connection.data_received(sent())
-    connection.data_received(sent())
-    after_first = len(wire.written)
-    await asyncio.sleep(0)
-
-    assert after_first == 1
-    assert (len(wire.written), len(counts.answers)) == (2, 2)
-
-
 async def test_a_large_review_is_answered_before_the_turn_ends_and_what_came_before_too() -> None:
     (small, one), (large, other) = connection_with(Counts()), connection_with(Counts())
     large._at_once = small._at_once
@@ -117,17 +93,6 @@ async def test_a_review_that_was_taken_is_answered(end: Callable[[Connection], N
     await asyncio.sleep(0)
 
     assert wire.written[0].startswith(b"HTTP/1.1 200 OK\r\n")
-
-
-async def test_a_sweep_does_not_take_a_review_that_waits_for_an_incomplete_request() -> None:
-    connection, wire = connection_with(Counts())
-
-    connection.data_received(sent())
-    connection.expire(connection.loop.time(), LIMIT)
-    await asyncio.sleep(0)
-    connection.expire(connection.loop.time() + 2 * LIMIT, LIMIT)
-
-    assert not wire.is_closed
 
 
 @pytest.mark.parametrize("body", [b"{}", None], ids=["invalid", "valid"])

@@ -11,11 +11,9 @@ from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.validation import Refusal, refusals
-from sharder.core.webhook_configuration import TIMEOUT_SECONDS
 from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
     Exchange,
@@ -33,33 +31,12 @@ TWICE: Json = {"resources": [SECRETS, SECRETS]}
 FINE: dict[str, Json] = {"resources": [SECRETS], "shardNamespaces": ["own"]}
 
 
-class Cause(msgspec.Struct, forbid_unknown_fields=True):
-    reason: str
-    message: str
-    field: str
-
-
-class Details(msgspec.Struct, forbid_unknown_fields=True):
-    name: str
-    group: str
-    kind: str
-    causes: list[Cause]
-
-
-class Status(msgspec.Struct, forbid_unknown_fields=True):
-    status: str
-    reason: str
-    code: int
-    message: str
-    details: Details
-
-
 class Response(msgspec.Struct, forbid_unknown_fields=True):
     """The whole response that we ever send."""
 
     uid: str
     allowed: bool
-    status: Status | None = None
+    status: dict[str, object] | None = None
     warnings: list[str] = []
 
 
@@ -105,8 +82,23 @@ async def judged(body: bytes | str, validation: RingValidation | None = None) ->
     return response_in(await exchange(app_with(validation=validation), body, path=PATH))
 
 
-async def test_a_ring_without_faults_is_allowed() -> None:
-    assert await judged(body_of(FINE)) == Response(uid="uid-1", allowed=True)
+@pytest.mark.parametrize(
+    ("body", "is_allowed"),
+    [
+        (body_of(FINE), True),
+        (body_of(TWICE, old=FINE), False),
+        pytest.param(body_of(TWICE, old=TWICE, labels={"a": "b"}), True, id="spec unchanged"),
+        pytest.param(
+            body_of(TWICE, old=FINE, deletionTimestamp="2026-03-01T12:00:00Z"), True, id="deleted"
+        ),
+        pytest.param(body_of(TWICE, operation="DELETE"), True, id="no write"),
+    ],
+)
+async def test_writes_that_make_a_ring_wrong_are_refused(body: bytes, is_allowed: bool) -> None:
+    response = await judged(body)
+
+    assert response.allowed is is_allowed
+    assert not is_allowed or response == Response(uid="uid-1", allowed=True)
 
 
 async def test_a_refusal_names_field_value_and_what_to_write_instead() -> None:
@@ -114,44 +106,22 @@ async def test_a_refusal_names_field_value_and_what_to_write_instead() -> None:
 
     advice = "spec.resources[0] lists it already: merge this entry into that one, and remove it"
     message = f'Duplicate value: "secrets": {advice}'
-    assert response == Response(
-        uid="uid-1",
-        allowed=False,
-        status=Status(
-            status="Failure",
-            reason="Invalid",
-            code=422,
-            message=f"spec.resources[1]: {message}",
-            details=Details(
-                name="demo",
-                group="sharding.timebertt.dev",
-                kind="ControllerRing",
-                causes=[
-                    Cause(reason="FieldValueDuplicate", message=message, field="spec.resources[1]")
-                ],
-            ),
-        ),
+    field = {"field": "spec.resources[1]", "reason": "FieldValueDuplicate", "message": message}
+    assert (response.allowed, response.status) == (
+        False,
+        {
+            "status": "Failure",
+            "reason": "Invalid",
+            "code": 422,
+            "message": f"spec.resources[1]: {message}",
+            "details": {
+                "name": "demo",
+                "group": "sharding.timebertt.dev",
+                "kind": "ControllerRing",
+                "causes": [field],
+            },
+        },
     )
-
-
-async def test_an_update_that_makes_a_ring_wrong_is_refused() -> None:
-    assert not (await judged(body_of(TWICE, old=FINE))).allowed
-
-
-async def test_an_update_that_changes_nothing_of_the_spec_is_not_judged() -> None:
-    response = await judged(body_of(TWICE, old=TWICE, labels={"a": "b"}))
-
-    assert response == Response(uid="uid-1", allowed=True)
-
-
-async def test_a_ring_that_is_being_deleted_is_not_judged() -> None:
-    response = await judged(body_of(TWICE, old=FINE, deletionTimestamp="2026-03-01T12:00:00Z"))
-
-    assert response == Response(uid="uid-1", allowed=True)
-
-
-async def test_only_writes_are_validated() -> None:
-    assert (await judged(body_of(TWICE, operation="DELETE"))).allowed
 
 
 async def test_a_strategy_must_be_installed() -> None:
@@ -174,24 +144,6 @@ async def test_a_resource_that_is_not_served_and_a_ring_for_any_client_are_warne
     ]
 
 
-async def test_the_namespaces_are_those_of_the_ring_as_it_is_to_be() -> None:
-    asked: list[ControllerRing] = []
-
-    def selected(of: ControllerRing) -> frozenset[str]:
-        asked.append(of)
-        return frozenset({"a"})
-
-    selector: Json = {"matchLabels": {"a": "b"}}
-    await judged(
-        body_of({**FINE, "namespaceSelector": selector}, old=FINE),
-        validation_with(selected=selected),
-    )
-
-    (of,) = asked
-    assert of.spec.namespace_selector is not None
-    assert of.spec.namespace_selector.match_labels == {"a": "b"}
-
-
 async def test_a_strategy_that_moves_most_objects_is_warned_of() -> None:
     rendezvous: Json = {**FINE, "placement": {"strategy": "Rendezvous"}}
 
@@ -199,34 +151,6 @@ async def test_a_strategy_that_moves_most_objects_is_warned_of() -> None:
 
     assert response.allowed
     assert "from ConsistentHash to Rendezvous moves about" in response.warnings[0]
-
-
-@pytest.mark.parametrize("error", [Unavailable("busy"), TimeoutError()])
-async def test_an_error_of_discovery_causes_no_warning(error: Exception) -> None:
-    async def find(resource: GroupResource) -> Resource:
-        if resource.resource == "gone":
-            raise NotFound("not served")
-        raise error
-
-    spec: Json = {**FINE, "resources": [{"resource": "gone"}, SECRETS, {"resource": "more"}]}
-
-    response = await judged(body_of(spec), validation_with(objects=Odd(find)))
-
-    assert [warning.partition(":")[0] for warning in response.warnings] == ["spec.resources[0]"]
-
-
-@pytest.mark.slow
-async def test_discovery_that_does_not_answer_is_not_waited_for_longer_than_the_api_server() -> (
-    None
-):
-    async def find(resource: GroupResource) -> Resource:
-        await asyncio.Event().wait()
-        raise AssertionError(resource)
-
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        response = await judged(body_of(FINE), validation_with(objects=Odd(find)))
-
-    assert response == Response(uid="uid-1", allowed=True)
 
 
 async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning() -> None:
@@ -253,22 +177,6 @@ async def test_a_ring_that_cannot_be_read_passes_with_a_warning(body: bytes) -> 
     assert response.warnings[0].startswith("the sharder cannot read this ring: ")
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"request":{"uid":""}}'])
-async def test_an_invalid_review_is_answered_as_such(body: bytes) -> None:
-    result = await exchange(app_with(), body, path=PATH)
-
-    assert result.status == 400
-    assert result.body.startswith(b"not an AdmissionReview: ")
-
-
-async def test_a_ring_is_not_judged_by_a_body_larger_than_etcd_takes() -> None:
-    headers = ((b"content-type", b"application/json"), (b"content-length", b"3145729"))
-
-    result = await exchange(app_with(), b"{", path=PATH, headers=headers, is_cut=True)
-
-    assert result.status == 413
-
-
 @pytest.mark.parametrize("controlled", [True, False])
 async def test_a_ring_of_too_many_resources_is_refused_and_nothing_else_looked_at(
     controlled: bool,
@@ -280,9 +188,7 @@ async def test_a_ring_of_too_many_resources_is_refused_and_nothing_else_looked_a
 
     result = await exchange(app_with(), *pieces, path=PATH)
 
-    status = response_in(result).status
-    assert status is not None
-    assert [cause.field for cause in status.details.causes] == ["spec.resources"]
+    assert result.body.count(b'"field":') == result.body.count(b'"field":"spec.resources"') == 1
 
 
 async def test_rings_are_judged_one_at_a_time_beside_the_event_loop(
@@ -328,23 +234,3 @@ async def test_a_ring_that_takes_too_long_is_left_to_the_failure_policy(
     result = await exchange(app_with(validation=validation), body_of(FINE), path=PATH)
 
     assert result.status == 503
-
-
-async def test_a_body_that_is_too_large_is_not_read() -> None:
-    validation = validation_with(max_request_bytes=10)
-
-    result = await exchange(app_with(validation=validation), body_of(FINE), path=PATH)
-
-    assert result.status == 413
-
-
-async def test_a_get_is_answered_with_what_is_served() -> None:
-    result = await exchange(app_with(), method="GET", path=PATH)
-
-    assert (result.status, result.headers[b"allow"]) == (405, b"POST")
-
-
-async def test_a_client_that_disconnects_gets_no_answer() -> None:
-    result = await exchange(app_with(), body_of(FINE), path=PATH, is_cut=True)
-
-    assert result.status == 0

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from sharder.cli.serve.certificates import (
     Shown,
     excluded_namespaces,
     find_certificate,
-    registration_of,
     webhook_names,
 )
 from sharder.config import Settings, load
@@ -80,11 +78,6 @@ def test_files_have_an_expiry_and_no_ca_to_trust(files: CertificateFiles) -> Non
     assert shown.tokens[0] not in repr(shown)
 
 
-def test_files_that_are_not_there_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot read"):
-        CertificateFiles(tmp_path, "tls.crt", "tls.key").load()
-
-
 async def test_files_that_were_replaced_are_in_use_within_five_seconds(
     folder: Folder, files: CertificateFiles
 ) -> None:
@@ -99,23 +92,6 @@ async def test_files_that_were_replaced_are_in_use_within_five_seconds(
         keeping.cancel()
 
     assert [shown.pair for shown in used] == [newer]
-
-
-async def test_a_file_that_is_written_over_is_read_again(tmp_path: Path) -> None:
-    clock, used = FakeClock(), list[Shown]()
-    for name in ("tls.crt", "tls.key"):
-        (tmp_path / name).write_bytes(b"first")
-    files = CertificateFiles(tmp_path, "tls.crt", "tls.key")
-    files.load()
-
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(used.append, clock))
-        (tmp_path / "tls.key").write_bytes(b"other")
-        os.utime(tmp_path / "tls.key", ns=(0, 0))
-        await clock.advance(POLL_SECONDS)
-        keeping.cancel()
-
-    assert [shown.pair.key for shown in used] == [b"other"]
 
 
 async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
@@ -140,24 +116,6 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
 
     assert [record.__dict__["error"] for record in caplog.records] == ["they do not match"]
     assert used == [good]
-
-
-async def test_files_that_go_are_waited_for(
-    folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock, used = FakeClock(), list[Shown]()
-    files.load()
-
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(used.append, clock))
-        (folder.path / "..data").unlink()
-        await clock.advance(3 * POLL_SECONDS)
-        back = folder.put(issued())
-        await clock.advance(POLL_SECONDS)
-        keeping.cancel()
-
-    assert [record.getMessage() for record in caplog.records] == ["cannot reload the certificate"]
-    assert [shown.pair for shown in used] == [back]
 
 
 async def test_certificate_files_that_expire_are_reported_without_a_change(
@@ -203,15 +161,6 @@ def test_the_webhook_has_the_names_under_which_it_is_called(
     assert webhook_names(settings(text or "{}"))[: len(names)] == names
 
 
-@pytest.mark.parametrize(("text", "trusted"), [("", "b3Vycw=="), ("dGhlaXJz", "dGhlaXJz")])
-def test_a_ca_bundle_that_was_configured_goes_before_our_own(text: str, trusted: str) -> None:
-    configured = settings(f"{{caBundle: '{text}'}}")
-
-    registration = registration_of(configured, "b3Vycw==", frozenset(), frozenset())
-
-    assert registration.endpoint.ca_bundle == trusted
-
-
 async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
     tmp_path: Path,
 ) -> None:
@@ -229,15 +178,6 @@ async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
 
     assert source.first.pair == kept.serving
     assert base64.b64decode(source.first.ca_bundle) == kept.ca
-
-
-def test_a_registration_names_the_sharders_and_the_excluded_namespaces() -> None:
-    registration = registration_of(
-        settings("{}"), "b3Vycw==", frozenset({"sharder"}), frozenset({"kube-system"})
-    )
-
-    assert registration.sharders == {"sharder"}
-    assert registration.excluded == {"kube-system"}
 
 
 @pytest.mark.parametrize(

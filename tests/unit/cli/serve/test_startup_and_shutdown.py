@@ -29,14 +29,6 @@ class Start:
         return "done"
 
 
-async def test_it_says_what_it_waits_for_before_there_is_an_answer() -> None:
-    start = Start()
-
-    assert await start.deadline.retry("find the certificate", start.call) == "done"
-
-    assert start.reasons == ["waiting to find the certificate"]
-
-
 async def test_it_says_why_it_still_waits_and_goes_on_once_it_works() -> None:
     start = Start()
     start.error = Unavailable("connection refused")
@@ -60,32 +52,6 @@ async def test_it_gives_up_with_what_to_do() -> None:
         await start.deadline.retry("find it", start.call)
 
 
-async def test_missing_prerequisites_are_reported_until_all_are_there() -> None:
-    start = Start()
-    missing = ["cannot list rings: no answer", "cannot list leases: no answer"]
-
-    async with TaskGroup() as group:
-        group.create_task(start.deadline.wait_for_sync(lambda: missing[0] if missing else None))
-        await settle()
-        missing.pop(0)
-        await start.clock.advance(1)
-        missing.clear()
-        await start.clock.advance(1)
-
-    assert list(dict.fromkeys(start.reasons)) == [
-        "cannot list rings: no answer",
-        "cannot list leases: no answer",
-    ]
-
-
-async def test_what_stays_missing_ends_the_start() -> None:
-    start = Start()
-    await start.clock.advance(DEADLINE_SECONDS)
-
-    with pytest.raises(ConfigError, match=r"cannot list rings: no answer \(for 60s\); check"):
-        await start.deadline.wait_for_sync(lambda: "cannot list rings: no answer")
-
-
 async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
     start = Start()
 
@@ -101,14 +67,6 @@ async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
 
     assert (is_waiting, is_over) == (True, True)
     assert start.reasons[-1] == "waiting to count objects of demo, other"
-
-
-async def test_a_prerequisite_that_is_there_is_not_awaited() -> None:
-    start = Start()
-
-    await start.deadline.wait_at_most(10, "count objects of", lambda: ())
-
-    assert start.reasons == []
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from datetime import timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,17 +9,13 @@ from prometheus_client.exposition import generate_latest
 
 from sharder.core.errors import Unavailable
 from sharder.metrics.shard import PrometheusShardMetrics
-from sharder.sdk import OwnMeta, PermanentError, Request, Requeue, Shard
+from sharder.sdk import PermanentError, Request, Requeue
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
 from tests.unit.sdk.scene import (
-    DRAIN,
     OTHER,
     OWNER,
-    RING,
-    SETTINGS,
     Controller,
-    HalfWay,
     Scene,
     at_work,
 )
@@ -107,68 +102,6 @@ async def test_a_write_that_a_drain_forbids_is_cancelled_and_no_error(
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-async def test_a_conflict_with_another_writer_is_an_error() -> None:
-    scene, measured, gate = Scene(), Measured(), asyncio.Event()
-    ref = await scene.create_secret("one")
-
-    async def reconcile(request: Request) -> None:
-        await gate.wait()
-        await request.patch({"data": {}})
-
-    async with at_work(scene, reconcile, metrics=measured):
-        scene.hold_up_watches()
-        await scene.label(ref, {"a": "1"})
-        gate.set()
-        await settle()
-
-        assert measured.results() == {"error": 1}
-
-
-async def test_a_reconcile_that_fails_because_it_is_cancelled_is_cancelled() -> None:
-    scene, measured = Scene(), Measured()
-    ref = await scene.create_secret("one")
-
-    async def reconcile(_: Request) -> None:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError as cancelled:
-            raise RuntimeError("interrupted") from cancelled
-
-    async with at_work(scene, reconcile, metrics=measured, drain_grace=timedelta(seconds=1)):
-        await scene.drain(ref)
-        await scene.clock.advance(2)
-
-        assert measured.results() == {"cancelled": 1}
-        assert OWNER not in await scene.labels(ref)
-
-
-async def test_a_reconcile_is_timed_and_counted_as_running() -> None:
-    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller, workers=7, metrics=measured):
-        await scene.clock.advance(2)
-        running = measured.scrape("controller_runtime_active_workers", controller="secrets")
-        longest = measured.scrape("workqueue_longest_running_processor_seconds", name="secrets")
-        limit = measured.scrape("controller_runtime_max_concurrent_reconciles")
-        controller.released.set()
-        await settle()
-
-        assert (running, longest, limit) == (1, 2, 7)
-        assert measured.scrape("controller_runtime_active_workers") == 0
-        assert measured.scrape("controller_runtime_reconcile_time_seconds_sum") == 2
-
-
-async def test_a_reconcile_that_is_cancelled_is_counted_as_cancelled() -> None:
-    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller, metrics=measured):
-        await scene.label(ref, {OWNER: OTHER})
-
-        assert measured.results() == {"cancelled": 1}
-
-
 async def test_the_objects_of_a_shard_are_shown_while_it_works() -> None:
     scene, measured = Scene(), Measured()
     await scene.create_secret("one")
@@ -201,20 +134,6 @@ async def test_a_drain_is_timed_from_when_it_is_seen_until_it_is_acknowledged() 
         assert measured.own("drain_seconds_sum") == 2
 
 
-async def test_a_drain_that_is_withdrawn_is_not_timed() -> None:
-    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller, metrics=measured):
-        await scene.drain(ref)
-        await scene.clock.advance(2)
-        await scene.label(ref, {DRAIN: None})
-        controller.released.set()
-        await settle()
-
-        assert measured.own("drain_seconds_count") == 0
-
-
 async def test_an_object_is_taken_over_when_its_first_reconcile_begins() -> None:
     scene, controller, measured = Scene(), Controller(is_held=True), Measured()
     await scene.create_secret("one")
@@ -230,26 +149,6 @@ async def test_an_object_is_taken_over_when_its_first_reconcile_begins() -> None
 
         assert measured.own("takeover_seconds_count") == 2
         assert measured.own("takeover_seconds_sum") == 2
-
-
-async def test_an_object_that_is_selected_late_is_not_taken_over_late() -> None:
-    scene, measured = Scene(), Measured()
-    ref = await scene.create_secret("one")
-
-    def is_on(meta: OwnMeta) -> bool:
-        return meta.has_label("on")
-
-    shard = Shard(ring=RING, settings=SETTINGS)
-    shard.reconciler("secrets", Controller(), selects=is_on)
-    running = shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay(), metrics=measured)
-    task = asyncio.create_task(running)
-    await scene.clock.advance(1000)
-    await scene.label(ref, {"on": "yes"})
-
-    assert measured.results() == {"success": 1}
-    assert measured.own("owned_objects") == 1
-    assert measured.own("takeover_seconds_count") == 0
-    task.cancel()
 
 
 async def test_attempts_to_renew_the_lease_are_counted_by_result() -> None:

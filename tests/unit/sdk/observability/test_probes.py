@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,11 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from sharder.core.addresses import Address
-from sharder.core.errors import ConfigError
 from sharder.metrics.shard import PrometheusShardMetrics
 from sharder.sdk import Shard
 from sharder.sdk.observability.exposition import NoShardMetrics
-from sharder.sdk.observability.probes import METRICS_MISSING, probes
+from sharder.sdk.observability.probes import probes
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.fake_clock import FixedRng
 from tests.support.eventually import eventually
@@ -80,24 +78,6 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
     assert 'rest_client_requests_total{code="200",method="GET"} 1.0' in body
 
 
-async def test_without_the_library_the_metrics_say_what_to_install() -> None:
-    async with probes(HERE, not_ready=str, metrics=NoShardMetrics()) as port:
-        assert await get(port, "/metrics") == (404, METRICS_MISSING)
-
-
-def test_a_shard_runs_without_the_library_of_the_metrics() -> None:
-    program = (
-        "import sys; sys.modules['prometheus_client'] = None\n"
-        "import sharder.sdk\n"
-        "from sharder.sdk.observability.exposition import process_metrics\n"
-        "print(process_metrics().render())"
-    )
-
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-
-    assert done.stdout == b"None\n"
-
-
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
     program = (
         "import prometheus_client, sharder.sdk\n"
@@ -111,14 +91,6 @@ def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
 
     assert b"\nmine_total 1.0" in done.stdout
     assert b"\nrest_client_requests_total{" in done.stdout
-
-
-async def test_a_taken_port_is_a_wrong_setting() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = Address("127.0.0.1", taken.getsockname()[1])
-        with pytest.raises(ConfigError, match=r"cannot listen on 127.0.0.1:\d+: .*in use"):
-            async with probes(address, not_ready=str, metrics=NoShardMetrics()):
-                pass
 
 
 async def test_a_shard_is_ready_when_it_holds_its_lease_and_knows_its_objects(
@@ -148,8 +120,3 @@ async def test_a_shard_is_ready_when_it_holds_its_lease_and_knows_its_objects(
 
     assert [preparing[0], working[0]] == [503, 200]
     assert "resources and rights are not checked yet" in preparing[1]
-
-
-async def test_no_address_is_no_port() -> None:
-    async with probes(None, not_ready=str, metrics=NoShardMetrics()) as port:
-        assert port == 0

@@ -8,19 +8,13 @@ from itertools import count
 
 import pytest
 
-from sharder.core.api.meta import Json, ObjectMeta, OwnerReference, PartialObject
+from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Unavailable
-from sharder.core.names import GroupResource, ObjectRef
-from sharder.ports import Bookmark, Listed, WatchEvent
+from sharder.core.names import ObjectRef
 from sharder.sdk import Request, Shard
-from sharder.sdk.assembly import controlled_by
-from sharder.sdk.reads.handoff import Cached, Handoff
 from sharder.sdk.reads.objects import Document
-from sharder.sdk.reads.progress import WAIT_SECONDS, Progress
 from sharder.sdk.testing.admission import Attributes, Open
-from sharder.sdk.testing.fake_clock import FakeClock, settle
-from sharder.sdk.testing.requests import Client
-from sharder.sdk.testing.reviews import everything
+from sharder.sdk.testing.fake_clock import settle
 from sharder.sdk.testing.writes import merge
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
@@ -29,7 +23,6 @@ from tests.unit.sdk.scene import (
     OTHER,
     OWNER,
     RING,
-    SECRETS,
     WIDGETS,
     Controller,
     Scene,
@@ -105,44 +98,6 @@ async def test_a_reconcile_that_changes_nothing_sends_no_request() -> None:
         await scene.label(ref, {"changed": "yes"})
 
         assert scene.cluster.requests == []
-
-
-async def test_a_fresh_read_is_of_the_api_server() -> None:
-    scene, seen = Scene(), list[Json]()
-    ref = await scene.create_secret("one")
-
-    async def reconcile(request: Request) -> None:
-        scene.hold_up_watches()
-        await scene.secrets.patch(ref, {"data": {"k": "djI="}})
-        seen.extend([(await request.get())["data"], (await request.get(fresh=True))["data"]])
-
-    async with at_work(scene, reconcile, cache=BOTH):
-        assert seen == [{"k": "djE="}, {"k": "djI="}]
-
-
-async def test_what_is_not_kept_is_read_from_the_api_server() -> None:
-    scene = Scene()
-    await scene.create_secret("one")
-
-    async def reconcile(request: Request) -> None:
-        await request.get()
-
-    async with at_work(scene, reconcile, cache=["configmaps"]):
-        assert scene.cluster.requests == ["get one"]
-
-
-async def test_children_that_are_not_kept_cannot_be_listed() -> None:
-    scene, errors = Scene(), list[str]()
-    await scene.create_secret("one")
-
-    async def reconcile(request: Request) -> None:
-        for resource in ("configmaps", "widgets.example.com"):
-            with pytest.raises(ConfigError) as error:
-                await request.children(resource)
-            errors.append(str(error.value))
-
-    async with at_work(scene, reconcile, cache=["secrets"]):
-        assert [text.split()[0] for text in errors] == ["configmaps", "widgets.example.com"]
 
 
 def test_only_what_a_reconciler_handles_can_be_kept() -> None:
@@ -235,53 +190,6 @@ async def test_a_child_that_a_webhook_gives_to_others_is_not_made_again(other: s
         assert await children(scene) == ["child-0", "child-1"]
 
 
-async def test_a_child_that_was_given_to_others_and_is_deleted_is_made_again() -> None:
-    scene = Scene()
-    await scene.create_secret("one")
-    give_the_next_child_to(scene, OTHER)
-
-    async with at_work(scene, MakesOneChild(), cache=BOTH):
-        metadata = (await scene.configmaps.get(CHILD))["metadata"]
-        uid, version = str(metadata["uid"]), str(metadata["resourceVersion"])  # type: ignore[index, call-overload]
-        await scene.configmaps.delete(CHILD, uid=uid, resource_version=version)
-        await scene.clock.advance(60)
-
-        assert await children(scene) == ["child-1"]
-
-
-async def test_a_child_that_was_deleted_is_not_listed_any_more() -> None:
-    scene, seen = Scene(), list[int]()
-    await scene.create_secret("one")
-
-    async def reconcile(request: Request) -> None:
-        if seen:
-            return
-        body: dict[str, Json] = {"kind": "ConfigMap", "metadata": {"name": "child"}}
-        await request.ensure(body)
-        seen.append(len(await request.children("configmaps")))
-        hold_up_children(scene)
-        await request.delete(body)
-        asyncio.get_running_loop().call_later(0, scene.cluster.child_watches_flow.set)
-        seen.append(len(await request.children("configmaps")))
-
-    async with at_work(scene, reconcile, cache=BOTH):
-        await settle()
-        assert seen == [1, 0]
-
-
-async def test_a_watch_that_shows_nothing_fails_the_reconcile_after_a_while(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    scene, controller = Scene(), MakesOneChild(before=lambda _: hold_up_children(scene))
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller, cache=BOTH):
-        await scene.label(ref, {"changed": "yes"})
-        await scene.clock.advance(WAIT_SECONDS + 1)
-
-    assert any("has not shown this shard's writes" in text for text in caplog.messages)
-
-
 # What the shard before has written
 
 
@@ -331,39 +239,6 @@ async def test_an_object_that_comes_back_waits_for_its_children_too() -> None:
         assert await children(scene) == ["made-by-the-other"]
 
 
-async def test_a_drain_is_acknowledged_while_an_object_waits_for_its_children() -> None:
-    scene, controller = Scene(), MakesOneChild()
-    hold_up_children(scene)
-
-    async with at_work(scene, controller, cache=BOTH):
-        ref = await scene.create_secret("one")
-        await scene.configmaps.create(
-            "default", {"metadata": {"name": "late", "labels": {OWNER: ME}}}
-        )
-        await scene.label(ref, {"changed": "yes"})
-        await scene.drain(ref)
-        await scene.clock.advance(15)
-
-        assert OWNER not in await scene.labels(ref)
-
-
-async def test_the_objects_of_a_start_wait_for_one_list_of_their_children() -> None:
-    scene, controller = Scene(), Controller()
-    for number in range(20):
-        await scene.create_secret(f"object-{number}")
-    reads = list[str]()
-
-    def counting(client: Client, verb: str, resource: GroupResource, namespace: str) -> bool:
-        reads.extend([verb] if resource == CONFIGMAPS.id else [])
-        return everything(client, verb, resource, namespace)
-
-    scene.cluster.server.allows = counting
-    async with at_work(scene, controller, cache=BOTH):
-        assert len(controller.started) == 20
-
-    assert len(reads) <= 4  # the list and the watch of the cache, the list of the handoff
-
-
 async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
     scene, controller = Scene(), Controller()
     await scene.create_secret("one")
@@ -376,15 +251,6 @@ async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
         await scene.clock.advance(10)
 
         assert controller.started == ["one", "two"]
-
-
-async def test_without_kept_children_nothing_is_waited_for() -> None:
-    scene, controller = Scene(), Controller()
-    hold_up_children(scene)
-
-    async with at_work(scene, controller):
-        await scene.create_secret("one")
-        assert controller.started == ["one"]
 
 
 def hold_up_children(scene: Scene) -> None:
@@ -429,23 +295,6 @@ async def test_an_object_that_drains_while_it_waits_for_its_children_is_not_work
 
         assert controller.started == []
         assert OWNER not in await scene.labels(ref)
-
-
-async def test_an_object_that_returns_during_the_list_of_its_children_waits_for_another() -> None:
-    lists, is_open = list[str](), asyncio.Event()
-    cached = Cached(now=HeldList(lists, is_open), progress=Progress(FakeClock()))
-    cached.progress.move("1")
-    handoff, ref = Handoff(main=None, children=[cached]), ObjectRef("default", "one")
-    handoff.arrived(ref)
-    settled = asyncio.create_task(handoff.settle(ref))
-    await settle()
-
-    handoff.left(ref)
-    handoff.arrived(ref)
-    is_open.set()
-    await settled
-
-    assert len(lists) == 2
 
 
 async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() -> None:
@@ -497,35 +346,3 @@ async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_writ
         await settle()
 
         assert widgets.started == ["one"]
-
-
-@pytest.mark.parametrize(
-    ("group", "kind", "is_child"),
-    [("v1", "Secret", True), ("v1", "Widget", False), ("example.com/v1", "Secret", False)],
-)
-def test_only_children_of_the_reconcilers_resource_are_kept(
-    group: str, kind: str, is_child: bool
-) -> None:
-    parent = OwnerReference(api_version=group, kind=kind, uid="u", controller=True)
-    child = PartialObject(metadata=ObjectMeta(owner_references=[parent]))
-
-    assert controlled_by(SECRETS)(child) is is_child
-    assert not controlled_by(SECRETS)(PartialObject())
-
-
-@dataclass
-class HeldList:
-    """A collection whose first list is answered when `is_open` is set."""
-
-    lists: list[str]
-    is_open: asyncio.Event
-
-    async def list(
-        self, keep: Callable[[PartialObject], bool] | None = None
-    ) -> Listed[PartialObject]:
-        self.lists.append("list")
-        await self.is_open.wait()
-        return Listed([], "1")
-
-    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[PartialObject]]:
-        yield Bookmark(resource_version)

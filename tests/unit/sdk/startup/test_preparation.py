@@ -1,9 +1,7 @@
 """What a shard makes sure of before it takes its Lease."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from msgspec import structs
@@ -18,10 +16,8 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Shard
-from sharder.sdk.startup.permissions import LEASES, Right, advice, needed_rights
-from sharder.sdk.startup.ring_check import mismatches
+from sharder.sdk.startup.permissions import LEASES, Right, needed_rights
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,
@@ -34,7 +30,6 @@ from tests.unit.sdk.scene import (
     Scene,
     at_work,
 )
-from tests.unit.sdk.scene import WIDGETS as WIDGET
 
 WIDGETS = RingResource(group="example.com", resource="widgets")
 GADGETS = RingResource(group="example.com", resource="gadgets")
@@ -61,13 +56,6 @@ async def has_lease(scene: Scene) -> bool:
 # Construction
 
 
-def test_a_shard_whose_children_are_of_its_own_resource_is_refused() -> None:
-    shard = Shard(ring=RING)
-
-    with pytest.raises(ConfigError, match="use another resource for children"):
-        shard.reconciler("configmaps", Controller(), owns=["secrets", "configmaps"])
-
-
 @pytest.mark.parametrize("order", [1, -1], ids=["child first", "main first"])
 def test_a_resource_is_either_reconciled_or_that_of_children(order: int) -> None:
     shard = Shard(ring=RING)
@@ -78,14 +66,6 @@ def test_a_resource_is_either_reconciled_or_that_of_children(order: int) -> None
         ConfigError, match="configmaps has a reconciler and is in `owns` of secret"
     ):
         shard.reconciler(second[0], Controller(), owns=second[1])
-
-
-def test_a_second_reconciler_for_a_resource_is_refused() -> None:
-    shard = Shard(ring=RING)
-    shard.reconciler("secrets", Controller())
-
-    with pytest.raises(ConfigError, match="secrets has two reconcilers"):
-        shard.reconciler("secrets", Controller())
 
 
 async def test_a_shard_without_a_reconciler_is_refused() -> None:
@@ -121,20 +101,6 @@ async def test_a_shard_without_a_right_takes_no_lease_until_it_has_it(
     ]
 
 
-async def test_a_shard_that_waits_for_rights_stops_at_once() -> None:
-    scene = Scene()
-    scene.cluster.denied = {PATCH_SECRETS}
-
-    async with at_work(scene, Controller()) as (shard, task):
-        await scene.clock.advance(600)
-        shard.stop()
-        await scene.clock.advance(0)
-
-        assert task.done()
-        assert task.exception() is None
-        assert not await has_lease(scene)
-
-
 @pytest.mark.parametrize("fault", [Forbidden("no reviews"), Unavailable("timed out")])
 async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
     fault: ApiError, caplog: pytest.LogCaptureFixture
@@ -145,35 +111,6 @@ async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
     async with at_work(scene, Controller()):
         assert await has_lease(scene)
     assert caplog.messages == [f"rights not checked: {fault}"]
-
-
-async def test_rights_that_were_lost_with_the_lease_are_waited_for_before_it_is_taken_again() -> (
-    None
-):
-    scene = Scene()
-
-    async with at_work(scene, Controller(), reacquire=True):
-        scene.cluster.denied = {PATCH_SECRETS}
-        await scene.steal_lease()
-        await scene.clock.advance(60)
-        assert await scene.holder() == "shardlease-controller"
-        scene.cluster.denied = set()
-        await scene.clock.advance(60)
-
-        assert await scene.holder() == SETTINGS.name
-
-
-@pytest.mark.parametrize(
-    "right",
-    needed_rights({SECRETS.id: (CONFIGMAPS.id,)}, LEASE),
-    ids=lambda r: f"{r.verb} {r.resource}",
-)
-async def test_each_right_counts(right: Right) -> None:
-    scene = Scene()
-    scene.cluster.denied = {right}
-
-    async with at_work(scene, Controller()):
-        assert not await has_lease(scene)
 
 
 def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
@@ -192,33 +129,6 @@ def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
         (LEASE.namespace, LEASE.name),
         (LEASE.namespace, ""),
     }
-
-
-def test_the_rights_to_children_of_two_resources_are_asked_for_once() -> None:
-    rights = needed_rights({SECRETS.id: (CONFIGMAPS.id,), WIDGET.id: (CONFIGMAPS.id,)}, LEASE)
-
-    assert len(rights) == len(set(rights))
-    assert {right.resource for right in rights} == {
-        SECRETS.id,
-        CONFIGMAPS.id,
-        WIDGET.id,
-        LEASES,
-    }
-
-
-def test_the_advice_has_one_rule_for_each_resource() -> None:
-    deployments = GroupResource("apps", "deployments")
-    rights = needed_rights({deployments: (CONFIGMAPS.id,)}, ObjectRef("shards", "a"))
-
-    assert advice([rights[0], rights[3], rights[4], rights[-2]]) == (
-        "rights are missing, add "
-        '{apiGroups: ["apps"], resources: [deployments], verbs: [get, patch]} to the '
-        "shard's ClusterRole "
-        'and {apiGroups: [""], resources: [configmaps], verbs: [get]} to the '
-        "shard's ClusterRole "
-        'and {apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [create]} '
-        "to the shard's Role in namespace shards"
-    )
 
 
 # The ring
@@ -243,32 +153,6 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
         "widgets.example.com, which this shard would neither reconcile nor release: add a "
         "reconciler, or list them in another ring"
     ]
-
-
-async def test_a_ring_that_assigns_more_while_a_shard_works_is_named_within_a_minute(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    scene = Scene()
-
-    async with at_work(scene, Controller()) as (_, task):
-        scene.cluster.ring_found = ring_of(BOTH, WIDGETS)
-        await scene.clock.advance(300)
-        assert not task.done()
-        scene.cluster.ring_found = ring_of(BOTH)
-        await scene.clock.advance(60)
-        scene.cluster.ring_found = ring_of(BOTH, WIDGETS)
-        await scene.clock.advance(60)
-
-    text = "working on a part of the ring's objects only: ControllerRing demo also assigns widgets"
-    assert [message.startswith(text) for message in caplog.messages] == [True, True]
-
-
-async def test_a_shard_with_a_reconciler_for_each_resource_of_its_ring_starts() -> None:
-    scene = Scene()
-    scene.cluster.ring_found = ring_of(WIDGETS, BOTH)
-
-    async with at_work(scene, Controller(), widgets=Controller()):
-        assert await has_lease(scene)
 
 
 @pytest.mark.parametrize(
@@ -299,20 +183,6 @@ async def test_a_shard_warns_once_of_what_it_handles_and_its_ring_does_not(
         await scene.clock.advance(60)
         assert await has_lease(scene)
     assert caplog.messages.count(f"ControllerRing demo does not fit this shard: {message}") == 1
-
-
-def test_a_ring_fits_a_shard_that_reconciles_what_it_controls() -> None:
-    handled = {SECRETS.id: (), GroupResource("", "configmaps"): ()}
-
-    assert mismatches([BOTH], handled) == []
-    assert len(mismatches([RingResource(resource="secrets")], handled)) == 1
-
-
-async def test_a_shard_whose_ring_fits_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    async with at_work(Scene(), Controller()):
-        pass
-
-    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(
@@ -351,31 +221,3 @@ async def test_a_second_shard_of_a_process_on_one_lease_is_refused_at_once() -> 
         second.reconciler("secrets", Controller())
         with pytest.raises(ConfigError, match="another shard of this process uses Lease"):
             await second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
-
-
-async def test_shards_of_one_process_with_names_of_their_own_work_side_by_side() -> None:
-    scene = Scene()
-    settings = replace(SETTINGS, name="shard-b")
-
-    async with at_work(scene, Controller()):
-        second = Shard(ring=RING, settings=settings)
-        second.reconciler("secrets", Controller())
-        serving = asyncio.create_task(
-            second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
-        )
-        await scene.clock.advance(1)
-
-        lease = await scene.cluster.lease_store.get(LEASE._replace(name="shard-b"))
-        assert lease.spec.holder_identity == "shard-b"
-        serving.cancel()
-        await asyncio.wait({serving})
-
-
-async def test_a_lease_is_free_for_the_next_shard_of_the_process_when_one_has_ended() -> None:
-    scene, controller = Scene(), Controller()
-    await scene.create_secret("one")
-    async with at_work(scene, Controller()):
-        pass
-
-    async with at_work(scene, controller):
-        assert controller.started == ["one"]

@@ -13,13 +13,9 @@ from sharder.core.errors import (
     ConfigError,
     Conflict,
     InvalidObject,
-    LeaseLost,
-    NotFound,
-    Unavailable,
 )
-from sharder.core.names import ObjectRef
-from sharder.sdk import OwnMeta, Reconcile, Request, Settings, Shard
-from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
+from sharder.sdk import Reconcile, Request, Settings, Shard
+from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 
 SECRET = {
     "kind": "Secret",
@@ -48,45 +44,12 @@ def shard_of(reconcile: Reconcile = checksum, settings: Settings = SETTINGS) -> 
     return shard
 
 
-async def test_an_object_is_reconciled_when_it_is_created() -> None:
-    async with ShardTest(shard_of()) as test:
-        await test.create(SECRET)
-
-        child = await test.cluster.get("configmaps", "demo-sums")
-
-    assert child["data"] == {"k": hashlib.sha256(b"dg==").hexdigest()}
-
-
 async def test_a_child_that_is_deleted_is_made_again() -> None:
     async with ShardTest(shard_of()) as test:
         await test.create(SECRET)
         await test.cluster.delete("configmaps", "default/demo-sums")
 
         assert await test.cluster.get("configmaps", "demo-sums")
-
-
-async def test_another_shards_object_is_left_alone() -> None:
-    async with ShardTest(shard_of()) as test:
-        await test.create(SECRET, owner="shard-b")
-
-        with pytest.raises(NotFound):
-            await test.cluster.get("configmaps", "demo-sums")
-
-
-async def test_a_drain_is_acknowledged_when_the_reconcile_has_ended() -> None:
-    gate = asyncio.Event()
-
-    async def wait(_: Request) -> None:
-        await gate.wait()
-
-    async with ShardTest(shard_of(wait)) as test:
-        await test.create(SECRET)
-        await test.drain("secrets", "demo")
-        during = await test.owner("secrets", "demo")
-        gate.set()
-        await test.cluster.advance(0)
-
-        assert (during, await test.owner("secrets", "demo")) == ("shard-a", "")
 
 
 async def test_a_call_waits_for_a_function_that_writes_to_the_cluster_itself() -> None:
@@ -131,42 +94,6 @@ async def test_an_object_is_read_in_a_shape() -> None:
         assert child.data == {"k": hashlib.sha256(b"dg==").hexdigest()}
         with pytest.raises(InvalidObject, match="data"):
             await test.cluster.get("configmaps", "demo-sums", Counts)
-
-
-async def test_the_metadata_of_an_object_is_what_a_request_shows() -> None:
-    seen = list[OwnMeta]()
-
-    async def see(request: Request) -> None:
-        seen.append(request.metadata)
-
-    async with ShardTest(shard_of(see)) as test:
-        await test.create({**SECRET, "metadata": {"name": "demo", "finalizers": ["a/b"]}})
-
-        metadata = await test.cluster.metadata("secrets", "demo")
-
-    assert [metadata] == seen
-    assert metadata.finalizers == ("a/b",)
-
-
-async def test_a_lost_answer_is_as_if_the_server_were_away() -> None:
-    cluster = FakeCluster()
-    cluster.store("configmaps").lose()
-    documents = cluster.documents(custom("configmaps", kind="ConfigMap"))
-
-    with pytest.raises(Unavailable):
-        await documents.create("default", {"metadata": {"name": "a"}})
-
-    assert (await cluster.metadata("configmaps", "a")).name == "a"
-
-
-@pytest.mark.parametrize("error", [ValueError("no"), NotFound], ids=["no API error", "a class"])
-def test_a_request_cannot_fail_with_what_is_no_error_of_the_api_server(error: object) -> None:
-    store = FakeCluster().store("configmaps")
-
-    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
-        store.fail(error)  # type: ignore[arg-type]  # what is tested
-    with pytest.raises(TypeError, match="ApiError, such as Unavailable"):
-        store.lose(error)  # type: ignore[arg-type]  # what is tested
 
 
 async def test_an_object_that_moves_is_taken_over_by_the_other_shard() -> None:
@@ -239,46 +166,6 @@ async def test_an_object_is_not_handed_over_while_its_shard_works_on_it() -> Non
         assert await test.owner("secrets", "demo") == "shard-b"
 
 
-async def test_a_shard_that_loses_its_lease_cancels_its_reconciles() -> None:
-    cancelled = list[ObjectRef]()
-
-    async def wait(request: Request) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.append(request.ref)
-
-    async with ShardTest(shard_of(wait)) as test:
-        await test.create(SECRET)
-        await test.lose_lease()
-
-        assert cancelled == [ObjectRef("default", "demo")]
-        assert not test.is_running
-        assert isinstance(await test.ended(), LeaseLost)
-
-
-async def test_a_shard_that_gets_no_answers_ends_at_its_renew_deadline() -> None:
-    async with ShardTest(shard_of()) as test:
-        test.cluster.disconnect()
-        await test.cluster.advance(9)
-        running = test.is_running
-        await test.cluster.advance(2)
-
-        assert running
-        assert isinstance(await test.ended(), LeaseLost)
-
-
-async def test_an_outage_that_is_short_does_no_harm() -> None:
-    async with ShardTest(shard_of()) as test:
-        test.cluster.disconnect()
-        await test.cluster.advance(5)
-        await test.cluster.connect()
-        await test.cluster.advance(60)
-        await test.create(SECRET)
-
-        assert await test.cluster.get("configmaps", "demo-sums")
-
-
 async def test_time_passes_when_the_test_says_so() -> None:
     times = list[float]()
 
@@ -317,55 +204,6 @@ async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
     with pytest.raises(AssertionError, match=message):
         await ShardTest(shard_of(reconcile), cluster).__aenter__()
     assert len(asyncio.all_tasks()) == 1
-
-
-async def test_a_shard_with_many_objects_is_waited_for() -> None:
-    cluster, seen = FakeCluster(), set[str]()
-    for number in range(2000):
-        owned = {"shard.alpha.sharding.timebertt.dev/checksum": "shard-a"}
-        metadata: Json = {"name": f"s-{number}", "labels": owned}
-        await cluster.store("secrets").create("default", {"metadata": metadata})
-
-    async def reconcile(request: Request) -> None:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        seen.add(request.ref.name)
-
-    async with ShardTest(shard_of(reconcile), cluster):
-        assert len(seen) == 2000
-
-
-async def test_what_ended_a_shard_fails_the_test() -> None:
-    unknown = Shard(ring="r", settings=SETTINGS)
-    unknown.reconciler("gadgets.example.com", checksum)
-
-    with pytest.raises(NotFound, match=r"gadgets\.example\.com"):
-        async with ShardTest(unknown):
-            pass
-
-
-async def test_a_clean_stop_is_no_error() -> None:
-    async with ShardTest(shard_of()) as test:
-        await test.stop()
-
-        assert await test.ended() is None
-
-
-async def test_a_custom_resource_has_a_generation_and_a_status() -> None:
-    cluster = FakeCluster(custom("websites.example.com", kind="Website"))
-    site = {
-        "kind": "Website",
-        "apiVersion": "example.com/v1",
-        "metadata": {"name": "a"},
-    }
-
-    await cluster.create({**site, "spec": {"replicas": 1}, "status": {"ready": True}})
-    await cluster.patch("websites.example.com", "a", {"spec": {"replicas": 2}})
-    await cluster.patch_status("websites.example.com", "a", {"status": {"ready": False}})
-
-    found = await cluster.get("websites.example.com", "a")
-    assert isinstance(found["metadata"], dict)
-    assert (found["metadata"]["generation"], found["status"]) == (2, {"ready": False})
 
 
 async def test_garbage_is_what_has_lost_all_its_owners() -> None:

@@ -34,14 +34,6 @@ def ready(
     )
 
 
-def test_a_first_condition_is_set_from_now_on() -> None:
-    assert ready(None) == [{**READY, "lastTransitionTime": "2026-03-01T13:00:00Z"}]
-
-
-def test_a_condition_that_says_the_same_is_not_changed() -> None:
-    assert ready([OTHER, READY]) == [OTHER, READY]
-
-
 def test_another_reason_or_generation_is_no_transition() -> None:
     assert ready([READY, OTHER], reason="Restored", generation=2) == [
         {**READY, "reason": "Restored", "observedGeneration": 2},
@@ -54,14 +46,6 @@ def test_another_status_is_a_transition(holds: bool | None, status: str) -> None
     assert ready([READY], holds=holds) == [
         {**READY, "status": status, "lastTransitionTime": "2026-03-01T13:00:00Z"}
     ]
-
-
-def test_an_object_without_a_generation_has_none_observed() -> None:
-    assert "observedGeneration" not in str(ready(None, generation=0))
-
-
-def test_a_condition_that_is_there_twice_is_there_once() -> None:
-    assert ready([READY, OTHER, {**READY, "status": "False"}]) == [READY, OTHER]
 
 
 @pytest.mark.parametrize("conditions", ["text", 3, {"type": "Ready"}, ["Ready", 7, None]])

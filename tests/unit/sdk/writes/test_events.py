@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.errors import Forbidden, LeaseLost, NotFound, Unavailable
+from sharder.core.api.meta import Json
+from sharder.core.errors import Forbidden, LeaseLost, NotFound
 from sharder.sdk.reads.objects import Document
-from sharder.sdk.writes.events import MAX_SERIES, REFRESH_SECONDS
+from sharder.sdk.writes.events import REFRESH_SECONDS
 from tests.unit.sdk.bench import Bench
 from tests.unit.sdk.scene import ME, RING
 
@@ -41,15 +41,6 @@ async def test_an_event_says_what_happened_to_which_object_and_who_says_so() -> 
     assert (event["reportingComponent"], event["reportingInstance"]) == (RING, ME)
 
 
-async def test_a_warning_is_another_event_than_a_notice() -> None:
-    bench = await Bench.make()
-
-    await bench.request().event("Sync", "done")
-    await bench.request().event("Sync", "done", warning=True)
-
-    assert [event["type"] for event in await recorded(bench)] == ["Normal", "Warning"]
-
-
 async def test_the_same_event_is_counted_and_the_count_written_once_in_a_minute() -> None:
     bench = await Bench.make()
     for _ in range(5):
@@ -77,19 +68,6 @@ async def test_an_event_that_the_server_has_deleted_begins_again() -> None:
     assert [event["count"] for event in await recorded(bench)] == [1, 1]
 
 
-async def test_a_successor_of_the_same_name_has_events_of_its_own() -> None:
-    bench = await Bench.make()
-    request = bench.request()
-    await request.event("Synced", "done")
-    await request.delete()
-    await bench.scene.create_secret("one")
-    await bench.refresh()
-
-    await bench.request().event("Synced", "done")
-
-    assert len({str(event["involvedObject"]) for event in await recorded(bench)}) == 2
-
-
 async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -107,27 +85,6 @@ async def test_an_event_that_is_not_taken_is_logged_once_and_no_error(
     assert await counts(bench) == {"done": 1}
 
 
-async def test_a_count_that_is_not_taken_is_written_with_a_later_one() -> None:
-    bench = await Bench.make()
-    await bench.request().event("Failed", "no quota")
-    await bench.scene.clock.advance(REFRESH_SECONDS)
-    bench.scene.cluster.events.fail(Unavailable("no answer"))
-    await bench.request().event("Failed", "no quota")
-    await bench.scene.clock.advance(REFRESH_SECONDS)
-
-    await bench.request().event("Failed", "no quota")
-
-    assert await counts(bench) == {"no quota": 3}
-
-
-async def test_only_so_many_events_are_remembered() -> None:
-    bench = await Bench.make()
-    for number in range(MAX_SERIES + 1):
-        await bench.request().event("Failed", f"try {number}")
-
-    assert len(bench.workplace.events._series) == MAX_SERIES
-
-
 async def test_no_event_is_recorded_without_the_lease() -> None:
     bench = await Bench.make()
     bench.lease_is_valid = False
@@ -136,13 +93,3 @@ async def test_no_event_is_recorded_without_the_lease() -> None:
         await bench.request().event("Synced", "done")
 
     assert await recorded(bench) == []
-
-
-async def test_events_of_cluster_scoped_objects_are_in_the_default_namespace() -> None:
-    bench = await Bench.make()
-    about = PartialObject(api_version="v1", kind="Node", metadata=ObjectMeta(name="node", uid="1"))
-
-    await bench.workplace.events.record(about, "Synced", "done", warning=False)
-
-    (event,) = await recorded(bench)
-    assert str(event["metadata"]).count("'namespace': 'default'") == 1

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError, Conflict, LeaseLost, NotFound
+from sharder.core.errors import Conflict, LeaseLost, NotFound
 from sharder.core.names import ObjectRef
 from sharder.sdk import NotOwned
 from sharder.sdk.reads.objects import Document
@@ -32,17 +32,6 @@ def metadata_of(tree: Document) -> Mapping[str, Json]:
     metadata = tree["metadata"]
     assert isinstance(metadata, Mapping)
     return metadata
-
-
-async def test_a_child_is_deleted() -> None:
-    bench = await Bench.make()
-    await bench.request().ensure(CHILD)
-
-    assert await bench.request().delete(CHILD) is False
-
-    with pytest.raises(NotFound):
-        await bench.child()
-    assert await bench.request().delete(CHILD) is True
 
 
 async def test_a_child_that_waits_for_its_finalizers_is_not_deleted_again() -> None:
@@ -101,13 +90,6 @@ async def test_a_child_is_not_deleted_when_the_lease_is_lost_while_it_is_read() 
     assert await bench.child()
 
 
-async def test_a_child_of_a_resource_that_is_not_declared_is_not_deleted() -> None:
-    bench = await Bench.make()
-
-    with pytest.raises(ConfigError, match="owns"):
-        await bench.request().delete({"kind": "Pod", "metadata": {"name": "child"}})
-
-
 async def test_the_object_is_deleted_in_the_state_that_was_seen() -> None:
     bench = await Bench.make()
     request = bench.request()
@@ -123,12 +105,6 @@ async def test_the_object_is_deleted_in_the_state_that_was_seen() -> None:
     assert await request.delete() is True
 
 
-async def test_an_object_without_finalizers_has_an_empty_tuple_of_them() -> None:
-    bench = await Bench.make()
-
-    assert bench.request().metadata.finalizers == ()
-
-
 async def test_a_finalizer_is_added_to_those_of_others() -> None:
     bench = await bench_with({"finalizers": [THEIRS]})
     request = bench.request()
@@ -137,24 +113,6 @@ async def test_a_finalizer_is_added_to_those_of_others() -> None:
 
     assert await finalizers(bench) == [THEIRS, NAME]
     assert request.metadata.has_finalizer(NAME)
-
-
-async def test_a_finalizer_that_is_there_is_not_written() -> None:
-    bench = await bench_with({"finalizers": [NAME]})
-    before = await bench.scene.secrets.get(bench.ref)
-
-    await bench.request().add_finalizer(NAME)
-    await bench.request().remove_finalizer(THEIRS)
-
-    assert await bench.scene.secrets.get(bench.ref) == before
-
-
-async def test_a_finalizer_is_removed_and_those_of_others_stay() -> None:
-    bench = await bench_with({"finalizers": [NAME, THEIRS]})
-
-    await bench.request().remove_finalizer(NAME)
-
-    assert await finalizers(bench) == [THEIRS]
 
 
 async def test_a_finalizer_that_another_client_adds_meanwhile_is_not_lost() -> None:
@@ -189,28 +147,6 @@ async def test_a_condition_is_set_in_the_status_with_the_time_and_the_generation
     }
 
 
-async def test_a_condition_is_about_the_generation_that_the_request_saw() -> None:
-    bench = await Bench.make()
-    bench.show_generation(7)
-    request = bench.request()
-    bench.show_generation(8)
-
-    document = await request.set_condition("Ready", status=True, reason="Synced")
-
-    assert "'observedGeneration': 7" in str(document)
-
-
-async def test_a_condition_that_says_the_same_is_not_written() -> None:
-    bench = await Bench.make()
-    await bench.request().set_condition("Ready", status=True, reason="Synced")
-    await bench.refresh()
-    before = await bench.scene.secrets.get(bench.ref)
-    await bench.scene.clock.advance(60)
-
-    assert await bench.request().set_condition("Ready", status=True, reason="Synced") == before
-    assert await bench.scene.secrets.get(bench.ref) == before
-
-
 async def test_a_condition_is_not_written_over_a_state_that_was_not_read() -> None:
     bench = await Bench.make()
     request = bench.request()
@@ -221,16 +157,6 @@ async def test_a_condition_is_not_written_over_a_state_that_was_not_read() -> No
 
     with pytest.raises(Conflict):
         await request.set_condition("Ready", status=False, reason="Broken")
-
-
-async def test_what_was_written_before_is_known_to_the_next_condition() -> None:
-    bench = await Bench.make()
-    request = bench.request()
-
-    await request.set_condition("Ready", status=True, reason="Synced")
-    document = await request.set_condition("Degraded", status=False, reason="Synced")
-
-    assert str(document).count("'type'") == 2
 
 
 @pytest.mark.parametrize("write", ["delete", "child", "finalizer", "condition"])
