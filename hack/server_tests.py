@@ -19,7 +19,7 @@ from hack.check import Outcome, run, side_by_side
 AT_ONCE = 3
 """The number of parts that run at a time, for two processors."""
 E2E, LONG = Path("tests/e2e"), Path("tests/long")
-INTEGRATION, MUTANTS = "tests/integration", "tests/mutants"
+INTEGRATION = "tests/integration"
 COMMANDS = tuple(
     f"{INTEGRATION}/test_{name}.py"
     for name in ("cli", "operations", "operate_docs", "cleanup", "typed_docs")
@@ -36,9 +36,9 @@ SECONDS = {
     "rebalancing": 150, "ceilings": 150, "main_job": 110, "certificates": 100,
     "kopf": 120, "goshard": 100, "orphans": 100, "outages": 95, "attacks": 90, "restore": 85,
     "bench": 140, "move_limit": 85, "namespace_quota": 80, "rollout": 80, "refused_starts": 78,
-    "replicas": 75, "rolling_upgrade": 70, "model": 65, "compaction": 60, "two_writers": 50,
+    "replicas": 75, "rolling_upgrade": 70, "compaction": 60, "two_writers": 50,
     "tutorial": 45, "clocks": 45, "migration": 37, "chart": 35, "rings_apart": 22,
-    "mutants": 1200, "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
+    "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
     "leading_objects": 200, "long_certificates": 200, "long_outages": 150, "console_page": 100,
     "attacks_bite": 90, "docs_site": 30, "pyright": 20,
 }  # fmt: skip
@@ -64,7 +64,6 @@ def parts() -> dict[str, Part]:
         "integration": Part(pytest=("-m", "not (service or long)", *others)),
         "attacks": Part(pytest=("tests/attacks",)),
         "chart": Part(pytest=("tests/chart",)),
-        "model": Part(pytest=("-m", "not long", MUTANTS)),
     }
     for path in sorted(E2E.glob("test_*.py")):
         all_parts[_name(path)] = Part(pytest=("-m", "not long", str(path)))
@@ -76,7 +75,6 @@ def long_parts() -> dict[str, Part]:
     scenes = {name: str(E2E / f"test_{name}.py") for name in LONG_SCENES}
     others = (str(E2E), INTEGRATION, *(f"--ignore={scene}" for scene in scenes.values()))
     all_parts = {
-        "mutants": Part(pytest=("-m", "long", MUTANTS)),
         "long_scenes": Part(pytest=("-m", "long", *others)),
     }
     for name, scene in scenes.items():

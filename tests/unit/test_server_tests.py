@@ -47,8 +47,6 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/e2e/test_outages.py", {"e2e", "apiserver"}, "test"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/e2e/test_goshard.py", {"e2e", "apiserver", "long"}, "test-long"),
-        ("tests/mutants/test_model.py", {"mutants"}, "test"),
-        ("tests/mutants/test_model.py", {"mutants", "long"}, "test-long"),
         ("tests/long/test_attacks_bite.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/long/test_nemesis.py", {"e2e", "apiserver", "long"}, "test-long"),
     ],
@@ -117,7 +115,7 @@ def test_without_a_name_all_parts_are_run() -> None:
 
 
 def test_a_part_is_run_alone_by_its_name() -> None:
-    assert list(parse(["outages", "mutants"])) == ["outages", "mutants"]
+    assert list(parse(["outages", "hostile"])) == ["outages", "hostile"]
 
 
 def test_make_check_tries_less_and_make_test_all() -> None:
