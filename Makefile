@@ -47,7 +47,7 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 	@$(VENV)/python -m hack.server_tests
 
-test-long: $(INSTALLED_DOCS) control-plane ## all mutants, long outages, a hostile tenant, random faults, the site
+test-long: $(INSTALLED_DOCS) control-plane ## long outages, a hostile tenant, random faults, the site
 	@$(VENV)/python -m hack.server_tests --long
 
 test-oldest: $(INSTALLED) helm ## main job, admission, fence and chart on the oldest Kubernetes that is supported

@@ -19,7 +19,7 @@ from hack.check import Outcome, run, side_by_side
 AT_ONCE = 3
 """The number of parts that run at a time, for two processors."""
 E2E, LONG = Path("tests/e2e"), Path("tests/long")
-INTEGRATION, MUTANTS = "tests/integration", "tests/mutants"
+INTEGRATION = "tests/integration"
 COMMANDS = tuple(
     f"{INTEGRATION}/test_{name}.py"
     for name in ("cli", "operations", "operate_docs", "cleanup", "typed_docs")
@@ -32,13 +32,13 @@ IDLE = {"refused_starts"}
 ALONE = {"hostile", "nemesis"}
 """Parts of `make test-long` that run alone, because they measure times under load."""
 SECONDS = {
-    "mutants": 1200, "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
+    "hostile": 560, "long_rollout": 400, "nemesis": 310, "long_scenes": 250,
     "integration": 200, "long_certificates": 200, "service": 190, "commands": 150,
     "movement_control": 150, "rebalancing": 150, "ceilings": 150, "long_outages": 150,
     "bench": 140, "kopf": 120, "main_job": 110, "certificates": 100, "goshard": 100,
     "orphans": 100, "console_page": 100, "outages": 95, "attacks": 90, "attacks_bite": 90,
     "restore": 85, "rollout": 80, "refused_starts": 78, "replicas": 75, "rolling_upgrade": 70,
-    "model": 65, "tutorial": 45, "typed": 40, "migration": 37, "chart": 35, "docs_site": 30,
+    "tutorial": 45, "typed": 40, "migration": 37, "chart": 35, "docs_site": 30,
     "rings_apart": 22,
 }  # fmt: skip
 """The approximate duration of each part; an unknown part starts first."""
@@ -63,7 +63,6 @@ def parts() -> dict[str, Part]:
         "integration": Part(pytest=("-m", "not (service or long)", *others)),
         "attacks": Part(pytest=("tests/attacks",)),
         "chart": Part(pytest=("tests/chart",)),
-        "model": Part(pytest=("-m", "not long", MUTANTS)),
     }
     for path in sorted(E2E.glob("test_*.py")):
         all_parts[_name(path)] = Part(pytest=("-m", "not long", str(path)))
@@ -75,7 +74,6 @@ def long_parts() -> dict[str, Part]:
     scenes = {name: str(E2E / f"test_{name}.py") for name in LONG_SCENES}
     others = (str(E2E), INTEGRATION, *(f"--ignore={scene}" for scene in scenes.values()))
     all_parts = {
-        "mutants": Part(pytest=("-m", "long", MUTANTS)),
         "long_scenes": Part(pytest=("-m", "long", *others)),
     }
     for name, scene in scenes.items():

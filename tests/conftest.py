@@ -15,7 +15,6 @@ MARKS = {
     "long": ("e2e", "apiserver", "long"),
     "compat": ("compat",),
     "chart": ("helm",),
-    "mutants": ("mutants",),
 }
 
 # How long an example takes says nothing here: machines are shared, and the first text of a fresh

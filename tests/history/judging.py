@@ -6,11 +6,13 @@ from math import inf
 from typing import Final
 
 from tests.history.absences import Absence, Times, absences, by_cause, times
+from tests.history.behind import behind
 from tests.history.departures import by_uid, departures, robberies
 from tests.history.moments import Leases, downs_of, leaderless_of
 from tests.history.overlaps import Overlap, overlaps
 from tests.history.traces import Child, Span, Trace, Write
 from tests.history.twins import Twins, twins
+from tests.history.unheld import unheld
 from tests.history.writers import foreign
 
 CALM_SECONDS: Final = 20.0
@@ -39,6 +41,10 @@ class Verdict:
     born_twice: list[Twins]
     """Objects of which the child was created more than once."""
     overlaps: list[Overlap]
+    unheld: list[str]
+    """Work of shards that did not hold their Lease."""
+    behind: list[str]
+    """Children that were on another shard when their parent arrived."""
     refused: list[str]
     """Requests of users refused outside outages."""
     left: list[str]
@@ -64,10 +70,12 @@ class Verdict:
         return {
             "writes by non-owners": self.foreign,
             "worked on by two": self.overlaps,
+            "worked on without a Lease": self.unheld,
             "moved without acknowledgement": self.unacknowledged,
             "moved after their label was removed": self.stripped,
             "Leases taken from shards that lived": self.robbed,
             "children created twice": self.born_twice,
+            "left behind by their parent": self.behind,
             "requests refused": self.refused,
         }
 
@@ -103,6 +111,8 @@ def judge(trace: Trace) -> Verdict:
         foreign=list(foreign(trace)),
         born_twice=list(twins(trace)),
         overlaps=list(overlaps(trace)),
+        unheld=list(unheld(trace)),
+        behind=list(behind(trace)),
         refused=[
             r.what
             for r in trace.refused

@@ -64,11 +64,17 @@ class Held:
     """The duration of the Lease."""
     state: str = ""
     """As the sharder shows it."""
+    deleted: bool = False
 
     @property
     def is_held(self) -> bool:
         """Whether the shard itself holds it."""
         return self.holder == self.shard
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the shard itself gave it up."""
+        return not self.holder and not self.deleted
 
 
 class Happening(StrEnum):

@@ -4,7 +4,7 @@ import asyncio
 import random
 from contextvars import Context, copy_context
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 from typing_extensions import override
@@ -16,12 +16,13 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.leases.state import ShardState
-from sharder.core.names import RingName
+from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.metrics.registry import Metrics
 from sharder.sdk import Request, Shard
 from sharder.sdk import Settings as ShardSettings
 from sharder.sdk.cluster import KubeCluster
+from sharder.sdk.testing.requests import Call, place_of
 from sharder.sdk.testing.requests import Client as User
 from tests.history.traces import Happening
 from tests.stage.loop import PROCESS, Process
@@ -34,6 +35,8 @@ RING: Final = RingName("demo")
 SHARDER: Final = "system:serviceaccount:sharding-system:sharder"
 SHARD_ACCOUNT: Final = "system:serviceaccount:default:shard"
 HOST: Final = "sharders"
+TOKEN: Final = "only-the-api-server-knows"  # noqa: S105 - of the stage
+"""The part of the webhook's path by which a replica recognizes the API server."""
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 EXCLUDED: Final = frozenset({"kube-system", "sharding-system"})
 LEASE: Final = LeaseTiming(lease_duration=5, renew_deadline=3.5, retry_period=1.0)
@@ -45,6 +48,8 @@ ELECTION: Final = LeaderElection(
 )
 COUNT_SECONDS: Final = 10.0
 """How long a replica that starts waits for its counts at most."""
+KEPT_SECONDS: Final = 50.0
+"""A released Lease is kept for longer."""
 STOP_SECONDS: Final = 3.0
 """How long a replica that stops still answers."""
 
@@ -103,6 +108,11 @@ class Actor:
             watcher.close()
         self.link.abandon(list(self.link.served))
 
+    async def until_ended(self) -> None:
+        """Wait until the process has ended."""
+        while not self.has_ended:  # noqa: ASYNC110 - its task can be paused
+            await asyncio.sleep(0.01)
+
     def pause(self) -> None:
         """Stop the process for a while (SIGSTOP); time goes on."""
         self.stage.history.happened(self.name, Happening.PAUSED)
@@ -130,6 +140,7 @@ class ReplicaActor(Actor):
         super().__init__(stage, name, User(username=SHARDER), server=server)
         self.is_ready = False
         self.leads = False
+        self.client.sees = self._judge
         self._stop = asyncio.Event()
         self.registry = CollectorRegistry()
         settings = Settings(sharder_user_names=(SHARDER,), leader_election=ELECTION)
@@ -143,7 +154,7 @@ class ReplicaActor(Actor):
             clock=self.clock,
             rng=self.rng,
         )
-        self._endpoint = self.replica.endpoint(lambda _: True)
+        self._endpoint = self.replica.endpoint(lambda token: token == TOKEN)
 
     @override
     async def main(self) -> None:
@@ -184,11 +195,47 @@ class ReplicaActor(Actor):
 
         def work() -> None:
             answer = self._endpoint.answer(path, body)
-            if answer is not None and not answered.done():
+            if answer is None:
+                self.stage.loop.create_task(self._take(path, body, answered))
+            elif not answered.done():
                 answered.set_result(answer.body)
 
         self.stage.loop.call_later(self.link.takes(), work, context=self.context)
         return await answered
+
+    async def _take(self, path: str, body: bytes, answered: "asyncio.Future[bytes]") -> None:
+        """Let the ASGI callable answer, which reads what is too large for a plain call."""
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.body" and not answered.done():
+                answered.set_result(message["body"])
+
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+        await self._endpoint(scope, receive, send)
+
+    def _judge(self, call: Call) -> None:
+        """Note a write to objects or Leases without a guard, or of what only the leader writes."""
+        place = place_of(call.path) if call.method in {"PATCH", "DELETE"} else None
+        if place is None or place.resource not in {"websites", "configmaps", "leases"}:
+            return
+        ref = ObjectRef(place.namespace, place.name)
+        what = f"{call.method} {place.resource} {ref}"
+        options: Any = call.body
+        guard = options.get("preconditions") or options.get("metadata") or {}
+        if "resourceVersion" not in guard:
+            self.process.errors.append(f"{what} without a guard")
+        if call.method == "DELETE":
+            held = [each for each in self.stage.history.leases if each.shard == place.name]
+            if held and held[-1].renewed > self.clock.monotonic() - KEPT_SECONDS:
+                self.process.errors.append(f"{what}, which changed a moment ago")
+        stored = self.stage.storage.of(GroupResource(place.group, place.resource)).get(ref)
+        is_owned = stored is not None and stored.meta.has_label(owner_label(RING))
+        if place.resource == "websites" and is_owned and not self.leads:
+            self.process.errors.append(f"{what}, which has an owner, without leading")
 
     def _lead(self, leads: bool) -> None:
         self.leads = leads
@@ -199,6 +246,7 @@ class ReplicaActor(Actor):
             default_namespaces=Settings().webhook.config.namespace_selector,
             excluded=EXCLUDED,
             sharders=frozenset({SHARDER}),
+            token=TOKEN,
         )
 
 

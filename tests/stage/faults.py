@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from sharder.core.api.lease import format_time
@@ -19,6 +20,10 @@ SHARDS: Final = ("p0", "p1", "p2")
 SHARDERS: Final = ("r0", "r1")
 RINGS: Final = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+AT_ONCE: Final = 6.0
+"""A process that is stopped for less is started again as soon as it has ended."""
+ELECTED: Final = 9.0
+"""So long after the death of the leader another replica leads."""
 LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
@@ -68,11 +73,36 @@ class Faults:
 
     async def _end(self, fault: Fault) -> None:
         actor = self.actor(fault.target)
+        is_at_once = fault.kind is Kind.TERMINATE and fault.seconds < AT_ONCE
+        if is_at_once and fault.target in SHARDS:
+            await self._return(actor)
+            return
         self.held_down.add(fault.target)
         if actor.is_running:
             actor.kill() if fault.kind is Kind.KILL else actor.terminate()
-        await asyncio.sleep(fault.seconds)
+        await (actor.until_ended() if is_at_once else asyncio.sleep(fault.seconds))
         self.held_down.discard(fault.target)
+
+    async def _return(self, actor: Actor) -> None:
+        """Restart a shard at once, unseen by the replica that leads next."""
+        leaders = [each for each in self.stage.replicas.values() if each.leads]
+        for leader in leaders:
+            leader.pause()
+        if actor.is_running:
+            actor.terminate()
+            await actor.until_ended()
+        await asyncio.sleep(0.1)
+        others = [each for each in self.stage.replicas.values() if each not in leaders]
+        for other in others:
+            other.link.stall("leases")
+        self.held_down |= {leader.name for leader in leaders}
+        for leader in leaders:
+            if leader.is_running:
+                leader.kill()
+        await asyncio.sleep(ELECTED)
+        for other in others:
+            other.link.heal()
+        self.held_down -= {leader.name for leader in leaders}
 
     async def _no_webhook(self, fault: Fault) -> None:
         self.held_down |= set(SHARDERS)
@@ -102,7 +132,7 @@ class Faults:
 
     async def _hold(self, fault: Fault) -> None:
         link, is_whole = self.actor(fault.target).link, fault.kind is Kind.HOLD
-        link.hold() if is_whole else link.stall()
+        link.hold() if is_whole else link.stall_half()
         if is_whole:
             self.stage.history.happened(fault.target, Happening.CUT_OFF)
         await asyncio.sleep(fault.seconds)
@@ -122,6 +152,13 @@ class Faults:
         outages[outages.index(Span(begin=begin))] = Span(begin=begin, end=end)
 
     async def _delete_lease(self, fault: Fault) -> None:
+        """Delete a Lease, of a shard that does not learn of it before seconds have passed."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hold(replace(fault, kind=Kind.HOLD, seconds=3.0)))
+            await asyncio.sleep(0.1)
+            await self._remove_lease(fault)
+
+    async def _remove_lease(self, fault: Fault) -> None:
         await self.write("DELETE", f"{LEASES_PATH.format('default')}/{fault.target}")
 
     async def _forge_holder(self, fault: Fault) -> None:

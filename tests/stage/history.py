@@ -153,6 +153,7 @@ class History:
             holder="" if change.after is None else _holder(stored),
             renewed=self.now() if is_renewal or last is None else last.renewed,
             seconds=seconds,
+            deleted=change.after is None,
         )
 
 

@@ -1,76 +1,113 @@
-"""Deliberate bugs, each named by the law that it breaks; a scenario and random seeds find it."""
+"""Deliberate bugs, each named in mutants.toml with the law that it breaks.
 
-from collections.abc import Sequence
-from contextlib import nullcontext
-from typing import Final, NamedTuple
+A scenario, random seeds and nemesis find them.  A bug is one change of one function, made in the
+running program: wherever the function was imported to, it has the bug.
+"""
 
-from sharder.controllers.movement.resync.part_pass import PartPass
-from sharder.controllers.movement.waiting import orphans
-from sharder.controllers.movement.watches import object_backlog
-from sharder.controllers.movement.writes.dependents_list import DependentsList
-from sharder.controllers.movement.writes.lease_guard import LeaseGuard
-from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.reads.progress import Progress
+import ast
+import inspect
+import os
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, reduce
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final
+
+import msgspec
+
+VARIABLE: Final = "SHARDER_MUTANT"
+"""The environment variable that names the bug of a process, and ..."""
+STARTUP: Final = Path(__file__).with_name("startup")
+"""... the folder on PYTHONPATH that puts it in."""
 
 
-class Patch(NamedTuple):
-    """What replaces a function, or a constant, of the product."""
-
-    target: object
-    name: str
-    value: object
-
-
-class Mutant(NamedTuple):
+class Mutant(msgspec.Struct, frozen=True, kw_only=True):
     """A bug."""
 
     law: str
-    patches: Sequence[Patch]
+    """The scenario that finds it."""
+    where: str
+    """The function, as `module:Class.function`."""
+    old: str
+    """Stands in its source exactly once."""
+    new: str
+    also: str = ""
+    """Another bug that it needs, where two things protect from one harm."""
 
-    def apply(self) -> None:
-        """Put the bug in, for the rest of this process.
+    def apply(self) -> Callable[[], None]:
+        """Put the bug in; return what takes it out again.
 
         Raises:
-            AttributeError: the product has no such function any more.
+            LookupError: the source has changed, and the mutant has to follow.
         """
-        for patch in self.patches:
-            getattr(patch.target, patch.name)
-            setattr(patch.target, patch.name, patch.value)
+        restore_other = MUTANTS[self.also].apply() if self.also else lambda: None
+        function = _function(self.where)
+        source = textwrap.dedent(inspect.getsource(function))
+        if source.count(self.old) != 1:
+            raise LookupError(f"{self.where} has {source.count(self.old)} times {self.old!r}")
+        before, function.__code__ = function.__code__, _code(function, self._mutated(source))
+
+        def restore() -> None:
+            function.__code__ = before
+            restore_other()
+
+        return restore
+
+    def _mutated(self, source: str) -> str:
+        """Return the source with the bug, whose further lines are indented as its first."""
+        line = source[: source.index(self.old)].rpartition("\n")[2]
+        indent = "\n" + " " * (len(line) - len(line.lstrip()))
+        return source.replace(self.old, self.new.replace("\n", indent))
 
 
-async def _nothing(*_: object) -> None:
-    """Do nothing."""
+@contextmanager
+def mutated(name: str) -> Iterator[None]:
+    """Have a bug while the block lasts; none if the name is empty."""
+    restore = MUTANTS[name].apply() if name else lambda: None
+    try:
+        yield
+    finally:
+        restore()
 
 
-async def _none(*_: object) -> dict[str, object]:
-    """Find nothing."""
-    return {}
+def apply_named() -> None:
+    """Put in the bug that the environment names, if any, for the rest of the process."""
+    if name := os.environ.get(VARIABLE):
+        MUTANTS[name].apply()
 
 
-MUTANTS: Final = {
-    "orphans": Mutant(
-        "an object whose label was removed waits for its last shard",
-        [Patch(orphans, "UNSEEN_SECONDS", 0.0), Patch(object_backlog, "UNSEEN_SECONDS", 0.0)],
-    ),
-    "children-first": Mutant(
-        "children move before their parent", [Patch(DependentsList, "of", _none)]
-    ),
-    "gather": Mutant(
-        "children that are not with their parent follow it",
-        [Patch(PartPass, "_gather", _nothing)],
-    ),
-    "own-writes": Mutant(
-        "a shard reads its own writes", [Patch(Progress, "until_children_shown", _nothing)]
-    ),
-    "renewals": Mutant(
-        "a shard works only while it holds its Lease",
-        [
-            Patch(LeaseHolder, "valid", lambda _self, _now: True),
-            Patch(LeaseHolder, "_left", lambda _self: 3600.0),
-        ],
-    ),
-    "returning-shards": Mutant(
-        "nothing is taken from a shard that is back",
-        [Patch(LeaseGuard, "holding", lambda *_, **__: nullcontext(lambda: None))],
-    ),
-}
+def _function(where: str) -> FunctionType:
+    module, _, path = where.partition(":")
+    found: Any = reduce(inspect.getattr_static, path.split("."), import_module(module))
+    match found:
+        case property():
+            found = found.fget
+        case cached_property():
+            found = found.func
+        case classmethod() | staticmethod():
+            found = found.__func__
+        case _:
+            pass
+    function = inspect.unwrap(found)
+    assert isinstance(function, FunctionType), where
+    return function
+
+
+def _code(function: FunctionType, source: str) -> Any:
+    """Return the code of a function with another source."""
+    tree = ast.parse(source)
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef)
+    definition.decorator_list = []
+    made: dict[str, Any] = {}
+    exec(compile(tree, function.__code__.co_filename, "exec"), dict(function.__globals__), made)  # noqa: S102 - our own source
+    return made[definition.name].__code__
+
+
+MUTANTS: Final = msgspec.toml.decode(
+    Path(__file__).with_suffix(".toml").read_bytes(), type=dict[str, Mutant]
+)
+"""By name."""

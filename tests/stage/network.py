@@ -42,6 +42,8 @@ class Link:
         """Whether the play is over."""
         self.failing = list[int]()
         """Statuses with which the next requests are answered, without any effect."""
+        self.refuses: Callable[[Call], int] = lambda _: 0
+        """Returns the status with which a request is always answered, 0 if it passes."""
         self.lost_answers = 0
         """How many of the next answers are lost, though the requests had their effect."""
         self.before = list[Callable[[Call], Awaitable[None]]]()
@@ -49,7 +51,8 @@ class Link:
         self.watchers = set[Watcher]()
         self.served = dict[asyncio.Task[None], None]()
         """What the API server does for this process, in the order in which it began."""
-        self._stalled = set[Watcher]()
+        self.stalled = set[Watcher]()
+        """Streams whose lines are held back."""
         self._waiting: list[Callable[[], None]] | None = None
         """Messages that are held back; None: they pass."""
 
@@ -77,15 +80,19 @@ class Link:
         """Hold all messages back, in both directions."""
         self._waiting = []
 
-    def stall(self) -> None:
+    def stall(self, resource: str = "") -> None:
+        """Hold the messages of the streams of a resource back, or of all."""
+        self.stalled.update(w for w in self.watchers if resource in {"", w.resource.resource})
+
+    def stall_half(self) -> None:
         """Hold the messages of every second stream back."""
         ordered = sorted(self.watchers, key=lambda each: each.number)
-        self._stalled.update(ordered[::2])
+        self.stalled.update(ordered[::2])
 
     def heal(self) -> None:
         """Let everything pass again, also what was held back."""
         self.is_cut = False
-        self._stalled.clear()
+        self.stalled.clear()
         waiting, self._waiting = self._waiting or [], None
         for message in waiting:
             self.passes(message)
@@ -101,7 +108,7 @@ class Link:
 
     def holds(self, watcher: Watcher) -> bool:
         """Return whether the lines of a stream are held back."""
-        return self._waiting is not None or watcher in self._stalled
+        return self._waiting is not None or watcher in self.stalled
 
 
 class NetworkClient(kube.Client):
@@ -113,6 +120,8 @@ class NetworkClient(kube.Client):
         self.user = user
         self.link = link
         self.requests = 0
+        self.sees: Callable[[Call], None] = lambda _: None
+        """Called with every request that the process sends."""
         self._answered_at = 0.0
         self._observe = _ignore
 
@@ -133,6 +142,7 @@ class NetworkClient(kube.Client):
             self.user, method, path, query or {}, body, content_type=content_type, accept=accept
         )
         self.requests += 1
+        self.sees(call)
         if self.link.is_closed or self.link.is_cut or self.server.is_away:
             raise Unavailable(f"{method} {path}: connection refused")
         try:
@@ -245,8 +255,9 @@ async def answer_of(server: ApiServer, call: Call, link: Link) -> tuple[int, byt
     """Return status and body of the answer to a request."""
     if server.is_away:
         return 503, Refused(503, "the API server stops").status
-    if link.failing:
-        refused = Refused(link.failing.pop(), "the play lets this request fail")
+    status = link.failing.pop() if link.failing else link.refuses(call)
+    if status:
+        refused = Refused(status, "the play lets this request fail")
         return refused.code, refused.status
     try:
         for hook in list(link.before):

@@ -1,7 +1,9 @@
 """One play: users work, faults come by the seed, and everything comes to rest."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Final
 
@@ -21,7 +23,7 @@ from tests.history.schedule import (
     schedule,
 )
 from tests.history.traces import Request, Trace
-from tests.stage.actors import RING
+from tests.stage.actors import RING, Actor
 from tests.stage.faults import SHARDERS, SHARDS, Faults
 from tests.stage.history import STAMP
 from tests.stage.stage import CONFIGMAPS, WEBSITES, Stage
@@ -34,6 +36,7 @@ REQUEST_SECONDS: Final = 40.0
 """How long a user waits: a webhook that does not answer takes 5 s, for each try of the server."""
 REST_SECONDS: Final = 60.0
 """So long after the last fault everything is in its place."""
+SKEWS: Final = (0, 0, 40, -40, -3600)
 UNPLAYED: Final = {Kind.ROTATE}
 """Faults of certificates, which the stage has none of."""
 FENCED: Final = {Kind.DELETE_LEASE, Kind.FORGE_HOLDER}
@@ -57,6 +60,8 @@ class Setup:
     foreign: bool
     """Whether one shard is written from the protocol alone."""
     servers: int
+    skews: Mapping[str, int]
+    """By how many seconds the clock of each process is off."""
 
     @classmethod
     def of(cls, seed: int) -> "Setup":
@@ -72,6 +77,7 @@ class Setup:
             errors=rng.choice([0.0, 0.0, 0.2, 1.0]),
             foreign=rng.random() < 0.3,
             servers=rng.choice([1, 1, 2]),
+            skews={name: rng.choice(SKEWS) for name in (*SHARDS, *SHARDERS)},
         )
 
 
@@ -189,15 +195,16 @@ class _Play:
             for name, actor in [*self.stage.shards.items(), *self.stage.replicas.items()]:
                 if not actor.is_running and name not in self.faults.held_down:
                     self._start(name)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.1)
 
     def _start(self, name: str) -> None:
         if name in SHARDERS:
-            self.stage.replica(name)
+            actor: Actor = self.stage.replica(name)
         elif self.setup.foreign and name == SHARDS[0]:
-            self.stage.protocol_shard(name)
+            actor = self.stage.protocol_shard(name)
         else:
-            self.stage.shard(name)
+            actor = self.stage.shard(name)
+        actor.clock.skew = timedelta(seconds=self.setup.skews[name])
 
     async def _fail(self) -> None:
         """Let single requests fail, lose answers, and compact the storage."""

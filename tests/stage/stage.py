@@ -130,6 +130,21 @@ class Stage:
                 path = f"/apis/{resource.id.group}/v1/{resource.id.resource}"
                 await self.user.client.request("POST", path, body=body)
 
+    def backup(self) -> tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]:
+        """Return the state of etcd, to be restored."""
+        return self.storage.revision, {of: dict(each) for of, each in self.storage.objects.items()}
+
+    def restore(self, backup: tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]) -> None:
+        """Bring an older state of etcd back; the history begins anew, since revisions do."""
+        self.storage.revision, self.storage.objects = backup
+        self.storage.compact()
+        for server in self.servers:
+            server.go_away()
+            server.restart()
+        for part in (self.history.writes, self.history.children, self.history.leases):
+            part.clear()
+        self.history.sent.clear()
+
     def objects(self, resource: GroupResource) -> Mapping[ObjectRef, Stored]:
         """Return all objects of a resource."""
         return self.storage.of(resource)

@@ -1,24 +1,24 @@
 """Facts about `tests.long.nemesis` that need no server: what it keeps, plays and breaks."""
 
+import os
+import subprocess
+import sys
 from math import inf
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hack.playground import ROOT
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import RingName
 from tests.history.judging import judge
 from tests.history.traces import Child, Event, Happening, Held, Span, Trace, Work, Write
 from tests.long.etcd_history import Stored
 from tests.long.nemesis.keeping import keep, kept
-from tests.long.nemesis.mutants import MUTANTS, copy_with
 from tests.long.nemesis.play import Played
 from tests.long.nemesis.recording import Recording, wall_offset
 from tests.long.nemesis.report import report
-from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, skews_of
-from tests.property.model.mutants import Mutant
+from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, code_of, skews_of
 
 WRITES = tuple(
     Write(revision=number, at=number, uid="u", name="one", owner=owner, draining=False, stamp="")
@@ -102,20 +102,14 @@ def test_times_are_corrected_by_the_clock_of_the_process_that_wrote_them(
     assert [round(each - at) for each in recording.leading] == [-7]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
-def test_the_place_of_a_deliberate_bug_is_in_the_code_once_and_not_in_the_core(
-    mutant: Mutant,
-) -> None:
-    source = (ROOT / mutant.module).read_text(encoding="utf-8")
+def test_a_process_has_the_bug_that_its_environment_names() -> None:
+    code = "from webhook.review import encode; print(encode.__code__.co_code.hex())"
+    command = [sys.executable, "-P", "-c", code]
 
-    assert source.count(mutant.old) == 1
-    assert not mutant.module.startswith("sharder/core/")
+    def has_bug(mutant: str) -> str:
+        environment = dict(os.environ) | dict(code_of(mutant))
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
 
-
-def test_a_copy_with_a_bug_is_the_code_but_for_that(tmp_path: Path) -> None:
-    mutant = MUTANTS["orphans"]
-    copy_with(mutant, tmp_path)
-
-    assert mutant.new in (tmp_path / mutant.module).read_text(encoding="utf-8")
-    other = Path("webhook/review.py")
-    assert (tmp_path / other).read_bytes() == (ROOT / other).read_bytes()
+    assert has_bug("") != has_bug("refusals")

@@ -47,8 +47,6 @@ def selects(arguments: Sequence[str], file: str, marks: set[str]) -> bool:
         ("tests/e2e/test_outages.py", {"e2e", "apiserver"}, "test"),
         ("tests/e2e/test_outages.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/e2e/test_goshard.py", {"e2e", "apiserver", "long"}, "test-long"),
-        ("tests/mutants/test_model.py", {"mutants"}, "test"),
-        ("tests/mutants/test_model.py", {"mutants", "long"}, "test-long"),
         ("tests/long/test_attacks_bite.py", {"e2e", "apiserver", "long"}, "test-long"),
         ("tests/long/test_nemesis.py", {"e2e", "apiserver", "long"}, "test-long"),
     ],

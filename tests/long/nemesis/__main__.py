@@ -10,10 +10,10 @@ from pathlib import Path
 from sharder.core.api.ring import StrategyName
 from tests.history.judging import judge
 from tests.long.nemesis.keeping import keep, kept
-from tests.long.nemesis.mutants import MUTANTS
 from tests.long.nemesis.play import Played, play
 from tests.long.nemesis.report import report
 from tests.long.nemesis.stage import LONGEST_SECONDS, Setup
+from tests.stage.mutants import MUTANTS
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def _setup(given: argparse.Namespace) -> Setup:
 
 
 def _found(played: Played, wrong: list[str]) -> str:
-    bug = f"the bug {played.setup.mutant} ({MUTANTS[played.setup.mutant].name})"
+    bug = f"the bug {played.setup.mutant}"
     if not wrong:
         return f"{bug} was NOT found"
     after = f"after {played.found_after:.0f} s" if played.found_after < float("inf") else "at rest"

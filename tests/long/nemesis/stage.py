@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -31,8 +30,8 @@ from sharder.kube.reviews import KubeFences
 from tests.e2e.replicas import FAST_ELECTION
 from tests.e2e.writers import WriteLog
 from tests.long.etcd_history import APISERVER_FLAGS
-from tests.long.nemesis.mutants import MUTANTS, copy_with
 from tests.long.worker import shard_of
+from tests.stage.mutants import STARTUP, VARIABLE
 from tests.support.eventually import eventually
 from tests.support.forwarder import ADDRESS, Forwarder
 
@@ -122,7 +121,7 @@ def stage(setup: Setup) -> Iterator[Stage]:
         _change_ring(plane, setup)
         for way in ways.values():
             way.lead_to(api_port(plane))
-        skews, code = skews_of(setup.seed), {"PYTHONPATH": _code(setup, directory)}
+        skews, code = skews_of(setup.seed), code_of(setup.mutant)
         for name, way in ways.items():
             clock = clock_off_by(skews[name]) if skews[name] else {}
             kubeconfig = _access(playground, name, way)
@@ -199,20 +198,8 @@ def _access(playground: Playground, name: str, way: Forwarder) -> Path:
     return file
 
 
-def _code(setup: Setup, directory: Path) -> str:
-    """Return where processes find `sharder`, `webhook` and the tests; with the bug, if any."""
-    if not setup.mutant:
-        return str(ROOT)
-    copy = directory / "code"
-    copy_with(MUTANTS[setup.mutant], copy)
-    code = os.pathsep.join((str(copy), str(ROOT)))
-    find = "import sharder, webhook; print(sharder.__file__, webhook.__file__)"
-    found = subprocess.run(
-        [sys.executable, "-P", "-c", find],
-        env={**os.environ, "PYTHONPATH": code},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    assert all(Path(each).is_relative_to(copy) for each in found), found
-    return code
+def code_of(mutant: str) -> Mapping[str, str]:
+    """Return where processes find `sharder`, `webhook` and the tests, and their bug, if any."""
+    if not mutant:
+        return {"PYTHONPATH": str(ROOT)}
+    return {"PYTHONPATH": os.pathsep.join((str(STARTUP), str(ROOT))), VARIABLE: mutant}
