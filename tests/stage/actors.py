@@ -196,7 +196,7 @@ class ReplicaActor(Actor):
         def work() -> None:
             answer = self._endpoint.answer(path, body)
             if answer is None:
-                self.stage.loop.create_task(self._take(path, body, answered))
+                _ = self.stage.loop.create_task(self._take(path, body, answered))
             elif not answered.done():
                 answered.set_result(answer.body)
 

@@ -125,7 +125,7 @@ def stage(setup: Setup) -> Iterator[Stage]:
         for name, way in ways.items():
             clock = clock_off_by(skews[name]) if skews[name] else {}
             kubeconfig = _access(playground, name, way)
-            playground.equip(name, kubeconfig=kubeconfig, environment=code | clock)
+            playground.equip(name, kubeconfig=kubeconfig, environment={**code, **clock})
         one = Stage(
             setup=setup,
             plane=plane,
