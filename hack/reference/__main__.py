@@ -11,6 +11,7 @@ from hack.reference import (
     metrics,
     readme,
     ring,
+    sdk_api,
 )
 
 schema, values = configuration.SCHEMA.read_text(), configuration.VALUES.read_text()
@@ -23,6 +24,7 @@ advice, outcomes = (
 metrics.DOCUMENT.write_text(metrics.document(advice, outcomes))
 labels.DOCUMENT.write_text(labels.document())
 commands.DOCUMENT.write_text(commands.document())
+sdk_api.DOCUMENT.write_text(sdk_api.document())
 alerts.DOCUMENT.write_text(
     alerts.document(alerts.RULES.read_text(), yaml.safe_load(alerts.RUNBOOKS.read_text()))
 )

@@ -2,7 +2,17 @@
 
 import yaml
 
-from hack.reference import alerts, configuration, dashboard, labels, metrics, panels, readme, ring
+from hack.reference import (
+    alerts,
+    configuration,
+    dashboard,
+    labels,
+    metrics,
+    panels,
+    readme,
+    ring,
+    sdk_api,
+)
 from hack.reference.configuration import SCHEMA, VALUES
 from sharder.metrics.registry import PREFIX
 
@@ -47,6 +57,10 @@ def test_the_metrics_are_what_the_service_registers_today() -> None:
 
 def test_the_labels_are_what_the_code_names_today() -> None:
     assert labels.DOCUMENT.read_text() == labels.document()
+
+
+def test_the_api_of_the_sdk_is_what_its_docstrings_say_today() -> None:
+    assert sdk_api.DOCUMENT.read_text() == sdk_api.document()
 
 
 def test_every_metric_of_the_sharder_says_what_to_look_for() -> None:

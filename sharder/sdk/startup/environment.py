@@ -73,9 +73,11 @@ class Settings:
     reacquire: bool = False
     """Whether to acquire a lost Lease again, instead of ending with an error."""
     region: str = ""
+    """Where the shard runs, for placements that spread over regions."""
     zone: str = ""
+    """The same for zones."""
     hostname: str = ""
-    """Where the shard runs, for placements that spread over a topology."""
+    """The same for nodes."""
     revision: str = ""
     """The controller's revision, for example the pod's pod-template-hash."""
     pool: str = ""

@@ -140,7 +140,8 @@ class FakeCluster:
     def store(self, resource: str) -> Collection[Document]:
         """Return the objects of a resource, such as `secrets` or `deployments.apps`.
 
-        With this store a test can fail requests of the shards, lose answers, or end watches.
+        `store.fail(error)` fails the next request of the shards, `store.lose(error)` loses the
+        answer of a write, and `store.hang_up()` ends all watches.
         """
         return self._store(self._named(resource), dict)
 

@@ -42,9 +42,10 @@ class ShardTest:
     def __init__(self, shard: Shard, cluster: FakeCluster | None = None) -> None:
         """Describe the test; pass the same `cluster` to several tests to run several shards."""
         self.shard = shard
-        self.cluster = cluster or FakeCluster()
+        self.cluster: FakeCluster = cluster or FakeCluster()
+        """Acts as another client, lets time pass, and makes faults."""
         settings = shard.settings
-        self.name: Final = settings.name
+        self.name: str = settings.name
         """The shard's name, which is the owner label of its objects."""
         self._lease = ObjectRef(settings.namespace, settings.name)
         self._owner, self._drain = owner_label(shard.ring), drain_label(shard.ring)

@@ -1,0 +1,160 @@
+"""Generates docs/sdk-api.md from the signatures and docstrings of the SDK's public names."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sharder.sdk.cluster import Cluster
+
+ROOT: Final = Path(__file__).parents[2]
+DOCUMENT: Final = ROOT / "docs/sdk-api.md"
+MODULES: Final = ("sharder.sdk", "sharder.sdk.testing")
+FIRST: Final = ("Shard", "Request", "OwnMeta", "Settings", "ShardTest", "FakeCluster")
+INTERNAL: Final = {
+    "Shard": {"handled", "serve_on"},
+    "Settings": {"check", "drain_on_stop_seconds", "lease_annotations", "lease_labels"},
+    "Backoff": {"delay", "whole"},
+    "Leadership": {"holds_lease"},
+    "FakeCluster": set(vars(Cluster)),
+}
+"""Members that only the SDK itself uses."""
+
+HEAD: Final = """\
+# SDK API
+
+<!-- Written by `make reference` from the docstrings of sharder.sdk and sharder.sdk.testing: \
+change these. -->
+
+Look up a call, its arguments and its errors; [sdk.md](sdk.md) says how they work together.
+"""
+REWRITTEN: Final = (
+    (r"^self\.(.*?) = .*", r"\1"),
+    (r": (?:TypeAlias|Final)\b| = field\(.*| -> None|:$", ""),
+    (r"^async def ", "await "),
+    (r"^def ", ""),
+    (r"\(self(?:, )?", "("),
+    (r"(: [\w\[\], |]+)=(?! )", r"\1 = "),
+    (r"'", '"'),
+)
+"""What makes a line of a definition the usage of its name."""
+
+
+class Name(NamedTuple):
+    """A name in a module or class: how it is used, and what its source says of it."""
+
+    name: str
+    usage: str
+    doc: str
+    body: Sequence[ast.stmt] = ()
+
+
+def document() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *(part for module in MODULES for part in _module(module))])
+
+
+def _module(module: str) -> Iterator[str]:
+    exported = import_module(module)
+    others, errors = list[Name](), list[Name]()
+    yield f"## {module}\n"
+    for name in sorted(exported.__all__, key=[*FIRST, *exported.__all__].index):
+        value, found = getattr(exported, name), _defined(module, name)
+        if not isinstance(value, type):
+            others.append(found)
+        elif issubclass(value, Exception):
+            base = value.__mro__[1].__name__
+            errors.append(found._replace(usage=re.sub(r"\w$", rf"\g<0>({base})", found.usage)))
+        else:
+            yield from _section("###", found, _members(value), of=f"{name}.")
+    yield from _section("###", Name("Functions, types and constants", "", ""), others)
+    if errors:
+        yield from _section("###", Name("Errors", "", ""), errors)
+
+
+def _defined(module: str, name: str) -> Name:
+    """Return a name that a module defines, or imports from the one that defines it."""
+    tree = ast.parse(inspect.getsource(import_module(module))).body
+    for node in tree:
+        if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
+            return _defined(node.module or "", name)
+    return next(each for each in _names(tree) if each.name == name)
+
+
+def _members(cls: type) -> list[Name]:
+    """Return the public members of a class, the inherited ones first."""
+    known = dict[str, Name]()
+    for each in reversed(cls.__mro__):
+        if each.__module__.startswith("sharder."):
+            for member in _names(_defined(each.__module__, each.__name__).body):
+                inner = _names(member.body) if member.name == "__init__" else ()
+                known |= {found.name: found for found in (member, *inner)}
+    hidden = INTERNAL.get(cls.__name__, ())
+    return [m for m in known.values() if not m.name.startswith("_") and m.name not in hidden]
+
+
+def _names(body: Sequence[ast.stmt]) -> Iterator[Name]:
+    """Yield what a module, a class, or `self` has."""
+    for node, after in pairwise([*body, ast.Pass()]):
+        if isinstance(node, ast.ClassDef):
+            starts = [each for each in _names(node.body) if each.name == "__init__" and each.doc]
+            usage = node.name + "".join(each.usage.removeprefix("__init__") for each in starts)
+            doc = "\n\n".join([ast.get_docstring(node) or "", *(each.doc for each in starts)])
+            yield Name(node.name, usage, doc.strip(), node.body)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            marks = {ast.unparse(each).partition("(")[0] for each in node.decorator_list}
+            if marks <= {"property", "override"}:
+                usage = _usage(node)
+                usage = usage.replace("() ->", ":") if "property" in marks else usage
+                yield Name(node.name, usage, ast.get_docstring(node) or "", node.body)
+        elif isinstance(node, ast.AnnAssign):
+            usage = _usage(node)
+            text = ast.unparse(after) if isinstance(after, ast.Expr) else "''"
+            doc = inspect.cleandoc(ast.literal_eval(text)) if text[0] in "'\"" else ""
+            yield Name(re.split(r"\W", usage)[0], usage, doc)
+
+
+def _usage(node: ast.stmt) -> str:
+    lines = ast.unparse(node).splitlines()
+    usage = next(line for line in lines if not line.startswith("@"))
+    for pattern, replacement in REWRITTEN:
+        usage = re.sub(pattern, replacement, usage)
+    return usage
+
+
+def _section(
+    level: str, about: Name, members: Sequence[Name] = (), *, of: str = ""
+) -> Iterator[str]:
+    """Yield what a name is for, a table of its short members, and a section for each other."""
+    usage = textwrap.fill(about.usage, 96, subsequent_indent="    ", break_long_words=False)
+    yield f"{level} {about.name}\n"
+    if usage not in {"", about.name}:
+        yield f"```text\n{usage}\n```\n"
+    yield from (_paragraph(each) for each in about.doc.split("\n\n") if each)
+    if fields := ", ".join(f"`{each.usage}`" for each in members if not each.doc):
+        yield f"Fields: {fields}.\n"
+    short = [each for each in members if each.doc and "\n\n" not in each.doc]
+    if short:
+        yield "| Name | Meaning |\n|---|---|"
+    for each in short:
+        usage, doc = each.usage.replace("|", "\\|"), " ".join(each.doc.split())
+        yield f"| `{usage}` | {doc} |" + "\n" * (each is short[-1])
+    for each in members:
+        if "\n\n" in each.doc:
+            yield from _section(f"{level}#", each._replace(name=of + each.name))
+
+
+def _paragraph(text: str) -> str:
+    heading, _, rest = text.partition("\n")
+    if heading not in {"Args:", "Raises:"}:
+        return (text if text.startswith("    ") else " ".join(text.split())) + "\n"
+    items = re.split(r"\n    (?=\S)", "\n" + rest)[1:]
+    pairs = (" ".join(item.split()).partition(": ") for item in items)
+    return f"{heading}\n\n" + "".join(
+        f"- `{name.replace(', ', '`, `')}`: {about}\n" for name, _, about in pairs
+    )
