@@ -87,6 +87,7 @@ class Faults:
         """Restart a shard at once, unseen by the replica that leads next."""
         leaders = [each for each in self.stage.replicas.values() if each.leads]
         for leader in leaders:
+            leader.is_ready = False  # else users' writes pass without a webhook meanwhile
             leader.pause()
         if actor.is_running:
             actor.terminate()
