@@ -233,9 +233,9 @@ class ReplicaActor(Actor):
             if held and held[-1].renewed > self.clock.monotonic() - KEPT_SECONDS:
                 self.process.errors.append(f"{what}, which changed a moment ago")
         stored = self.stage.storage.of(GroupResource(place.group, place.resource)).get(ref)
-        is_seen = stored is not None and guard.get("resourceVersion") == stored.version
-        is_owned = is_seen and stored.meta.has_label(owner_label(RING))
-        if place.resource == "websites" and is_owned and not self.leads:
+        if stored is None or guard.get("resourceVersion") != stored.version or self.leads:
+            return
+        if place.resource == "websites" and stored.meta.has_label(owner_label(RING)):
             self.process.errors.append(f"{what}, which has an owner, without leading")
 
     def _lead(self, leads: bool) -> None:
