@@ -5,17 +5,8 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    GONE,
-    OWNER,
-    PIN,
-    SECRETS,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, GONE, OWNER, PIN, SECRETS, World, staged
+from tests.stage.stage import eventually
 
 PLAIN = {"controllerring": "demo", "group": "", "resource": "secrets"}
 

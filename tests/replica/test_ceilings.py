@@ -6,16 +6,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import EVACUATE_ANNOTATION
-from tests.replica.world import (
-    CONFIGMAPS,
-    OWNER,
-    PIN,
-    SECRETS,
-    SITES,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, SITES, World, staged
+from tests.stage.stage import RINGS_PATH, eventually
 
 MANY = 21
 """So many namespaces that one watch shows all."""
@@ -222,13 +214,12 @@ async def test_counts_follow_namespaces_that_come_and_go(world: World, others: i
 async def test_a_ring_that_is_made_anew_is_counted_and_passed_over_anew(world: World) -> None:
     await quiet(world, "p0", "p1", capacity=3)
     await fill(world, "p0", 3)
-    path = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
-    await world.write("DELETE", f"{path}/demo")
+    await world.write("DELETE", f"{RINGS_PATH}/demo")
     await asyncio.sleep(2)
     assert world.metric("controllerring_objects", controllerring="demo") is None
     await fill(world, "p0", 1, "more")
     spec = world.spec(placement=bounded(2))
-    await world.write("POST", path, {"metadata": {"name": "demo"}, "spec": spec})
+    await world.write("POST", RINGS_PATH, {"metadata": {"name": "demo"}, "spec": spec})
     await eventually(lambda: world.counts().get("p0*") == 2, within=10)
     await eventually(lambda: world.metric("controllerring_objects", controllerring="demo") == 4)
 

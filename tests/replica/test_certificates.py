@@ -24,9 +24,10 @@ from sharder.tls import (
     new_bundle,
     phase_of,
 )
-from tests.replica.world import SECRETS, World, eventually, staged
+from tests.replica.world import SECRETS, World, staged
 from tests.stage.actors import SHARDER, Actor
 from tests.stage.network import wall_time
+from tests.stage.stage import eventually
 
 SECRETS_PATH = "/api/v1/namespaces/sharding-system/secrets"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

@@ -11,16 +11,8 @@ from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.resources import custom
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    OWNER,
-    SECRETS,
-    SITES,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SITES, World, staged
+from tests.stage.stage import eventually
 
 FINE, BROKEN = "default", "broken"
 OBJECTS: Final = 12

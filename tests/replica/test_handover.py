@@ -6,18 +6,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    NEXT,
-    OWNER,
-    PIN,
-    SECRETS,
-    SITES,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, SITES, World, staged
+from tests.stage.stage import eventually
 
 SOON = 0.5
 """Longer than acknowledgements are gathered."""

@@ -9,17 +9,8 @@ from sharder.core.api.meta import Json
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, VALIDATING
 from sharder.sdk.testing.requests import Call
-from tests.replica.world import (
-    CONFIGMAPS,
-    OWNER,
-    PIN,
-    RING_PATH,
-    SECRETS,
-    World,
-    eventually,
-    staged,
-)
-from tests.stage.stage import LEADER
+from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, World, staged
+from tests.stage.stage import LEADER, RINGS_PATH, eventually
 
 LEADER_PATH = "/apis/coordination.k8s.io/v1/namespaces/sharding-system/leases/sharder"
 NAME = "controllerring-demo"
@@ -88,7 +79,7 @@ async def test_configurations_are_there_with_their_rings_and_repaired(world: Wor
     await asyncio.sleep(3)
     assert applies(world) == before + 1
     assert "blue" in str(world.objects(MUTATING.id)[ObjectRef("", NAME)].tree)
-    await world.write("DELETE", f"{RING_PATH}/demo")
+    await world.write("DELETE", f"{RINGS_PATH}/demo")
     await eventually(lambda: names(world) == ["others"], within=2)
 
 
@@ -115,10 +106,10 @@ async def test_rings_that_cannot_work_are_not_ready_and_say_why(world: World) ->
     with world.unreviewed():
         for name, resources in (("twice", twice), ("leases", leases)):
             spec: Json = {"resources": resources}
-            await world.write("POST", RING_PATH, {"metadata": {"name": name}, "spec": spec})
+            await world.write("POST", RINGS_PATH, {"metadata": {"name": name}, "spec": spec})
         await world.write(
             "POST",
-            RING_PATH,
+            RINGS_PATH,
             {"metadata": {"name": "broken"}, "spec": {"placement": {"strategy": "NotYet"}}},
         )
     await asyncio.sleep(5)
@@ -195,7 +186,7 @@ async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(
         lambda: {s.name: s.objects for s in world.status.shard_statuses}.get("p0") == 4, within=6
     )
     stale: Json = {"status": {"objects": 99}}
-    await world.patch(f"{RING_PATH}/demo/status", stale)
+    await world.patch(f"{RINGS_PATH}/demo/status", stale)
     await eventually(lambda: world.status.objects == 4, within=330)
     times = {each.type: each.last_transition_time for each in world.status.conditions}
     await world.edit_ring(movement={"drainTimeout": "7m"})

@@ -17,8 +17,9 @@ from sharder.core.names import (
 from sharder.core.status.phases import ShardPhase, phase_of
 from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.requests import Call, Refused
-from tests.replica.world import LEASE_PATH, SECONDS, SECRETS, World, eventually, now, staged
+from tests.replica.world import LEASE_PATH, SECONDS, SECRETS, World, now, staged
 from tests.stage.network import wall_time
+from tests.stage.stage import RINGS_PATH, eventually
 
 TWO: float = 2.0 * SECONDS
 
@@ -258,7 +259,6 @@ async def test_a_shard_that_died_before_its_ring_was_made_is_found_out(world: Wo
     world.puppets["p0"].kill()
     await asyncio.sleep(60)
     assert world.lease("p0").spec.holder_identity == "p0"
-    path = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
-    await world.write("POST", path, {"metadata": {"name": "later"}, "spec": world.spec()})
+    await world.write("POST", RINGS_PATH, {"metadata": {"name": "later"}, "spec": world.spec()})
     await eventually(lambda: world.lease("p0").spec.holder_identity == SHARDER_IDENTITY, within=5)
     assert STATE_LABEL in (world.lease("p0").metadata.labels or {})

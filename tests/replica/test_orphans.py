@@ -7,16 +7,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    OWNER,
-    SECRETS,
-    SITES,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SITES, World, staged
+from tests.stage.stage import eventually
 
 UNSEEN = 3.0
 """An object that lost its label waits for its last shard for so long."""

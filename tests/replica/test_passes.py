@@ -6,17 +6,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    NEXT,
-    OWNER,
-    PIN,
-    SECRETS,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, World, staged
+from tests.stage.stage import eventually
 
 
 async def quiet(world: World, *shards: str, **spec: Json) -> None:

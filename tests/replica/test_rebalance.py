@@ -13,13 +13,8 @@ from sharder.core.names import (
     REVISION_LABEL,
     WEIGHT_ANNOTATION,
 )
-from tests.replica.world import (
-    LEASE_PATH,
-    SECRETS,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import LEASE_PATH, SECRETS, World, staged
+from tests.stage.stage import eventually
 
 INTERVAL = 60.0
 ROOMY: Json = {"strategy": "LeastLoaded"}

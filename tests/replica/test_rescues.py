@@ -15,10 +15,10 @@ from tests.replica.world import (
     OWNER,
     SECRETS,
     World,
-    eventually,
     now,
     staged,
 )
+from tests.stage.stage import eventually
 
 
 async def family(world: World, name: str, owner: str, *, to: str = "") -> None:

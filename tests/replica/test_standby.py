@@ -7,17 +7,8 @@ from random import Random
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    NEXT,
-    OWNER,
-    PIN,
-    SITES,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SITES, World, staged
+from tests.stage.stage import eventually
 
 UNSEEN = 3.0
 """An object that lost its label waits for its last shard for so long."""

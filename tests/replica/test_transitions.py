@@ -12,14 +12,8 @@ from sharder.core.names import (
     LOAD_ANNOTATION,
     ZONE_LABEL,
 )
-from tests.replica.world import (
-    LEASE_PATH,
-    RING_PATH,
-    SECRETS,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import LEASE_PATH, SECRETS, World, staged
+from tests.stage.stage import RINGS_PATH, eventually
 
 
 class Reader:
@@ -162,7 +156,7 @@ async def test_a_ring_that_comes_later_has_its_own_events_and_takes_them_along(
     world: World,
 ) -> None:
     await world.begin("p0")
-    await world.write("POST", RING_PATH, {"metadata": {"name": "other"}, "spec": world.spec()})
+    await world.write("POST", RINGS_PATH, {"metadata": {"name": "other"}, "spec": world.spec()})
     body: Json = {"metadata": {"labels": {"alpha.sharding.timebertt.dev/controllerring": "other"}}}
     world.join("px")
     await asyncio.sleep(1)
@@ -171,7 +165,7 @@ async def test_a_ring_that_comes_later_has_its_own_events_and_takes_them_along(
     shown = {"namespace": "default", "shard": "px", "controllerring": "other"}
     assert world.metric("shard_state", **shown, state="ready") == 1
     assert world.metric("controllerring_status_available_shards", **_uid(world, "other")) == 1
-    await world.write("DELETE", f"{RING_PATH}/other")
+    await world.write("DELETE", f"{RINGS_PATH}/other")
     count = len(world.events())
     await world.puppets["px"].release()
     await asyncio.sleep(15)
@@ -212,7 +206,7 @@ async def test_gauges_show_rings_and_shards_as_they_are(world: World) -> None:
     await eventually(
         lambda: world.metric("shard_state", **first, state="dead") is None, within=300
     )
-    await world.write("DELETE", f"{RING_PATH}/demo")
+    await world.write("DELETE", f"{RINGS_PATH}/demo")
     await asyncio.sleep(3)
     assert world.metric("controllerring_status_shards", **uid) is None
     assert world.metric("shard_state", **{**first, "shard": "p1"}, state="ready") is None

@@ -9,17 +9,9 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.fence.policy import fence_of
 from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
-from tests.replica.world import (
-    LEASE_PATH,
-    OWNER,
-    PIN,
-    RING_PATH,
-    SECRETS,
-    World,
-    eventually,
-    staged,
-)
+from tests.replica.world import LEASE_PATH, OWNER, PIN, SECRETS, World, staged
 from tests.stage.admission import BINDINGS, POLICIES
+from tests.stage.stage import RINGS_PATH, eventually
 
 
 async def created(world: World, name: str, namespace: str = "default") -> str:
@@ -77,7 +69,7 @@ async def test_what_happened_in_a_gap_of_the_watches_is_found(world: World) -> N
     gap(world)
     took = await eventually(lambda: world.owner("s2", SECRETS) != "p2", within=40)
     assert took >= 3, "a gap makes no shard silent for longer"
-    await world.write("DELETE", f"{RING_PATH}/demo")
+    await world.write("DELETE", f"{RINGS_PATH}/demo")
     gap(world)
     await eventually(lambda: not world.objects(MUTATING.id), within=20)
 

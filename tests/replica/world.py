@@ -23,14 +23,14 @@ from sharder.core.names import (
     owner_label,
     pin_label,
 )
-from sharder.kube.client import JSON, MERGE_PATCH
+from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES, RINGS
-from sharder.sdk.testing.requests import Call, Refused, place_of
+from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.storage import Change, Stored
 from tests.stage.actors import POD_NAME, RING, SHARD_ACCOUNT, SHARDER, Actor, ReplicaActor
 from tests.stage.network import wall_time
-from tests.stage.stage import WEBSITES, Stage
+from tests.stage.stage import LEASES_PATH, RINGS_PATH, WEBSITES, Stage
 
 OWNER: Final = owner_label(RING)
 DRAIN: Final = drain_label(RING)
@@ -40,8 +40,7 @@ SITES: Final = WEBSITES.id
 SECRETS: Final = GroupResource("", "secrets")
 CONFIGMAPS: Final = GroupResource("", "configmaps")
 EVENTS: Final = GroupResource("", "events")
-RING_PATH: Final = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
-LEASE_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+LEASE_PATH: Final = LEASES_PATH.format("default")
 SECONDS: Final = 5
 """The duration of the shards' Leases."""
 GONE: Final = 2 * SECONDS + 3
@@ -58,14 +57,6 @@ _PATHS: Final = {SITES: "/apis/example.com/v1", SECRETS: "/api/v1", CONFIGMAPS: 
 
 
 Allows: TypeAlias = Callable[[User, str, GroupResource, str], bool]
-
-
-class _Guard(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-
-
-class _Patch(msgspec.Struct, frozen=True):
-    metadata: _Guard
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -188,19 +179,13 @@ class World(Stage):
 
     # What users and other clients do.
 
-    async def write(self, method: str, path: str, body: Json = None) -> Stored:
-        """Write as an admin."""
-        kind = MERGE_PATCH if method == "PATCH" else JSON
-        answer = await self.user.client.request(method, path, body=body, content_type=kind)
-        return Stored(msgspec.json.decode(answer))
-
     async def patch(self, path: str, body: Json) -> Stored:
         """Merge into an object as an admin."""
         return await self.write("PATCH", path, body)
 
     async def edit_ring(self, name: str = RING, **spec: Json) -> None:
         """Change the spec of the ring."""
-        await self.patch(f"{RING_PATH}/{name}", {"spec": spec})
+        await self.patch(f"{RINGS_PATH}/{name}", {"spec": spec})
 
     async def put_lease(
         self, name: str, spec: dict[str, Json], *, client: Actor | None = None, **annotations: Json
@@ -444,10 +429,6 @@ class World(Stage):
 
     async def _note_call(self, call: Call) -> None:
         self.calls.append(call)
-        if call.method != "PATCH" or _resource_of(call.path) not in _KINDS:
-            return
-        if not msgspec.convert(call.body, _Patch).metadata.resource_version:
-            self.broken.append(f"{call.path} was written without a guard")
 
     def _note(self, change: Change) -> None:
         after = change.after
@@ -489,11 +470,6 @@ def _without(allows: Allows, verb: str, resources: Collection[GroupResource]) ->
     return fewer
 
 
-def _resource_of(path: str) -> GroupResource:
-    place = place_of(path)
-    return GroupResource(place.group, place.resource)
-
-
 def _owner(meta: ObjectMeta) -> str:
     return meta.label(OWNER) + ("*" if meta.has_label(DRAIN) else "")
 
@@ -501,16 +477,6 @@ def _owner(meta: ObjectMeta) -> str:
 def now() -> str:
     """Return the present time as Leases tell it."""
     return format_time(wall_time())
-
-
-async def eventually(holds: Callable[[], object], within: float = 120.0) -> float:
-    """Wait until it holds; return after how many seconds."""
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    while not holds():
-        assert loop.time() < began + within, f"not within {within:g} s"
-        await asyncio.sleep(0.1)
-    return loop.time() - began
 
 
 def staged(test: Callable[..., Coroutine[object, None, None]]) -> Callable[..., None]:

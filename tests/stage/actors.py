@@ -220,13 +220,13 @@ class ReplicaActor(Actor):
     def _judge(self, call: Call) -> None:
         """Note a write to objects or Leases without a guard, or of what only the leader writes."""
         place = place_of(call.path) if call.method in {"PATCH", "DELETE"} else None
-        if place is None or place.resource not in {"websites", "configmaps", "leases"}:
+        if place is None or place.resource not in {"websites", "secrets", "configmaps", "leases"}:
             return
         ref = ObjectRef(place.namespace, place.name)
         what = f"{call.method} {place.resource} {ref}"
         options: Any = call.body
         guard = options.get("preconditions") or options.get("metadata") or {}
-        if "resourceVersion" not in guard:
+        if not guard.get("resourceVersion"):
             self.process.errors.append(f"{what} without a guard")
         if call.method == "DELETE":
             held = [each for each in self.stage.history.leases if each.shard == place.name]

@@ -5,26 +5,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError
-from sharder.core.names import RING_LABEL, webhook_configuration
-from sharder.kube.client import JSON, MERGE_PATCH
+from sharder.core.names import webhook_configuration
 from tests.history.schedule import BUDGET, GHOST, LONG_NAME, PAUSED, STRATEGY, TWIN, Fault, Kind
 from tests.history.traces import Happening, Span
-from tests.stage.actors import LEASE, RING, Actor
-from tests.stage.network import wall_time
-from tests.stage.stage import Stage
+from tests.stage.actors import RING, Actor
+from tests.stage.stage import LEASES_PATH, RINGS_PATH, Stage, held_lease
 
 SHARDS: Final = ("p0", "p1", "p2")
 SHARDERS: Final = ("r0", "r1")
-RINGS: Final = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 AT_ONCE: Final = 6.0
 """A process that is stopped for less is started again as soon as it has ended."""
 ELECTED: Final = 9.0
 """So long after the death of the leader another replica leads."""
-LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
 class Faults:
@@ -36,15 +30,6 @@ class Faults:
         """Processes that are not started again yet."""
         self._strategy = strategy
         self._numbers = 0
-
-    async def write(self, method: str, path: str, body: Json = None) -> bool:
-        """Change the cluster as an admin; return False if that failed."""
-        kind = MERGE_PATCH if method == "PATCH" else JSON
-        try:
-            await self.stage.user.client.request(method, path, body=body, content_type=kind)
-        except ApiError:
-            return False
-        return True
 
     def actor(self, name: str) -> Actor:
         """Return a shard or a replica."""
@@ -160,11 +145,11 @@ class Faults:
             await self._remove_lease(fault)
 
     async def _remove_lease(self, fault: Fault) -> None:
-        await self.write("DELETE", f"{LEASES_PATH.format('default')}/{fault.target}")
+        await self.stage.attempt("DELETE", f"{LEASES_PATH.format('default')}/{fault.target}")
 
     async def _forge_holder(self, fault: Fault) -> None:
         path = f"{LEASES_PATH.format('default')}/{fault.target}"
-        await self.write("PATCH", path, {"spec": {"holderIdentity": "intruder"}})
+        await self.stage.attempt("PATCH", path, {"spec": {"holderIdentity": "intruder"}})
 
     async def _forge_lease(self, fault: Fault) -> None:
         self._numbers += 1
@@ -175,19 +160,11 @@ class Faults:
         }[fault.target]
         if fault.target == GHOST:
             self.stage.history.happened(name, Happening.FORGED)
-        now = format_time(wall_time())
-        spec: Json = {
-            "holderIdentity": name,
-            "leaseDurationSeconds": LEASE.lease_duration,
-            "acquireTime": now,
-            "renewTime": now,
-        }
-        metadata: Json = {"name": name, "labels": {RING_LABEL: RING}}
         path = LEASES_PATH.format(namespace)
-        await self.write("POST", path, {"metadata": metadata, "spec": spec})
+        await self.stage.attempt("POST", path, held_lease(name, holder=name))
 
     async def _delete_webhook(self, _: Fault) -> None:
-        await self.write("DELETE", f"{CONFIGURATIONS}/{webhook_configuration(RING)}")
+        await self.stage.attempt("DELETE", f"{CONFIGURATIONS}/{webhook_configuration(RING)}")
 
     async def _edit_ring(self, fault: Fault) -> None:
         own = self._strategy
@@ -201,7 +178,7 @@ class Faults:
             ),
         }
         edit, undo = edits[fault.target]
-        await self.write("PATCH", f"{RINGS}/{RING}", {"spec": edit})
+        await self.stage.attempt("PATCH", f"{RINGS_PATH}/{RING}", {"spec": edit})
         await asyncio.sleep(fault.seconds)
-        while not await self.write("PATCH", f"{RINGS}/{RING}", {"spec": undo}):  # noqa: ASYNC110
+        while not await self.stage.attempt("PATCH", f"{RINGS_PATH}/{RING}", {"spec": undo}):  # noqa: ASYNC110
             await asyncio.sleep(0.5)

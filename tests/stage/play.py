@@ -229,7 +229,7 @@ class _Play:
                 parent = stored.meta.controller
                 if parent is not None and parent.uid not in there:
                     path = f"/api/v1/namespaces/{ref.namespace}/configmaps/{ref.name}"
-                    await self.faults.write("DELETE", path)
+                    await self.stage.attempt("DELETE", path)
 
     async def _users(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -1,17 +1,21 @@
 """The stage: one API server in memory, and processes of the product, on virtual time."""
 
+import asyncio
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ApiError
 from sharder.core.fence.policy import fence_of
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
 from sharder.core.placement.strategy import CustomFunction
+from sharder.kube.client import JSON, MERGE_PATCH, REQUEST_SECONDS
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS, VALIDATING
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Client as User
@@ -19,6 +23,7 @@ from sharder.sdk.testing.resources import BUILT_IN, custom
 from sharder.sdk.testing.storage import Change, Storage, Stored
 from tests.stage.actors import (
     HOST,
+    LEASE,
     POD_NAME,
     RING,
     SHARD_ACCOUNT,
@@ -37,6 +42,8 @@ T = TypeVar("T")
 WEBSITES: Final = custom("websites.example.com", kind="Website")
 CONFIGMAPS: Final = GroupResource("", "configmaps")
 LEADER: Final = ObjectRef("sharding-system", "sharder")
+RINGS_PATH: Final = "/apis/sharding.timebertt.dev/v1alpha1/controllerrings"
+LEASES_PATH: Final = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 
 
 class Stage:
@@ -91,10 +98,25 @@ class Stage:
 
         return self.loop.play(whole(), (each.process for each in self.actors))
 
-    async def create(self, path: str, body: Mapping[str, Json]) -> Stored:
-        """Create an object as a user; `path` is that of the collection."""
-        answer = await self.user.client.request("POST", path, body=body)
+    async def write(
+        self, method: str, path: str, body: Json = None, *, seconds: float = REQUEST_SECONDS
+    ) -> Stored:
+        """Write as a user, within so many seconds; an object is created at its collection."""
+        kind = MERGE_PATCH if method == "PATCH" else JSON
+        answer = await self.user.client.request(
+            method, path, body=body, content_type=kind, timeout=seconds
+        )
         return Stored(msgspec.json.decode(answer))
+
+    async def attempt(
+        self, method: str, path: str, body: Json = None, *, seconds: float = REQUEST_SECONDS
+    ) -> bool:
+        """Write as a user; return whether it had success."""
+        try:
+            await self.write(method, path, body, seconds=seconds)
+        except ApiError:
+            return False
+        return True
 
     def replica(self, name: str) -> ReplicaActor:
         """Start a replica of the sharder, or start it again."""
@@ -118,17 +140,15 @@ class Stage:
         """Create the namespaces and the ring, and its fence if there is one."""
         for name in ("default", "sharding-system", "kube-system"):
             labels: Json = {"kubernetes.io/metadata.name": name}
-            await self.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-        await self.create(
-            "/apis/sharding.timebertt.dev/v1alpha1/controllerrings",
-            {"metadata": {"name": RING}, "spec": spec},
-        )
+            metadata: Json = {"name": name, "labels": labels}
+            await self.write("POST", "/api/v1/namespaces", {"metadata": metadata})
+        await self.write("POST", RINGS_PATH, {"metadata": {"name": RING}, "spec": spec})
         if fence:
             ring = self.storage.of(RINGS.id)[ObjectRef("", RING)].as_(ControllerRing)
             policy, binding = fence_of(ring, [ObjectRef("default", "shard")])
             for resource, body in ((POLICIES, policy), (BINDINGS, binding)):
                 path = f"/apis/{resource.id.group}/v1/{resource.id.resource}"
-                await self.user.client.request("POST", path, body=body)
+                await self.write("POST", path, body)
 
     def backup(self) -> tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]:
         """Return the state of etcd, to be restored."""
@@ -183,6 +203,32 @@ class Lagging:
     def _deliver(self, change: Change, starts: int) -> None:
         if starts == self._server.starts:
             self._server.deliver(change)
+
+
+def held_lease(name: str, *, holder: str, seconds: int = LEASE.lease_duration) -> Json:
+    """Return the Lease of a shard of the ring that was taken now."""
+    now = format_time(wall_time())
+    times: dict[str, Json] = {"acquireTime": now, "renewTime": now}
+    return {
+        "metadata": {"name": name, "labels": {RING_LABEL: RING}},
+        "spec": {**times, "holderIdentity": holder, "leaseDurationSeconds": seconds},
+    }
+
+
+async def eventually(
+    holds: Callable[[], object], within: float = 120.0, told: Callable[[], object] = lambda: ""
+) -> float:
+    """Wait until it holds; return after how many seconds.
+
+    Raises:
+        AssertionError: it did not hold in time; with what is `told` then.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while not holds():
+        assert loop.time() < began + within, f"not within {within:g} s: {told()}"
+        await asyncio.sleep(0.1)
+    return loop.time() - began
 
 
 def _pod_of(author: object) -> str:

@@ -6,27 +6,29 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
-from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError
 from sharder.core.names import (
-    RING_LABEL,
     GroupResource,
     ObjectRef,
     drain_label,
     owner_label,
     pin_label,
 )
-from sharder.kube.client import JSON, MERGE_PATCH
 from sharder.kube.typed_stores import LEASES, MUTATING
 from tests.history.judging import judge
 from tests.history.traces import Happening
 from tests.stage.actors import LEASE, RING, ReplicaActor
-from tests.stage.faults import LEASES_PATH
-from tests.stage.faults import RINGS as RINGS_PATH
 from tests.stage.history import STAMP
-from tests.stage.network import wall_time
-from tests.stage.stage import CONFIGMAPS, WEBSITES, Stage
+from tests.stage.stage import (
+    CONFIGMAPS,
+    LEASES_PATH,
+    RINGS_PATH,
+    WEBSITES,
+    Stage,
+    eventually,
+    held_lease,
+)
 
 OWNER, DRAIN, PIN = owner_label(RING), drain_label(RING), pin_label(RING)
 SITES: Final = "/apis/example.com/v1/namespaces/{}/websites"
@@ -111,13 +113,7 @@ class Story:
 
     async def admin(self, method: str, path: str, body: Json = None) -> bool:
         """Send a request; return whether it had success."""
-        kind = MERGE_PATCH if method == "PATCH" else JSON
-        client = self.stage.user.client
-        try:
-            await client.request(method, path, body=body, content_type=kind, timeout=40)
-        except ApiError:
-            return False
-        return True
+        return await self.stage.attempt(method, path, body, seconds=40)
 
     async def ring(self, **spec: Json) -> None:
         """Change the ring."""
@@ -144,14 +140,8 @@ class Story:
         """Create the Lease of a shard that has no process."""
         if holder is None and namespace == "default":
             self.stage.history.happened(name, Happening.FORGED)
-        now = format_time(wall_time())
-        times: dict[str, Json] = {"acquireTime": now, "renewTime": now}
-        times["holderIdentity"] = name if holder is None else holder
-        metadata: Json = {"name": name, "labels": {RING_LABEL: RING}}
-        body: Json = {
-            "metadata": metadata,
-            "spec": {**times, "leaseDurationSeconds": seconds},
-        }
+        holder = name if holder is None else holder
+        body = held_lease(name, holder=holder, seconds=seconds)
         assert await self.admin("POST", LEASES_PATH.format(namespace), body)
 
     @contextmanager
@@ -199,11 +189,7 @@ class Story:
 
     async def until(self, what: Callable[[], bool], *, within: float = 30.0) -> None:
         """Wait until something is so."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + within
-        while not what():
-            assert loop.time() < deadline, f"not within {within:g}s: {self.owners()}"
-            await asyncio.sleep(0.1)
+        await eventually(what, within, self.owners)
 
     async def during(self, seconds: float, what: Callable[[], bool]) -> None:
         """Wait, while something is so all the time."""
