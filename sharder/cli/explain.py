@@ -64,7 +64,8 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
             await _plan_controller(cluster, snapshot, obj, owners, whole)
         planned = plan_object(snapshot, obj, role, owners, whole)
     apart = await _apart(cluster, snapshot, obj) if role is Role.LEADING else ()
-    since = state_and_since(snapshot, obj)[1]
+    # An object without a key waits for no shard.
+    since = None if planned.key is None else state_and_since(snapshot, obj)[1]
     explained = _explained(cluster, view, served, planned, rebalance=rebalance, apart=apart)
     return explained if since is None else replace(explained, since=since.time, bound=since.bound)
 

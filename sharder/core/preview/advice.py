@@ -9,6 +9,11 @@ from sharder.core.ring.snapshot import RingSnapshot
 def advice(snapshot: RingSnapshot, planned: Planned) -> str | None:
     """Return the next step of a person, None if there is none to make."""
     owner, ring = planned.current, snapshot.name
+    if planned.key is None:
+        return (
+            "nothing: only objects with a controller get a shard; if it was restored from a "
+            "backup, let its parent adopt it"
+        )
     standing = Standing.GONE if owner is None else snapshot.members.standing_of(owner)
     if standing is Standing.GONE:
         return (
