@@ -217,8 +217,11 @@ class Backlog(Protocol):
         ...
 
 
-class BacklogDisplay(Protocol):
-    """Shows backlogs to people."""
+class Journal(Protocol):
+    """Records events of the rings as they happen, for people who watch.
+
+    Called on the event loop, never during an admission; it must not block.
+    """
 
     def show_backlogs(
         self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
@@ -229,13 +232,6 @@ class BacklogDisplay(Protocol):
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Stop showing the backlogs; no error if they are not shown."""
         ...
-
-
-class Journal(BacklogDisplay, Protocol):
-    """Records events of the rings as they happen, for people who watch.
-
-    Called on the event loop, never during an admission; it must not block.
-    """
 
     def leads(self, counts: "StatsOf | None") -> None:
         """Note that this process leads, and how it counts objects; None: it no longer leads."""

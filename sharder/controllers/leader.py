@@ -115,8 +115,7 @@ class Leader:
             await StandBy(
                 cache=ports.cache,
                 objects=ports.objects,
-                counter=ports.metrics,
-                handovers=ports.transition_metrics,
+                metrics=ports.metrics,
                 journal=ports.journal,
                 clock=ports.clock,
                 rng=ports.rng,

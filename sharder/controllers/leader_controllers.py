@@ -57,7 +57,7 @@ class LeaderControllers:
             rng=ports.rng,
             backoff=LEASE_BACKOFF,
             name="lease",
-            metrics=ports.queue_metrics,
+            metrics=ports.metrics.client_go,
         )
         self._problems = Problems()
         watching = Watching()
@@ -127,7 +127,7 @@ class LeaderControllers:
             rng=self._ports.rng,
             backoff=RING_BACKOFF,
             name=name,
-            metrics=self._ports.queue_metrics,
+            metrics=self._ports.metrics.client_go,
         )
 
     def _report(self, source: str, ring: RingName, problem: str | None) -> None:
@@ -224,8 +224,6 @@ class LeaderControllers:
             recorder=ports.recorder,
             annotation_warnings=ports.annotation_warnings,
             metrics=ports.metrics,
-            handovers=ports.transition_metrics,
-            queue_metrics=ports.queue_metrics,
             journal=ports.journal,
             leads=ports.leads,
             clock=ports.clock,
@@ -254,7 +252,7 @@ class LeaderControllers:
             sync_period=self._apply_period,
             is_moving=self._movement.is_moving,
             fence=self._fence_proofs.of,
-            metrics=ports.transition_metrics,
+            metrics=ports.metrics,
         )
 
     def _new_transitions(self) -> RingTransitions:
@@ -267,7 +265,7 @@ class LeaderControllers:
             uncounted=self._uncounted,
             ownerless=self._movement.ownerless,
             recorder=ports.recorder,
-            metrics=ports.transition_metrics,
+            metrics=ports.metrics,
             journal=ports.journal,
             clock=ports.clock,
         )

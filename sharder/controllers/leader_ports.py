@@ -6,19 +6,14 @@ from typing import NoReturn, Protocol
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.movement.controller import MovementMetrics
-from sharder.controllers.ownerless import HandoverMetrics
-from sharder.controllers.ring_status import ConditionMetrics
-from sharder.controllers.ring_transitions import RescueMetrics
-from sharder.controllers.shard_loads import LoadMetrics
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.webhook_configuration import Registration
+from sharder.metrics.registry import Metrics
 from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
-from sharder.runtime.workqueue import QueueMetrics
 
 
 class Holder(Protocol):
@@ -55,18 +50,6 @@ class Holder(Protocol):
         ...
 
 
-class TransitionMetrics(HandoverMetrics, RescueMetrics, ConditionMetrics, Protocol):
-    """All metrics of the transitions of rings."""
-
-
-class LeaderMetrics(MovementMetrics, LoadMetrics, Protocol):
-    """All metrics of the leader."""
-
-    def crashed(self, task: str) -> None:
-        """Count a task that crashed and was restarted."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderPorts:
     """What the leader's controllers need from outside."""
@@ -84,9 +67,7 @@ class LeaderPorts:
     """Called at each apply: the CA can change."""
     recorder: Recorder
     annotation_warnings: AnnotationWarnings
-    metrics: LeaderMetrics
-    transition_metrics: TransitionMetrics
-    queue_metrics: QueueMetrics
+    metrics: Metrics
     journal: Journal
     holder: Holder
     clock: Clock

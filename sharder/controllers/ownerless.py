@@ -6,10 +6,11 @@ until its new owner is written.  Only the process that saw the beginning measure
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from sharder.controllers.scope import ObjectKey
 from sharder.core.names import RingName, ShardName
+from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import Clock
 
 MAX_RELEASED: Final = 10_000
@@ -27,14 +28,6 @@ OnAssigned = Callable[[ObjectKey, ShardName | None, ShardName], None]
 AskedOf = Callable[[ObjectKey], ShardName | None]
 """Returns the shard that was asked to release an object, None after a watch has shown the
 answer."""
-
-
-class HandoverMetrics(Protocol):
-    """The histogram of handovers."""
-
-    def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
-        """Record that an object got a new owner after `seconds` without an owner."""
-        ...
 
 
 class _Release(NamedTuple):
@@ -70,7 +63,7 @@ class Ownerless:
     def __init__(
         self,
         *,
-        metrics: HandoverMetrics,
+        metrics: Metrics,
         asked: AskedOf,
         on_assigned: OnAssigned,
         clock: Clock,
@@ -134,10 +127,10 @@ class Ownerless:
         if rescue is not None:
             rescue.objects += 1
             rescue.seconds = max(rescue.seconds, now - rescue.since)
-            self._metrics.handed_over(key.ring, LOST, now - rescue.since)
+            self._metrics.transitions.handed_over(key.ring, LOST, now - rescue.since)
         elif owner is None and released is not None and released.version in {None, version}:
             owner = released.expected or released.shard or None
-            self._metrics.handed_over(key.ring, DRAINED, now - released.since)
+            self._metrics.transitions.handed_over(key.ring, DRAINED, now - released.since)
         elif owner is None and released is None:
             owner = self._asked(key)  # another watch has shown first that it has no owner
         if owner != shard:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
-from sharder.controllers.ring_status import ConditionMetrics, StatusReports, about
+from sharder.controllers.ring_status import StatusReports, about
 from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.fence.probe import Proof
@@ -29,6 +29,7 @@ from sharder.core.status.conditions import (
 from sharder.core.status.stats import ApartOf, OverdueOf, ReportOf, StatsOf, UncountedOf
 from sharder.core.validation import refusals
 from sharder.core.webhook_configuration import Registration, configuration_of
+from sharder.metrics.registry import Metrics
 from sharder.ports import Recorder, WebhookConfigurations, Writable
 from sharder.runtime.clock import Clock
 
@@ -115,7 +116,7 @@ class RingController:
         sync_period: float,
         is_moving: Callable[[RingName], bool],
         fence: Callable[[RingName], Proof | None],
-        metrics: ConditionMetrics,
+        metrics: Metrics,
     ) -> None:
         """`status` writes the status subresource; `sync_period` is in seconds."""
         self._cache = cache

@@ -1,62 +1,21 @@
 """Show rings and shards as metrics, on every replica."""
 
-from typing import Protocol
-
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import ring_of
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import Strategy
+from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import Clock
-
-
-class RingMetrics(Protocol):
-    """The metrics of rings and shards."""
-
-    def calculated(self, ring: RingName) -> None:
-        """Count a strategy that was built from the ring's shards."""
-        ...
-
-    def set_ring(
-        self,
-        ring: RingName,
-        *,
-        uid: str,
-        generation: int,
-        observed_generation: int,
-        shards: int,
-        available_shards: int,
-        invalid_leases: int,
-    ) -> None:
-        """Show the current state of a ring."""
-        ...
-
-    def set_shard(
-        self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
-    ) -> None:
-        """Show the current state of a shard."""
-        ...
-
-    def set_unreadable(self, ring: RingName, *, unreadable: bool) -> None:
-        """Show whether a ring cannot be decoded."""
-        ...
-
-    def remove_ring(self, ring: RingName) -> None:
-        """Remove a ring and all its shards."""
-        ...
-
-    def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
-        """Remove a shard."""
-        ...
 
 
 class Gauges:
     """Updates the metrics of rings and shards; invalid Leases are not shown."""
 
-    def __init__(self, cache: ClusterCache, metrics: RingMetrics, clock: Clock) -> None:
+    def __init__(self, cache: ClusterCache, metrics: Metrics, clock: Clock) -> None:
         self._cache = cache
-        self._metrics = metrics
+        self._metrics = metrics.rings
         self._clock = clock
         self._strategies: dict[RingName, Strategy] = {}
         self._shown: dict[ObjectRef, RingName] = {}

@@ -1,10 +1,9 @@
 """Write each ring's status at a limited rate."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
@@ -48,6 +47,7 @@ from sharder.core.status.status import (
     with_counts,
     with_rebalance,
 )
+from sharder.metrics.registry import Metrics
 from sharder.ports import Recorder, Writable
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import POLL_SECONDS
@@ -63,18 +63,6 @@ class _Sent:
     status: RingStatus
     stored: RingStatus
     """The stored result: an old CRD drops fields that it does not know."""
-
-
-class ConditionMetrics(Protocol):
-    """The metrics of conditions."""
-
-    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
-        """Show exactly these conditions of the ring, with their statuses."""
-        ...
-
-    def hide_conditions(self, ring: RingName) -> None:
-        """Hide the conditions of the ring; no error if they are not shown."""
-        ...
 
 
 class StatusReports:
@@ -96,7 +84,7 @@ class StatusReports:
         is_moving: Callable[[RingName], bool],
         fence: Callable[[RingName], Proof | None],
         recorder: Recorder,
-        metrics: ConditionMetrics,
+        metrics: Metrics,
         clock: Clock,
     ) -> None:
         """Start with nothing written.
@@ -160,7 +148,9 @@ class StatusReports:
                 await self._write(snapshot.ring, before, after)
                 pace.wrote(at)
                 before = after
-        self._metrics.show_conditions(name, {c.type: c.status for c in before.conditions})
+        self._metrics.transitions.show_conditions(
+            name, {c.type: c.status for c in before.conditions}
+        )
         return min((wait for wait in waits if wait is not None), default=None)
 
     def compare(self, ring: ControllerRing) -> None:
@@ -171,7 +161,7 @@ class StatusReports:
 
     def forget(self, name: RingName) -> None:
         """Forget a deleted ring."""
-        self._metrics.hide_conditions(name)
+        self._metrics.transitions.hide_conditions(name)
         self._sent.pop(name, None)
         self._paces.pop(name, None)
         self._moving.discard(name)
@@ -179,7 +169,7 @@ class StatusReports:
     def hide(self) -> None:
         """Hide all conditions: another replica shows them now."""
         for name in self._paces:
-            self._metrics.hide_conditions(name)
+            self._metrics.transitions.hide_conditions(name)
 
     def _moving_with(self, name: RingName) -> int:
         """Return how many rings have moving objects, 0 if this ring has none."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.ownerless import Ownerless, Rescue
@@ -28,6 +28,7 @@ from sharder.core.status.transitions import (
     transitions,
     view_of,
 )
+from sharder.metrics.registry import Metrics
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
@@ -41,14 +42,6 @@ itself."""
 
 CLOCK_SECONDS: Final = 0.01
 """How much the wall clock and the monotonic clock can differ; a pass takes longer."""
-
-
-class RescueMetrics(Listener, Protocol):
-    """A listener that also measures rescues."""
-
-    def rescued(self, ring: RingName, seconds: float) -> None:
-        """Record after how many seconds all objects of an ended shard were reassigned."""
-        ...
 
 
 @dataclass(slots=True)
@@ -86,7 +79,7 @@ class RingTransitions:
         uncounted: UncountedOf,
         ownerless: Ownerless,
         recorder: Recorder,
-        metrics: RescueMetrics,
+        metrics: Metrics,
         journal: Listener,
         clock: Clock,
     ) -> None:
@@ -111,7 +104,7 @@ class RingTransitions:
         self._uncounted = uncounted
         self._ownerless = ownerless
         self._reports = TransitionReports(
-            cache=cache, recorder=recorder, listeners=(metrics, journal), clock=clock
+            cache=cache, recorder=recorder, listeners=(metrics.transitions, journal), clock=clock
         )
         self._metrics = metrics
         self._clock = clock
@@ -264,7 +257,7 @@ class RingTransitions:
     def _note_rescue(self, ring: RingName, shard: ShardName, rescue: Rescue) -> None:
         self._ownerless.forget(ring, shard)
         if rescue.objects:
-            self._metrics.rescued(ring, rescue.seconds)
+            self._metrics.transitions.rescued(ring, rescue.seconds)
             objects, seconds = {shard: rescue.objects}, rescue.seconds
             done = of_shards(Kind.REASSIGNED, objects, counted=True, seconds=seconds)
             self._reports.add(ring, done)

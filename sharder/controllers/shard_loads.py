@@ -4,9 +4,9 @@ Only valid Leases make shards, so the number of entries is bounded.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from sharder.controllers.cache import ClusterCache
 from sharder.core.api.ring import ShardStatus
@@ -17,6 +17,7 @@ from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
+from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
@@ -27,23 +28,11 @@ MAX_RESOURCES: Final = 8
 """Limit on the resources of one shard's capacity in the status: shards can declare any number."""
 
 
-class LoadMetrics(Protocol):
-    """The metrics of loads."""
-
-    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
-        """Show the load of the ring and of exactly these shards."""
-        ...
-
-    def hide_load(self, ring: RingName) -> None:
-        """Hide the loads of the ring; no error if they are not shown."""
-        ...
-
-
 class Load:
     """Shows the load of all rings while this process leads: other replicas lack some counts."""
 
     def __init__(
-        self, *, cache: ClusterCache, stats: StatsOf, metrics: LoadMetrics, clock: Clock
+        self, *, cache: ClusterCache, stats: StatsOf, metrics: Metrics, clock: Clock
     ) -> None:
         self._cache = cache
         self._stats = stats

@@ -136,7 +136,7 @@ class Bench:
             excluded=frozenset({"kube-system"}), custom={},
         )  # fmt: skip
         metrics = Metrics(CollectorRegistry(), version="1", shard_states=list(ShardState))
-        self._gauges = Gauges(self.cache, metrics.rings, self._clock)
+        self._gauges = Gauges(self.cache, metrics, self._clock)
         registration = Registration(
             endpoint=Endpoint(url="https://localhost"), default_namespaces=LabelSelector(),
             excluded=frozenset(), sharders=frozenset(),
@@ -146,7 +146,6 @@ class Bench:
             configurations=objects, validations=objects, fences=objects,
             registration=lambda: registration,
             recorder=objects, metrics=metrics, journal=Memory(self._clock),
-            transition_metrics=metrics.transitions, queue_metrics=metrics.client_go,
             annotation_warnings=AnnotationWarnings(objects, self._clock),
             holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,

@@ -57,8 +57,6 @@ def leader_of(
         recorder=recorder,
         annotation_warnings=warnings,
         metrics=metrics,
-        transition_metrics=metrics.transitions,
-        queue_metrics=metrics.client_go,
         journal=journal,
         holder=holder_of(
             settings.leader_election,

@@ -95,7 +95,7 @@ class Replica:
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
-        gauges = Gauges(self.cache, self._metrics.rings, self._clock)
+        gauges = Gauges(self.cache, self._metrics, self._clock)
         for watch in WATCHES:
             self._metrics.replica.show_watch(watch, partial(self.cache.sees, watch))
         tallies = Tallies(

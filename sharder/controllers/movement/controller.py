@@ -5,7 +5,7 @@ import collections
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
@@ -14,36 +14,27 @@ from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover_loop import (
     HandoverLoop,
-    LoopMetrics,
     Observers,
 )
-from sharder.controllers.movement.rebalancer import RebalanceMetrics, Rebalancer
+from sharder.controllers.movement.rebalancer import Rebalancer
 from sharder.controllers.movement.resync.arrivals import Arrivals
-from sharder.controllers.movement.resync.resync import Resync, ResyncMetrics
-from sharder.controllers.movement.watches.overdue import OverdueDrains, OverdueMetrics
+from sharder.controllers.movement.resync.resync import Resync
+from sharder.controllers.movement.watches.overdue import OverdueDrains
 from sharder.controllers.movement.writes.failures import Report
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
-from sharder.controllers.movement.writes.written_steps import Counter
-from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Apart, ObjectStats
+from sharder.metrics.registry import Metrics
 from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
-from sharder.runtime.workqueue import QueueMetrics
 
 MOTION_LASTS: Final = 5.0
 """Seconds after a movement in which more movements are expected."""
-
-
-class MovementMetrics(
-    Counter, LoopMetrics, ResyncMetrics, OverdueMetrics, RebalanceMetrics, Protocol
-):
-    """All metrics of movements."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +46,7 @@ class Ports:
     leases: Leases
     recorder: Recorder
     annotation_warnings: AnnotationWarnings
-    metrics: MovementMetrics
-    handovers: HandoverMetrics
-    queue_metrics: QueueMetrics
+    metrics: Metrics
     journal: Journal
     leads: Callable[[], bool]
     """Returns whether our Lease as the leader is valid at this moment."""
@@ -134,9 +123,7 @@ class Movement:
             observers=Observers(
                 recorder=ports.recorder,
                 metrics=ports.metrics,
-                counter=ports.metrics,
-                handovers=ports.handovers,
-                queue_metrics=ports.queue_metrics,
+                shows=True,
                 journal=ports.journal,
                 overdue=overdue,
                 on_fault=on_fault,

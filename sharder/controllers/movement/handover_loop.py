@@ -8,7 +8,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.handover import Handover
@@ -17,24 +16,20 @@ from sharder.controllers.movement.resync.resync_pass import Locks
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
 from sharder.controllers.movement.watches.overdue import OverdueDrains
-from sharder.controllers.movement.writes.drain_budget import DeferredCounter, DrainBudget
-from sharder.controllers.movement.writes.failures import FailureCounter, Failures, OnPart, Report
+from sharder.controllers.movement.writes.drain_budget import DrainBudget
+from sharder.controllers.movement.writes.failures import Failures, OnPart, Report
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
 from sharder.controllers.movement.writes.mover import Mover
-from sharder.controllers.movement.writes.written_steps import Counter, WrittenSteps
-from sharder.controllers.ownerless import HandoverMetrics, OnAssigned, Ownerless
+from sharder.controllers.movement.writes.written_steps import WrittenSteps
+from sharder.controllers.ownerless import OnAssigned, Ownerless
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import is_split
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import Role
-from sharder.ports import BacklogDisplay, Journal, Objects, Recorder
+from sharder.metrics.registry import Metrics
+from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.workqueue import QueueMetrics
-
-
-class LoopMetrics(FailureCounter, DeferredCounter, BacklogDisplay, Protocol):
-    """The metrics of failures, deferred drains and backlogs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +38,9 @@ class Observers:
 
     recorder: Recorder | None
     """Gets Events; without a recorder nothing is reported."""
-    metrics: LoopMetrics
-    counter: Counter
-    handovers: HandoverMetrics
-    queue_metrics: QueueMetrics | None
+    metrics: Metrics
+    shows: bool
+    """Whether the backlogs and the queue are shown as metrics, which only the leader does."""
     journal: Journal
     overdue: OverdueDrains | None
     on_fault: Report
@@ -103,22 +97,27 @@ class HandoverLoop:
             snapshot = cache.snapshot(ring)
             return snapshot is not None and is_split(snapshot)
 
+        metrics = observers.metrics
         pending = HandoverQueue(
-            clock=clock, rng=rng, splits=splits, grace=grace, metrics=observers.queue_metrics
+            clock=clock,
+            rng=rng,
+            splits=splits,
+            grace=grace,
+            metrics=metrics.client_go if observers.shows else None,
         )
         failures = Failures(
             clock=clock,
             rng=rng,
             recorder=observers.recorder,
-            counter=observers.metrics,
+            metrics=metrics,
             report=observers.on_unwritable,
             retry=pending.retry,
             on_written=observers.on_written,
         )
-        drains = DrainBudget(counter=observers.metrics, clock=clock)
+        drains = DrainBudget(metrics=metrics, clock=clock)
         orphans = Orphans(objects.server_time)
         self.ownerless = Ownerless(
-            metrics=observers.handovers,
+            metrics=metrics,
             asked=drains.asked,
             on_assigned=observers.on_assigned,
             clock=clock,
@@ -133,7 +132,7 @@ class HandoverLoop:
             orphans=orphans,
             written=WrittenSteps(
                 ownerless=self.ownerless,
-                counter=observers.counter,
+                metrics=metrics,
                 moved=observers.moved,
             ),
             limit=limit,
@@ -160,7 +159,7 @@ class HandoverLoop:
             orphans=orphans,
             ownerless=self.ownerless,
             overdue=observers.overdue,
-            metrics=observers.metrics,
+            metrics=metrics if observers.shows else None,
             journal=observers.journal,
             clock=clock,
             rng=rng,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
@@ -32,6 +32,7 @@ from sharder.core.rebalance.equal_objects import Steps, T
 from sharder.core.rebalance.run import Outcome
 from sharder.core.rebalance.search import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.metrics.registry import Metrics
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
@@ -54,22 +55,6 @@ TURN_SECONDS: Final = 0.005
 """The longest slice of work, in seconds, without a pause for admission."""
 
 _log = logging.getLogger(__name__)
-
-
-class RebalanceMetrics(Protocol):
-    """The metrics of rebalancing."""
-
-    def rebalanced(self, ring: RingName) -> None:
-        """Count a drain that was requested to balance the load."""
-        ...
-
-    def show_planned_moves(self, ring: RingName, moves: int) -> None:
-        """Show how many moves the last run has found."""
-        ...
-
-    def hide_planned_moves(self, ring: RingName) -> None:
-        """Hide the number of moves; no error if it is not shown."""
-        ...
 
 
 @dataclass(slots=True)
@@ -104,7 +89,7 @@ class Rebalancer:
         objects: Objects,
         mover: Mover,
         on_change: Callable[[RingName], None],
-        metrics: RebalanceMetrics,
+        metrics: Metrics,
         clock: Clock,
     ) -> None:
         """`on_change` is called with a ring that has a new result."""

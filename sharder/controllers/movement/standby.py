@@ -9,36 +9,16 @@ objects (docs/protocol.md, "What moves first").
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.movement.handover_loop import HandoverLoop, Observers
-from sharder.controllers.movement.writes.written_steps import Counter
-from sharder.controllers.ownerless import HandoverMetrics
 from sharder.controllers.permissions import Watching
-from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import Role
-from sharder.ports import Backlog, Journal, Objects
+from sharder.metrics.registry import Metrics
+from sharder.ports import Journal, Objects
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 
 LEADER_SECONDS = 0.8
 """Seconds before a standby hands over an object: the leader needs less, unless it is gone or very
 busy."""
-
-
-class NoMetrics:
-    """Metrics that only the leader shows."""
-
-    def failed(self, ring: RingName, resource: GroupResource) -> None:
-        """Leave it to the leader."""
-
-    def withheld(self, ring: RingName, limit: str) -> None:
-        """Leave it to the leader."""
-
-    def show_backlogs(
-        self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
-    ) -> None:
-        """Leave it to the leader."""
-
-    def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
-        """Leave it to the leader."""
 
 
 def _ignore(*_about: object) -> None:
@@ -53,8 +33,7 @@ class StandBy:
         *,
         cache: ClusterCache,
         objects: Objects,
-        counter: Counter,
-        handovers: HandoverMetrics,
+        metrics: Metrics,
         journal: Journal,
         clock: Clock,
         rng: Rng,
@@ -70,10 +49,8 @@ class StandBy:
             watching=Watching(),
             observers=Observers(
                 recorder=None,
-                metrics=NoMetrics(),
-                counter=counter,
-                handovers=handovers,
-                queue_metrics=None,
+                metrics=metrics,
+                shows=False,
                 journal=journal,
                 overdue=None,
                 on_fault=_ignore,

@@ -11,7 +11,6 @@ a drain and control others (docs/protocol.md, "Moving objects").
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
@@ -31,6 +30,7 @@ from sharder.core.leases.membership import Members
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import ResyncReport
+from sharder.metrics.registry import Metrics
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
 
@@ -46,14 +46,6 @@ shards that are gone: a write that an outdated webhook has admitted can be store
 longer than webhook and request can take together."""
 
 _log = logging.getLogger(__name__)
-
-
-class ResyncMetrics(Protocol):
-    """Records the duration of passes."""
-
-    def resynced(self, ring: RingName, seconds: float) -> None:
-        """Record the duration of a pass over all objects of the ring."""
-        ...
 
 
 class Resync:
@@ -73,7 +65,7 @@ class Resync:
         passed: Callable[[RingName], None],
         found: Callable[[RingName], None],
         resync_ring: Callable[[RingName], None],
-        metrics: ResyncMetrics,
+        metrics: Metrics,
         clock: Clock,
         sync_period: float,
     ) -> None:

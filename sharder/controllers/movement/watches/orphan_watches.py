@@ -35,7 +35,8 @@ from sharder.controllers.scope import (
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Overdue, Waiting
-from sharder.ports import BacklogDisplay, Journal, Objects
+from sharder.metrics.registry import Metrics
+from sharder.ports import Journal, Objects
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 
@@ -72,7 +73,7 @@ class OrphanWatches:
         orphans: Orphans,
         ownerless: Ownerless,
         overdue: OverdueDrains | None,
-        metrics: BacklogDisplay,
+        metrics: Metrics | None,
         journal: Journal,
         clock: Clock,
         rng: Rng,
@@ -92,7 +93,7 @@ class OrphanWatches:
             orphans: Use the backlogs to delay unassigned objects.
             ownerless: Measures how long released objects have no owner.
             overdue: Reports overdue drains, if given.
-            metrics: Shows the backlogs.
+            metrics: Shows the backlogs; None: they are not shown.
             journal: Shows the backlogs of main resources.
             clock: For the ages of objects.
             rng: For the jitter of back-offs.
@@ -252,7 +253,10 @@ class OrphanWatches:
             )
             self._orphans.watch(resource_key, seen)
             unassigned, draining = seen.unassigned, seen.draining
-            self._metrics.show_backlogs(*resource_key, unassigned=unassigned, draining=draining)
+            if self._metrics is not None:
+                self._metrics.show_backlogs(
+                    *resource_key, unassigned=unassigned, draining=draining
+                )
             if role is not Role.CONTROLLED:
                 self._journal.show_backlogs(
                     *resource_key, unassigned=unassigned, draining=draining
@@ -265,5 +269,6 @@ class OrphanWatches:
         self._forget(resource_key)
 
     def _hide(self, resource_key: ResourceKey) -> None:
-        self._metrics.hide_backlogs(*resource_key)
+        if self._metrics is not None:
+            self._metrics.hide_backlogs(*resource_key)
         self._journal.hide_backlogs(*resource_key)

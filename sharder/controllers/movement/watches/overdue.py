@@ -7,7 +7,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.waiting.backlog import Backlog, Seen
@@ -17,9 +17,10 @@ from sharder.core.api.ring import MovementSpec
 from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.movement.budget import Lately
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Overdue
+from sharder.metrics.registry import Metrics
 from sharder.ports import Objects, Recorder
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
@@ -40,14 +41,6 @@ all the time; the first overdue drain, and the end of the last one, are reported
 _log = logging.getLogger(__name__)
 
 
-class OverdueMetrics(Protocol):
-    """The gauge of overdue drains."""
-
-    def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
-        """Show the number of overdue drains, until `hide_backlogs`."""
-        ...
-
-
 class _Reported(NamedTuple):
     overdue: Overdue | None
     at: float
@@ -62,7 +55,7 @@ class OverdueDrains:
         cache: ClusterCache,
         objects: Objects,
         recorder: Recorder,
-        metrics: OverdueMetrics,
+        metrics: Metrics,
         on_change: Callable[[RingName], None],
         clock: Clock,
     ) -> None:

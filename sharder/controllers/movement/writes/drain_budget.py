@@ -5,7 +5,6 @@ Every drain goes through here; other steps never wait (docs/protocol.md, "Budget
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from sharder.controllers.movement.waiting.backlog import Seen
 from sharder.controllers.scope import ObjectKey, ResourceKey
@@ -14,6 +13,7 @@ from sharder.core.movement.budget import Budget, Leavers, Refusal
 from sharder.core.movement.step import Drain, Step
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import Clock
 
 
@@ -24,14 +24,6 @@ class DrainDeferred(SharderError):
         super().__init__(why)
         self.shard = shard
         """The shard of the drain."""
-
-
-class DeferredCounter(Protocol):
-    """Counts deferred drains."""
-
-    def withheld(self, ring: RingName, limit: str) -> None:
-        """Count a drain that this limit deferred."""
-        ...
 
 
 class Sent:
@@ -48,8 +40,8 @@ class Sent:
 class DrainBudget:
     """The budgets of all rings."""
 
-    def __init__(self, *, counter: DeferredCounter, clock: Clock) -> None:
-        self._counter = counter
+    def __init__(self, *, metrics: Metrics, clock: Clock) -> None:
+        self._metrics = metrics
         self._clock = clock
         self._budgets: dict[RingName, Budget[ObjectKey]] = {}
         self._leavers: dict[RingName, Leavers[ObjectKey]] = {}
@@ -123,7 +115,7 @@ class DrainBudget:
         if refusal is None and leads:
             refusal = leavers.refusal(now)
         if refusal is not None:
-            self._counter.withheld(snapshot.name, refusal.limit)
+            self._metrics.withheld(snapshot.name, refusal.limit)
             raise DrainDeferred(shard, refusal.why)
         budget.begin(key, shard)
         if leads:

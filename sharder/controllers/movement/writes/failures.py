@@ -7,7 +7,6 @@ nor other objects (docs/protocol.md, "Moving objects").
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from sharder.controllers.movement.writes.rejecting_parts import RejectingParts, part_of
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
@@ -20,9 +19,10 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Apart
+from sharder.metrics.registry import Metrics
 from sharder.ports import Recorder
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
@@ -61,14 +61,6 @@ class LabelReverted(Rejected):
     """The API server accepted our write, but the label is missing: another webhook removed it."""
 
 
-class FailureCounter(Protocol):
-    """Counts failed writes."""
-
-    def failed(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that could not be written."""
-        ...
-
-
 @dataclass(slots=True)
 class _Failure:
     times: int = 0
@@ -85,7 +77,7 @@ class Failures:
         clock: Clock,
         rng: Rng,
         recorder: Recorder | None,
-        counter: FailureCounter,
+        metrics: Metrics,
         report: Report,
         retry: Retry,
         on_written: OnPart = lambda _: None,
@@ -96,7 +88,7 @@ class Failures:
             clock: For the times.
             rng: For the jitter of back-offs.
             recorder: Sends Events; without it nothing is reported: another replica does this.
-            counter: Counts the failures.
+            metrics: Counts the failures.
             report: Called with what we have no right to write, when that changes.
             retry: Called with an object, and the seconds until it is tried again.
             on_written: Called with a part that rejected every write, and no longer does.
@@ -104,7 +96,7 @@ class Failures:
         self._clock = clock
         self._rng = rng
         self._recorder = recorder
-        self._counter = counter
+        self._metrics = metrics
         self._report = report
         self._retry = retry
         self._on_written = on_written
@@ -168,7 +160,7 @@ class Failures:
         server is reported only after two failures in a row.
         """
         ring, resource = key.resource_key
-        self._counter.failed(ring, resource)
+        self._metrics.failed(ring, resource)
         failure = self._failures.get(key)
         if failure is None:
             if len(self._failures) >= MAX_REMEMBERED:

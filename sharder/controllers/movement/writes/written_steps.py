@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
-from sharder.controllers.movement.writes.failures import FailureCounter, LabelReverted
+from sharder.controllers.movement.writes.failures import LabelReverted
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
@@ -16,22 +15,11 @@ from sharder.core.movement.step import (
     Relabel,
     Step,
 )
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.metrics.registry import Metrics
 
 _log = logging.getLogger(__name__)
-
-
-class Counter(FailureCounter, Protocol):
-    """Counts the steps that were written, and those that failed."""
-
-    def moved(self, ring: RingName, resource: GroupResource) -> None:
-        """Count an object that was assigned."""
-        ...
-
-    def drained(self, ring: RingName, resource: GroupResource) -> None:
-        """Count a drain that was requested."""
-        ...
 
 
 class WrittenSteps:
@@ -41,18 +29,18 @@ class WrittenSteps:
         self,
         *,
         ownerless: Ownerless,
-        counter: Counter,
+        metrics: Metrics,
         moved: Callable[[RingName], None],
     ) -> None:
         """Set up the observers of each write.
 
         Args:
             ownerless: Measures how long objects have no owner.
-            counter: Counts the steps.
+            metrics: Counts the steps.
             moved: Called after each write with the ring's name.
         """
         self._ownerless = ownerless
-        self._counter = counter
+        self._metrics = metrics
         self._moved = moved
 
     def note(
@@ -77,12 +65,12 @@ class WrittenSteps:
                 "change metadata"
             )
         if isinstance(step, Assign | Relabel):
-            self._counter.moved(snapshot.name, key.resource)
+            self._metrics.moved(snapshot.name, key.resource)
             if snapshot.roles[key.resource] is not Role.CONTROLLED:
                 version = before.metadata.resource_version
                 self._ownerless.assigned(key, version, snapshot.owner_of(before), step.shard)
         elif isinstance(step, Drain):
-            self._counter.drained(snapshot.name, key.resource)
+            self._metrics.drained(snapshot.name, key.resource)
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)
 
