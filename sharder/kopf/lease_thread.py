@@ -23,13 +23,13 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.work import Work
 from sharder.kube.client import SHARD_AGENT, Client, connect
+from sharder.metrics.shard import process_metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.cluster import KubeCluster
 from sharder.sdk.context import ShardContext
 from sharder.sdk.fitness import in_served_versions
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
-from sharder.sdk.observability.exposition import process_metrics
 from sharder.sdk.observability.probes import Readiness, probes
 from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.reads.owned import Identity
@@ -240,11 +240,6 @@ class LeaseThread:
     def objects(self) -> int:
         """How many objects the shard has."""
         return self._work.objects
-
-    @property
-    def blocked(self) -> str:
-        """Always empty: no handler runs on the event loop of this thread."""
-        return ""
 
     @property
     def is_empty(self) -> bool:

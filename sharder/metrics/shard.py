@@ -29,11 +29,12 @@ _RESOURCE: Final = ("controllerring", "group", "resource")
 C = TypeVar("C", bound=Collector)
 
 
-class PrometheusShardMetrics(ClientGoMetrics):
-    """The metrics of the shards of one process, on the caller's registry."""
+class ShardMetrics(ClientGoMetrics):
+    """The metrics of the shards of one process; a controller has the name of its main resource."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        """Register all metrics."""
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        """Register all metrics, by default on a registry of their own."""
+        registry = registry or CollectorRegistry()
         super().__init__(registry)
         self._registry = registry
         self._running: dict[str, int] = {}
@@ -129,7 +130,7 @@ class PrometheusShardMetrics(ClientGoMetrics):
         objects: Callable[[], int],
         workers: int,
     ) -> None:
-        """Show the gauges of a running controller."""
+        """Show the gauges of a running controller; another thread can call `objects`."""
         name = str(resource)
         self._objects.show(objects, ring, resource.group, resource.resource)
         self._limit.show(lambda: workers, name)
@@ -148,7 +149,7 @@ class PrometheusShardMetrics(ClientGoMetrics):
         self._running[name] = self._running.get(name, 0) + 1
 
     def ended(self, resource: GroupResource, result: str, seconds: float) -> None:
-        """Count a reconcile that has ended, and record how long it took."""
+        """Count a reconcile by its result, and record how long it took."""
         name = str(resource)
         self._running[name] -= 1
         self._reconciles.add(name, result)
@@ -178,6 +179,6 @@ class PrometheusShardMetrics(ClientGoMetrics):
 
 
 @cache
-def process_metrics() -> PrometheusShardMetrics:
+def process_metrics() -> ShardMetrics:
     """Return the metrics of this process, on the library's default registry."""
-    return PrometheusShardMetrics(REGISTRY)
+    return ShardMetrics(REGISTRY)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.sdk.context import ShardContext
-from sharder.sdk.observability.blocked_loop import Activity
 from sharder.sdk.observability.measures import Measures
 from sharder.sdk.reads.cache import ObjectCache, everything
 from sharder.sdk.reads.collection import Collected
@@ -28,7 +27,6 @@ class Assembly:
 
     context: ShardContext
     holds_lease: Callable[[], bool]
-    activity: Activity
 
     def work(self, reconciler: Reconciler) -> Work:
         """Return new work on the reconciler's resource, without state from earlier work."""
@@ -40,7 +38,7 @@ class Assembly:
             for child in reconciler.owns
         )
         statuses = context.cluster.statuses(resource)
-        measures = Measures(identity.ring, resource.id, context.metrics, clock, self.activity)
+        measures = Measures(identity.ring, resource.id, context.metrics, clock)
         workplace = Workplace(
             identity=identity,
             owned=OwnedObjects(identity, when=reconciler.when),
@@ -54,7 +52,7 @@ class Assembly:
         )
         return Work(
             workplace,
-            Runner(reconciler.handlers, workplace, measures=measures, clock=clock, rng=rng),
+            Runner(reconciler.handlers, workplace, measures=measures, rng=rng),
             handoff=Handoff(
                 main=self._cached(main) if main.cache else None,
                 children=[self._cached(child) for child in children if child.cache],

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
+from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 from sharder.sdk.cluster import Cluster
-from sharder.sdk.observability.measures import ShardMetrics
 from sharder.sdk.reads.owned import Identity
 from sharder.sdk.startup.environment import Settings
 

@@ -44,11 +44,6 @@ class Workload(Watcher, Protocol):
         """Whether the shard certainly has no objects, or no work runs that could release them."""
         ...
 
-    @property
-    def blocked(self) -> str:
-        """The step that has just blocked the event loop, empty if none did."""
-        ...
-
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set or the call is cancelled; end when no work runs."""
         ...
@@ -114,8 +109,7 @@ async def serve_until_stopped(
         if lost is None or others is not None:
             raise
         is_lost = True
-        cause = work.blocked and f" ({work.blocked})"
-        raise LeaseLost(f"{first_message(lost)}{cause}") from group
+        raise LeaseLost(first_message(lost)) from group
     finally:
         if not is_lost and await holder.release():
             _log.info("stopped, Lease released", extra=fields)

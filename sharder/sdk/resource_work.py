@@ -99,11 +99,6 @@ class Work:
         """The main objects and the children."""
         return (self._workplace.main, *self._workplace.children)
 
-    @property
-    def blocked(self) -> str:
-        """The step that has just blocked the event loop, empty if none did."""
-        return self._runner.blocked
-
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
 

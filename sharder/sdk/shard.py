@@ -9,6 +9,7 @@ from sharder.core.addresses import address_of
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.kube.client import SHARD_AGENT, connect
+from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.sdk.assembly import Assembly
@@ -17,9 +18,7 @@ from sharder.sdk.context import ShardContext
 from sharder.sdk.handlers import Handlers, OnDelete, Reconcile
 from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.lifecycle import lease_holder, serve_until_stopped, until_signal
-from sharder.sdk.observability.blocked_loop import Activity, watched
-from sharder.sdk.observability.exposition import NoShardMetrics, process_metrics
-from sharder.sdk.observability.measures import ShardMetrics
+from sharder.sdk.observability.blocked_loop import watched
 from sharder.sdk.observability.probes import Readiness, probes
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
 from sharder.sdk.reads.collection import parse_resource
@@ -61,7 +60,6 @@ class Shard:
         self._leader = LeaderTasks(self._ring)
         self._rights: list[Right] = []
         self._stop = asyncio.Event()
-        self._activity = Activity()
 
     def reconciler(
         self,
@@ -191,7 +189,7 @@ class Shard:
         client = await connect(settings.kubeconfig or None, agent=SHARD_AGENT)
         client.observe(metrics.requested)
         try:
-            with watched(self._activity, clock, renew_deadline=settings.lease.renew_deadline):
+            with watched(clock, renew_deadline=settings.lease.renew_deadline):
                 await self.serve_on(
                     KubeCluster(client), clock=clock, rng=SystemRandom(), metrics=metrics
                 )
@@ -210,7 +208,7 @@ class Shard:
         self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: ShardMetrics | None = None
     ) -> None:
         """Do the same as `serve` on a connected cluster, and report to `metrics` if given."""
-        settings, metrics = self.settings, metrics or NoShardMetrics()
+        settings, metrics = self.settings, metrics or ShardMetrics()
         lease = ObjectRef(settings.namespace, settings.name)
         readiness = Readiness(clock)
         with alone_on(lease, settings.kubeconfig):
@@ -258,7 +256,6 @@ class Shard:
         assembly = Assembly(
             context=context,
             holds_lease=lambda: holder.valid(context.clock.monotonic()),
-            activity=self._activity,
         )
         rights = self._needed_rights(handled, context.lease)
         check = RingCheck(context.cluster, self._ring, handled, clock=context.clock)

@@ -40,11 +40,6 @@ class ShardWork:
         """Whether all main resources have been listed and the shard has no objects."""
         return self._has_listed() and not self.objects
 
-    @property
-    def blocked(self) -> str:
-        """The step that has just blocked the event loop, empty if none did."""
-        return next((work.blocked for work in self._works.values() if work.blocked), "")
-
     def problem(self, seconds: float) -> str:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
         collections = (each for work in self._works.values() for each in work.collections)

@@ -20,7 +20,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.core.placement.hash_ring import HashRing
 from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
-from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.metrics.shard import ShardMetrics
 from sharder.sdk.startup.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
@@ -99,7 +99,7 @@ def series() -> set[str]:
 def series_of_shards() -> set[str]:
     """Return the names of all metrics of shards."""
     registry = CollectorRegistry()
-    PrometheusShardMetrics(registry)
+    ShardMetrics(registry)
     return names_of(registry)
 
 

@@ -1,15 +1,11 @@
-"""A thread that warns while the event loop is blocked, and names the step that blocks it.
-
-`Runner` reports a long step only after the step has ended.  That is too late if the step never
-ends, or ends after the Lease was lost.
-"""
+"""A thread that warns while the event loop is blocked, and names the task that blocks it."""
 
 import asyncio
 import logging
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Final
@@ -29,21 +25,12 @@ SHOWN_CALLS: Final = 3
 _log = logging.getLogger(__name__)
 
 
-class Activity:
-    """The step that the event loop runs now; another thread can read it."""
-
-    def __init__(self) -> None:
-        self.step: tuple[str, Mapping[str, str]] | None = None
-        """The name of the step, and the fields of a log record about it; None outside of
-        reconciles."""
-
-
 class Watchdog:
     """Compares the heartbeat of the event loop with the clock."""
 
-    def __init__(self, activity: Activity, clock: Clock, *, renew_deadline: float) -> None:
-        """Watch the event loop of the calling thread."""
-        self._activity = activity
+    def __init__(self, clock: Clock, *, renew_deadline: float) -> None:
+        """Watch the running event loop."""
+        self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._deadline = renew_deadline
         self._thread = threading.get_ident()
@@ -69,18 +56,16 @@ class Watchdog:
             self._warn(seconds)
 
     def _warn(self, seconds: float) -> None:
-        what, fields = self._activity.step or ("code outside of reconciles", {})
+        task = asyncio.current_task(self._loop)
         left = max(0.0, self._deadline - seconds)
         frames = sys._current_frames()  # noqa: SLF001 - there is no public function for this
-        # The message repeats the fields: an author's log format might not show them.
         _log.warning(
             "event loop blocked for %ss by %s: the Lease is not renewed meanwhile "
             "and is lost in %ss; now at %s",
             f"{seconds:.1f}",
-            what,
+            task.get_name() if task else "a callback",
             f"{left:.1f}",
             calls(frames.get(self._thread)),
-            extra=dict(fields),
         )
 
 
@@ -94,9 +79,9 @@ def calls(frame: FrameType | None) -> str:
 
 
 @contextmanager
-def watched(activity: Activity, clock: Clock, *, renew_deadline: float) -> Iterator[None]:
+def watched(clock: Clock, *, renew_deadline: float) -> Iterator[None]:
     """Watch the running event loop while the block runs."""
-    watchdog = Watchdog(activity, clock, renew_deadline=renew_deadline)
+    watchdog = Watchdog(clock, renew_deadline=renew_deadline)
     loop, stop = asyncio.get_running_loop(), threading.Event()
     timer = asyncio.Handle(watchdog.beat, (), loop)
 

@@ -4,17 +4,14 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Final
 
 from aiohttp import web
 
 from sharder.core.addresses import Address
 from sharder.core.errors import ConfigError
+from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.observability.measures import ShardMetrics
-
-METRICS_MISSING: Final = "the Python package prometheus-client is not installed\n"
 
 _log = logging.getLogger(__name__)
 
@@ -92,10 +89,7 @@ def _app(
         return web.json_response({"ready": not reason, "reason": reason}, status=status)
 
     async def scrape(_: web.Request) -> web.Response:
-        rendered = metrics.render()
-        if rendered is None:
-            return web.Response(text=METRICS_MISSING, status=HTTPStatus.NOT_FOUND)
-        body, content_type = rendered
+        body, content_type = metrics.render()
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     app = web.Application()

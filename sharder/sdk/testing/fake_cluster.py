@@ -13,10 +13,10 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.typed_stores import LEASES, NAMESPACES
+from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 from sharder.sdk.cluster import KubeCluster
-from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.reads.collection import Documents, OwnObjects, parse_resource
 from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
 from sharder.sdk.startup.permissions import Right
@@ -35,10 +35,11 @@ _SHARD: Final = Client(username="shard")
 T = TypeVar("T")
 
 
-class ReconcileCounts(NoShardMetrics):
+class ReconcileCounts(ShardMetrics):
     """The reconciles of each object at the present time: a count ends when the time moves."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self._clock = clock
         self._time = clock.monotonic()
         self._counts = Counter[ObjectRef]()
@@ -46,6 +47,7 @@ class ReconcileCounts(NoShardMetrics):
     @override
     def began(self, resource: GroupResource, ref: ObjectRef) -> None:
         """Count a reconcile."""
+        super().began(resource, ref)
         if self._time != self._clock.monotonic():
             self._time = self._clock.monotonic()
             self._counts.clear()

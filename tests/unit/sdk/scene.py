@@ -21,9 +21,9 @@ from sharder.core.names import (
     drain_label,
     owner_label,
 )
+from sharder.metrics.shard import ShardMetrics
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
-from sharder.sdk.observability.measures import ShardMetrics
 from sharder.sdk.reads.collection import OwnObjects
 from sharder.sdk.reads.objects import Document, OwnObject
 from sharder.sdk.startup.permissions import Right

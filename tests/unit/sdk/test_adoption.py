@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, drain_label, owner_label
-from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Reconcile, Request, Shard
 from sharder.sdk.reads.objects import Document
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
@@ -128,7 +127,7 @@ async def test_a_parent_that_is_being_deleted_adopts_nothing_even_if_the_watch_i
 async def test_a_taken_name_is_an_event_on_the_parent_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    scene, metrics = Scene(), PrometheusShardMetrics(CollectorRegistry())
+    scene, metrics = Scene(), ShardMetrics()
     await scene.configmaps.create("default", {"metadata": {"name": "shared"}})
     await scene.create_secret("one")
 

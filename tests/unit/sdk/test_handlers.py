@@ -10,9 +10,9 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
+from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue, Selector
 from sharder.sdk.handlers import Handlers
-from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.observability.measures import Measures
 from sharder.sdk.predicates import every_object
 from sharder.sdk.reads.objects import Document
@@ -54,11 +54,8 @@ class Stage:
 
     def __init__(self, bench: Bench, author: Author, handlers: Handlers) -> None:
         self.bench, self.author = bench, author
-        clock = bench.scene.clock
-        measures = Measures(RING, SECRETS.id, NoShardMetrics(), clock)
-        self._runner = Runner(
-            handlers, bench.workplace, measures=measures, clock=clock, rng=HalfWay()
-        )
+        measures = Measures(RING, SECRETS.id, ShardMetrics(), bench.scene.clock)
+        self._runner = Runner(handlers, bench.workplace, measures=measures, rng=HalfWay())
 
     @classmethod
     async def make(

@@ -1,5 +1,6 @@
 """A blocked event loop is reported while it is blocked."""
 
+import asyncio
 import logging
 import threading
 
@@ -7,16 +8,18 @@ import pytest
 from typing_extensions import override
 
 from sharder.runtime.clock import SystemClock
-from sharder.sdk.observability.blocked_loop import Activity, Watchdog, watched
+from sharder.sdk import Request
+from sharder.sdk.observability.blocked_loop import Watchdog, watched
 from sharder.sdk.testing.fake_clock import FakeClock
+from tests.unit.sdk.scene import Scene, at_work
 
 
 class Blocked:
     """A watchdog whose checks are on time, while the loop is blocked."""
 
     def __init__(self, *, renew_deadline: float = 10.0) -> None:
-        self.clock, self.activity = FakeClock(), Activity()
-        self.watchdog = Watchdog(self.activity, self.clock, renew_deadline=renew_deadline)
+        self.clock = FakeClock()
+        self.watchdog = Watchdog(self.clock, renew_deadline=renew_deadline)
 
     async def last(self, seconds: float) -> None:
         for _ in range(round(seconds / 0.25)):
@@ -29,17 +32,24 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_the_reconcile_that_blocks_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    blocked = Blocked()
-    blocked.activity.step = "reconcile of default/demo", {"object": "default/demo"}
+    scene, began = Scene(), asyncio.Event()
 
-    await blocked.last(1.0)
+    async def reconcile(_: Request) -> None:
+        blocked = Blocked()
+        for _quarter in range(4):
+            blocked.clock._elapsed += 0.25
+            blocked.watchdog.check()
+        began.set()
+
+    await scene.create_secret("demo")
+    async with at_work(scene, reconcile):
+        await began.wait()
 
     (warning,) = warnings(caplog)
     assert warning.startswith(
         "event loop blocked for 1.0s by reconcile of default/demo: the Lease is not renewed "
         "meanwhile and is lost in 9.0s; now at "
     )
-    assert vars(caplog.records[0])["object"] == "default/demo"
 
 
 async def test_a_lease_that_is_short_is_warned_about_in_time(
@@ -69,7 +79,7 @@ async def test_a_real_block_is_reported_before_it_ends(caplog: pytest.LogCapture
 
     logging.getLogger("sharder.sdk.observability.blocked_loop").addHandler(handler := Noted())
 
-    with watched(Activity(), SystemClock(), renew_deadline=0.5):
+    with watched(SystemClock(), renew_deadline=0.5):
         is_reported = reported.wait(timeout=30)
     logging.getLogger("sharder.sdk.observability.blocked_loop").removeHandler(handler)
 

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from sharder.core.errors import Unavailable
-from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import PermanentError, Request, Requeue
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
@@ -21,7 +21,7 @@ from tests.unit.sdk.scene import (
 )
 
 
-class Measured(PrometheusShardMetrics):
+class Measured(ShardMetrics):
     """The metrics of one test, and what a scrape says."""
 
     def __init__(self) -> None:

@@ -8,12 +8,10 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from sharder.core.addresses import Address
-from sharder.metrics.shard import PrometheusShardMetrics
+from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Shard
-from sharder.sdk.observability.exposition import NoShardMetrics
 from sharder.sdk.observability.probes import probes
 from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.fake_clock import FixedRng
@@ -35,7 +33,7 @@ async def get(port: int, path: str) -> tuple[int, str]:
 async def test_a_shard_is_alive_and_says_why_it_is_not_ready() -> None:
     reasons = ["the Lease is not held", ""]
 
-    async with probes(HERE, not_ready=lambda: reasons[0], metrics=NoShardMetrics()) as port:
+    async with probes(HERE, not_ready=lambda: reasons[0], metrics=ShardMetrics()) as port:
         alive = await get(port, "/healthz")
         status, waiting = await get(port, "/readyz")
         del reasons[0]
@@ -56,7 +54,7 @@ async def test_a_shard_whose_work_is_on_a_loop_that_is_blocked_is_not_alive() ->
         await ran.wait()
 
     async with probes(
-        HERE, not_ready=str, metrics=NoShardMetrics(), until_alive=until_alive
+        HERE, not_ready=str, metrics=ShardMetrics(), until_alive=until_alive
     ) as port:
         answer = asyncio.create_task(get(port, "/healthz"))
         ready = await get(port, "/readyz")
@@ -68,7 +66,7 @@ async def test_a_shard_whose_work_is_on_a_loop_that_is_blocked_is_not_alive() ->
 
 
 async def test_metrics_are_served_as_prometheus_reads_them() -> None:
-    metrics = PrometheusShardMetrics(CollectorRegistry())
+    metrics = ShardMetrics()
     metrics.requested("GET", "200")
 
     async with probes(HERE, not_ready=str, metrics=metrics) as port:
@@ -81,7 +79,7 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
     program = (
         "import prometheus_client, sharder.sdk\n"
-        "from sharder.sdk.observability.exposition import process_metrics\n"
+        "from sharder.metrics.shard import process_metrics\n"
         "prometheus_client.Counter('mine', 'help').inc()\n"
         "process_metrics().requested('GET', '200')\n"
         "print(process_metrics().render()[0].decode())"
