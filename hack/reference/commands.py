@@ -11,20 +11,18 @@ from typing import Final, cast
 import msgspec
 from msgspec import inspect as types
 
-from sharder.cli import app, program, reports
+from sharder.cli import app, reports
 from sharder.cli.command import COMMANDS, CONTEXT, KUBECONFIG, Argument, Command
 from sharder.core.check.report import CheckReport
 from sharder.core.preview.report import PlanReport
 from sharder.core.status.phases import ShardPhase
-
-__all__ = ["app"]  # its import fills COMMANDS
 
 ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs/commands.md"
 
 REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "rings": reports.RingsReport,
-    "rings cleanup": reports.CleanupReport,
+    "cleanup": reports.CleanupReport,
     "shards": reports.ShardsReport,
     "objects": reports.ObjectsReport,
     "explain": reports.Explanation,
@@ -32,7 +30,6 @@ REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "check": CheckReport,
     "cordon": reports.OperationReport,
     "certs": reports.CertificatesReport,
-    "version": reports.VersionReport,
 }
 """What `-o json` prints, by the first command that prints it."""
 STEERING: Final = tuple(reports.Operation)
@@ -70,7 +67,7 @@ def document() -> str:
     """Return the page."""
     form = next(each for each in COMMANDS["rings"].arguments if each.names[0] == "-o")
     shared = SHARED + "".join(map(_row, (KUBECONFIG, CONTEXT, form)))
-    known = sorted(COMMANDS, key=[*program.ORDER, *COMMANDS].index)
+    known = [name for group in app.GROUPS.values() for name in group]
     return "\n".join([HEAD, shared, *(_section(COMMANDS[name]) for name in known)])
 
 

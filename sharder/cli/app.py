@@ -1,21 +1,31 @@
-"""The commands that read; each imports the modules that do its work.
-
-`--help` must be quick, so this module imports no Kubernetes client, web server or tables itself.
-"""
-
-# ruff: noqa: PLC0415 - see above
+"""Run the command line: exit codes, errors in one line, and help."""
 
 import gc
 import sys
-from functools import partial
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
+from typing import Final
 
-from sharder.cli import completion, install_commands, program, steer_commands
-from sharder.cli.arguments import NAMESPACE, OBJECTS, RING, SHARD, targets
-from sharder.cli.command import LIST, Call, UsageError, argument, command, switch
-from sharder.core.errors import ConfigError
+from sharder import __version__
+from sharder.cli import completion, install_commands, missing, read_commands, steer_commands
+from sharder.cli.command import COMMANDS, UsageError, called
+from sharder.core.errors import SharderError
 
-__all__ = ["install_commands", "steer_commands"]
+__all__ = ["install_commands", "read_commands", "steer_commands"]  # their import fills COMMANDS
+
+FAILED: Final = 1
+"""Exit code of a command that failed."""
+WRONG: Final = 2
+"""Exit code of a wrong command line."""
+
+GROUPS: Final = {
+    "Look": ("check", "rings", "shards", "objects", "explain", "plan", "dump", "console"),
+    "Steer": ("cordon", "uncordon", "evacuate", "pause", "resume", "pin"),
+    "Operate": ("run", "certs", "fence", "cleanup"),
+    "Begin": ("init", "completion"),
+}
+"""The order of the commands in the help."""
 
 
 def main() -> None:
@@ -24,14 +34,6 @@ def main() -> None:
     code = run_command(sys.argv[1:], name.replace("kubectl-", "kubectl "))
     gc.freeze()  # otherwise the interpreter collects garbage in all modules before it exits
     sys.exit(code)
-
-
-def run_command(words: list[str], name: str = "sharder") -> int:
-    """Run a command and return its exit code; an error becomes one line on stderr."""
-    if words[:1] == [completion.HIDDEN]:
-        print(*completion.proposals(words[1:]), sep="\n")
-        return 0
-    return program.run(words, name)
 
 
 def complete_for_kubectl(words: list[str]) -> None:
@@ -44,188 +46,53 @@ def complete_for_kubectl(words: list[str]) -> None:
     print(*completion.proposals(words), ":4", sep="\n")
 
 
-@command(output=LIST)
-def rings(call: Call) -> None:
-    """List the rings, with their shards and objects.
-
-    sharder rings
-    sharder rings -o wide
-    sharder rings -o json | jq '.rings[] | select(.unowned > 0) | .name'
-    """
-    from sharder.cli import cluster_view, tables
-
-    call.show(call.read(cluster_view.rings), partial(tables.rings, form=call.form))
-
-
-@command(
-    RING,
-    switch(
-        "-w",
-        "--watch",
-        help="Show the load of the shards, by the leader's counts, until Ctrl-C.",
-    ),
-    output=LIST,
-)
-def shards(call: Call, ring: str, *, watch: bool) -> None:
-    """List the shards of a ring, with their state and objects.
-
-    sharder shards my-ring
-    sharder shards my-ring -o wide
-    sharder shards my-ring --watch
-    sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
-    """
-    from sharder.cli import cluster_view, tables
-
-    if watch:
-        from sharder.cli import watch as watched
-
-        if call.form != "table":
-            raise UsageError("--watch cannot be combined with --output")
-        call.read(partial(watched.run, name=ring))
-        return
-    report = call.read(partial(cluster_view.shards, name=ring))
-    call.show(report, partial(tables.shards, form=call.form))
-
-
-@command(
-    RING,
-    switch("--draining", help="Only objects that their shard has not released yet."),
-    switch("--unassigned", help="Only objects without an owner label."),
-    switch("--apart", help="Only controlled objects that are not on the shard of their parent."),
-    SHARD.but("--shard", help="Only objects of this shard."),
-)
-def objects(
-    call: Call, ring: str, *, draining: bool, unassigned: bool, apart: bool, shard: str | None
-) -> None:
-    """List objects of a ring, those that wait longest first.
-
-    sharder objects my-ring --draining
-    sharder objects my-ring --unassigned
-    sharder objects my-ring --shard my-controller-7d4b9 -o json
-    """
-    from sharder.cli import objects as listing
-    from sharder.cli import tables
-
-    chosen = {"draining": draining, "unassigned": unassigned, "apart": apart}
-    if sum(chosen.values()) > 1:
-        raise UsageError("give one of --draining, --unassigned and --apart")
-    state = next((name for name, is_chosen in chosen.items() if is_chosen), None)
-    call.show(
-        call.read(partial(listing.objects, ring=ring, state=state, shard=shard)), tables.objects
-    )
-
-
-@command(RING, OBJECTS, NAMESPACE)
-def explain(call: Call, ring: str, words: list[str], *, namespace: str | None) -> None:
-    """Explain where an object belongs, since when, and what to do.
-
-    The output names the next step, and the verdict on every shard.  Like plan, the command reads
-    the Leases once, so a shard without a Lease counts as gone; the service waits until the shard
-    has surely stopped.
-
-    sharder explain my-ring secret/my-secret -n default
-    sharder explain my-ring secrets default/my-secret
-    sharder explain my-ring Secret my-secret -n default -o json
-    """
-    from sharder.cli import explain as explanation
-    from sharder.cli import plan_tables
-    from sharder.runtime.clock import SystemClock
-
-    target, *others = targets(words, namespace)
-    if others:
-        raise UsageError("name one object")
-    ask = partial(explanation.explain, ring=ring, resource=target.resource, name=target.name)
-    call.show(call.read(ask), partial(plan_tables.explanation, now=SystemClock().now()))
-
-
-@command(
-    RING.but(nargs="?"),
-    argument(
-        "--file",
-        metavar="DUMP",
-        of=Path,
-        help="Plan from a dump instead of a cluster; - reads stdin.",
-    ),
-    argument(
-        "--now",
-        metavar="TIME",
-        help="Time at which a dump's Leases are judged; default: its newest renewTime.",
-    ),
-    argument("--strategy", metavar="NAME", help="Plan with this strategy, such as BoundedLoad."),
-    argument(
-        "--add",
-        metavar="N|NAME",
-        action="append",
-        default=[],
-        help="Plan with N more shards, or with a shard of this name; repeat for several names.",
-    ),
-    SHARD.but(
-        "--remove",
-        action="append",
-        default=[],
-        help="Plan without this shard; repeat for several.",
-    ),
-    switch("--resume", help="Plan as if the paused ring were resumed."),
-    switch("-v", "--verbose", help="List the moves of every object."),
-)
-def plan(
-    call: Call,
-    ring: str | None,
-    *,
-    file: Path | None,
-    now: str | None,
-    strategy: str | None,
-    add: list[str],
-    remove: list[str],
-    resume: bool,
-    verbose: bool,
-) -> None:
-    """Show what the next resync would do, without changing anything.
-
-    Options plan with another strategy, or with more or fewer shards.  A dump is a YAML or JSON
-    stream with one ControllerRing, its Leases and any objects.  If it holds Namespaces, the ring's
-    namespaceSelector applies; otherwise all namespaces count, except kube-system and
-    sharding-system.
-
-    sharder plan my-ring
-    sharder plan my-ring --add 2 --remove my-controller-7d4b9
-    sharder plan my-ring --strategy BoundedLoad -o json | jq .summary
-    sharder plan my-ring --resume -v
-    sharder dump my-ring > dump.json
-    sharder plan --file dump.json -o json | jq .summary
-    """
-    from sharder.cli import plan_tables
-    from sharder.core.preview.what_if import what_if_of
-
-    if (file is None) == (ring is None):
-        raise UsageError("give either RING or --file")
-    if now is not None and file is None:
-        raise UsageError("--now needs --file")
+def run_command(words: Sequence[str], name: str = "sharder") -> int:
+    """Run a command and return its exit code; an error becomes one line on stderr."""
     try:
-        supposed = what_if_of(strategy=strategy, add=add, remove=remove, resume=resume)
-    except ConfigError as error:
-        raise UsageError(str(error)) from error
-    if file is not None:
-        from sharder.cli import plan_file
+        _run(words, name)
+        sys.stdout.flush()
+    except UsageError as error:
+        helped = f"{name} {words[0]}" if words[0] in COMMANDS else name
+        return _fail(f"{error} (see {helped} --help)", WRONG)
+    except SharderError as error:
+        return _fail(str(error), FAILED)
+    except ModuleNotFoundError as error:
+        return _fail(missing(error, "server" if words[0] == "run" else "cli"), FAILED)
+    except BrokenPipeError:
+        sys.stdout = None  # the reader has closed the pipe: Python must not flush at exit
+        return FAILED
+    except OSError as error:
+        # Python 3.13 would flush again at exit, and change the exit code.
+        sys.stdout = None
+        return _fail(f"cannot print: {error.strerror or error}", FAILED)
+    return 0
 
-        report = plan_file.plan_file(file, now, supposed)
+
+def _run(words: Sequence[str], name: str) -> None:
+    first, *rest = words or ["--help"]
+    command = COMMANDS.get(first)
+    if command is not None and not {"-h", "--help"}.isdisjoint(rest):
+        print(called(name, command.parser(name).format_help()), end="")
+    elif command is not None:
+        command.call(rest, name)
+    elif first == completion.HIDDEN:
+        print(*completion.proposals(rest), sep="\n")
+    elif first == "--version":
+        print(f"sharder {__version__}")
+    elif first in {"-h", "--help"}:
+        print(called(name, "\n".join(_help(name))))
     else:
-        from sharder.cli import plan as planning
-
-        report = call.read(partial(planning.plan, name=ring or "", what_if=supposed))
-    call.show(report, partial(plan_tables.plan, verbose=verbose))
+        raise UsageError(f"no such command: {first}")
 
 
-@command(RING, output=())
-def dump(call: Call, ring: str) -> None:
-    """Print a ring as input for sharder plan --file.
+def _help(name: str) -> Iterator[str]:
+    yield f"usage: {name} COMMAND [--help], or {name} --version\n"
+    for group, commands in GROUPS.items():
+        for label, each in zip_longest((group,), commands, fillvalue=""):
+            yield f"{label:8}{each:11}{COMMANDS[each].summary}"
+    yield "\nBegin with sharder check.  Each --help has examples."
 
-    The output has the ring, its Leases, the namespaces, and the metadata of its objects.  No data
-    of an object is read, and only the annotations that placement uses are printed.
 
-    sharder dump my-ring > dump.json
-    sharder dump my-ring | sharder plan --file - --add 2
-    """
-    from sharder.cli import ring_dump
-
-    call.read(partial(ring_dump.write_dump, name=ring, write=sys.stdout.buffer.write))
+def _fail(message: str, code: int) -> int:
+    print(f"sharder: {' '.join(message.split())}", file=sys.stderr)
+    return code

@@ -1,18 +1,14 @@
 """`sharder certs`: show the Secret of the certificates, and request new certificates."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
 
-from sharder.cli import connection
+from sharder.cli.cluster import Cluster
 from sharder.cli.reports import CertificateRole, CertificateRow, CertificatesReport
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.kube.typed_stores import secrets
-from sharder.ports import Readable, Writable
-from sharder.runtime.clock import SystemClock
 from sharder.tls import (
     SERVING_NAME,
     CertificateBundle,
@@ -27,43 +23,26 @@ from sharder.tls import (
     serving_problem,
 )
 
-T = TypeVar("T")
 
-
-class Secrets(Readable[Secret], Writable[Secret], Protocol):
-    """Secrets to read and annotate."""
-
-
-def run(
-    kubeconfig: str | None, context: str | None, ask: Callable[[Secrets, datetime], Awaitable[T]]
-) -> T:
-    """Call `ask` with the cluster's Secrets and the current time, and return its result."""
-    return connection.run(
-        kubeconfig,
-        context,
-        lambda client: ask(secrets(client, namespace=""), SystemClock().now()),
-    )
-
-
-async def show(store: Secrets, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
+async def show(cluster: Cluster, *, ref: ObjectRef) -> CertificatesReport:
     """Return the report of the Secret, without keys.
 
     Raises:
         ApiError: the Secret cannot be read.
         ConfigError: the Secret does not exist.
     """
-    return report_of(await _find(store, ref), now, ref=ref)
+    return report_of(await _find(cluster, ref), cluster.now, ref=ref)
 
 
-async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bool) -> str:
+async def rotate(cluster: Cluster, *, ref: ObjectRef, request: str) -> str:
     """Request new certificates; return a sentence for people.
 
     Raises:
         ApiError: the Secret cannot be read or written.
         ConfigError: the Secret does not exist, or its certificate cannot be replaced now.
     """
-    secret = await _find(store, ref)
-    report = report_of(secret, now, ref=ref)
+    secret = await _find(cluster, ref)
+    report = report_of(secret, cluster.now, ref=ref)
     if report.foreign:
         raise ConfigError(
             f"the certificate in Secret {ref} was not issued by sharder: renew it at its issuer"
@@ -72,23 +51,22 @@ async def rotate(store: Secrets, now: datetime, *, ref: ObjectRef, authority: bo
         raise ConfigError(
             f"Secret {ref} is unusable: {report.problem}; a running sharder repairs it"
         )
-    request = Request.AUTHORITY if authority else Request.SERVING
-    if authority and report.phase is not Phase.STABLE:
+    if request == Request.AUTHORITY and report.phase is not Phase.STABLE:
         raise ConfigError(
             f"the authority in Secret {ref} is already being replaced, in phase {report.phase}: "
             f'wait until "sharder certs" shows phase {Phase.STABLE}'
         )
     metadata: dict[str, Json] = {
         "resourceVersion": secret.metadata.resource_version,
-        "annotations": {ROTATE_ANNOTATION: request.value},
+        "annotations": {ROTATE_ANNOTATION: request},
     }
-    await store.patch(ref, {"metadata": metadata})
+    await cluster.secrets.patch(ref, {"metadata": metadata})
     return f'requested a new {request} certificate; "sharder certs" shows the progress'
 
 
-async def _find(store: Secrets, ref: ObjectRef) -> Secret:
+async def _find(cluster: Cluster, ref: ObjectRef) -> Secret:
     try:
-        return await store.get(ref)
+        return await cluster.secrets.get(ref)
     except NotFound as error:
         raise ConfigError(
             f"Secret {ref} not found: set --namespace and --secret to the Secret in the "

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from sharder.cli import check_reads as reads
-from sharder.cli import connection
 from sharder.cli.check_reads import fence_facts
 from sharder.cli.check_webhook import answer, configuration_of
+from sharder.cli.cluster import run
 from sharder.cli.output import table, write
 from sharder.config import Settings
 from sharder.core.api.cluster import WebhookConfiguration
@@ -62,7 +62,7 @@ def check(
         ConfigError: a named ring does not exist.
     """
     facts = partial(_facts, where=where, names=names)
-    return report(connection.run(kubeconfig, context, facts))
+    return report(run(kubeconfig, context, facts))
 
 
 def require_health(found: CheckReport) -> None:

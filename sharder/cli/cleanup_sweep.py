@@ -5,8 +5,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from sharder.cli.cluster import Cluster
+from sharder.cli.reports import CleanupFailure, CleanupRow
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.errors import ApiError, Conflict, Expired, NotFound, SharderError, Unavailable
+from sharder.core.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    Forbidden,
+    NotFound,
+    SharderError,
+    Unavailable,
+)
 from sharder.core.movement import patches
 from sharder.core.names import (
     GroupResource,
@@ -17,9 +27,8 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.core.plurals import named
-from sharder.ports import Objects, Store
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
+from sharder.ports import Store
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.task_pool import batch
 
 CONCURRENT_WRITES: Final = 50
@@ -58,6 +67,13 @@ class Tally:
     """The error that ended the search early."""
 
 
+def line_of(resource: GroupResource, tally: Tally) -> str:
+    """Return the progress of a resource as a line for people."""
+    failed = f", {len(tally.failures)} failed" if tally.failures else ""
+    problem = f", stopped: {tally.problem}" if tally.problem else ""
+    return f"{resource}: {tally.found} found, {tally.cleaned} cleaned{failed}{problem}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """One pass over a resource; each write is guarded, so it is safe to rerun.
@@ -66,30 +82,42 @@ class Sweep:
     itself.
     """
 
-    objects: Objects
+    cluster: Cluster
     resource: Resource
     ring: RingName
     dry_run: bool
-    check: Callable[[], Awaitable[None]]
+    check: Callable[[GroupResource], Awaitable[None]]
     """Raises if the ring has the resource again; called per list, and `CHECKED_EVERY` objects."""
-    on_progress: Callable[[Tally], None]
-    """Called after each object."""
-    clock: Clock
-    rng: Rng
 
-    async def run(self) -> Tally:
-        """Find and clean the objects; failures are in the tally."""
+    async def run(self) -> CleanupRow:
+        """Find and clean the objects; failures are in the row."""
         tally = Tally()
+        self.cluster.shown.show(line_of(self.resource.id, tally))
         tally.problem = await self._clean_in("", tally)
         if isinstance(tally.problem, ApiError) and not isinstance(tally.problem, NotFound):
             tally.problem = await self._clean_each(tally, tally.problem)
-        return tally
+        if tally.found:
+            self.cluster.shown.finish(line_of(self.resource.id, tally))
+        return CleanupRow(
+            resource=str(self.resource.id),
+            found=tally.found,
+            cleaned=tally.cleaned,
+            skipped=tally.skipped,
+            failed=len(tally.failures),
+            objects=tuple(map(str, tally.objects)),
+            failures=tuple(
+                CleanupFailure(object=str(r), why=str(e), forbidden=isinstance(e, Forbidden))
+                for r, e in tally.failures.items()
+            ),
+            problem=None if tally.problem is None else str(tally.problem),
+            forbidden=isinstance(tally.problem, Forbidden),
+        )
 
     async def _clean_each(self, tally: Tally, problem: ApiError) -> SharderError | None:
         """Clean each namespace for itself; return why some could not be listed, if any."""
         failed = dict[str, SharderError]()
         try:
-            spaces = self.objects.of(await self.objects.find(_NAMESPACES))
+            spaces = self.cluster.objects.of(await self.cluster.objects.find(_NAMESPACES))
             names = [space.metadata.name async for space in spaces.stream()]
         except ApiError:
             return problem
@@ -107,7 +135,7 @@ class Sweep:
     async def _clean_in(self, namespace: str, tally: Tally) -> SharderError | None:
         """Clean a namespace, or all; return the first error that ended a list early."""
         owner, drain = owner_label(self.ring), drain_label(self.ring)
-        store = self.objects.of(self.resource, namespace=namespace)
+        store = self.cluster.objects.of(self.resource, namespace=namespace)
         problem: SharderError | None = None
         for labels in (owner, f"!{owner},{drain}"):
             error = await self._search(store, labels, tally)
@@ -128,13 +156,13 @@ class Sweep:
         """Clean the listed objects; return the error that ended the list early."""
         async with batch(CONCURRENT_WRITES) as writes:
             try:
-                await self.check()
+                await self.check(self.resource.id)
                 async for obj in store.stream(labels):
                     if obj.metadata.ref in tally.failures or obj.metadata.ref in tally.objects:
                         continue
                     tally.found += 1
                     if tally.found % CHECKED_EVERY == 0:
-                        await self.check()
+                        await self.check(self.resource.id)
                     await writes.add(self._handle(obj, tally))
             except SharderError as error:
                 return error
@@ -155,11 +183,11 @@ class Sweep:
                 tally.cleaned += cleaned
                 tally.skipped += not cleaned
                 tally.rejected[ref.namespace] = 0
-        self.on_progress(tally)
+        self.cluster.shown.show(line_of(self.resource.id, tally))
 
     @property
     def _store(self) -> Store[PartialObject]:
-        return self.objects.of(self.resource)
+        return self.cluster.objects.of(self.resource)
 
     async def _clean(self, obj: PartialObject, rejected: int) -> bool:
         """Write until the object is clean; return False if it was clean already, or is gone.
@@ -178,7 +206,7 @@ class Sweep:
                 tries += 1
                 if tries == MAX_TRIES:
                     raise
-            await self.clock.sleep(_BACKOFF.delay(tries, self.rng))
+            await self.cluster.clock.sleep(_BACKOFF.delay(tries, self.cluster.rng))
             try:
                 obj = await self._store.get(obj.metadata.ref)
             except NotFound:

@@ -1,21 +1,19 @@
 """Read the rings and shards of a cluster for the commands, without writes or watches."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
-from typing import TypeVar
 
-from sharder.cli import connection
+from sharder.cli.cluster import Cluster
 from sharder.cli.custom import custom_of
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.controllers.rest_mapper import RestMapper
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
-from sharder.core.api.since import DatedObject, labelled
+from sharder.core.api.since import labelled
 from sharder.core.errors import ApiError, ConfigError, NotFound
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of
@@ -33,29 +31,8 @@ from sharder.core.quantities import plain
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.validation import refusals
-from sharder.kube.client import AGENT, Client
-from sharder.kube.objects import KubeObjects, dated_objects
-from sharder.kube.typed_stores import LEASES, all_rings, leases, namespaces
-from sharder.ports import Objects, Readable
-from sharder.runtime.clock import SystemClock
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """The collections to read."""
-
-    rings: Readable[ControllerRing]
-    leases: Readable[Lease]
-    namespaces: Readable[PartialObject]
-    objects: Objects
-    dated: Callable[[Resource, str], Readable[DatedObject]]
-    """Objects of a resource by label selector, with the writes of each client."""
-    now: datetime
-    """The time for which the state of Leases is determined."""
-    namespace: str = ""
-    """The current namespace of the kubeconfig; completion proposes its objects."""
+from sharder.kube.client import AGENT
+from sharder.kube.typed_stores import LEASES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,32 +42,6 @@ class View:
     snapshot: RingSnapshot
     leases: tuple[Lease, ...]
     """Sorted by name and namespace."""
-
-
-def read(
-    kubeconfig: str | None,
-    context: str | None,
-    ask: Callable[[Cluster], Awaitable[T]],
-    *,
-    seconds: float | None = None,
-) -> T:
-    """Call `ask` with the cluster, and return its result; `TimeoutError` after `seconds`."""
-    return connection.run(
-        kubeconfig, context, lambda client: ask(cluster_of(client)), seconds=seconds
-    )
-
-
-def cluster_of(client: Client) -> Cluster:
-    """Return the collections of the client's cluster; nothing is read yet."""
-    return Cluster(
-        rings=all_rings(client),
-        leases=leases(client, labels=RING_LABEL),
-        namespaces=namespaces(client),
-        objects=KubeObjects(client),
-        dated=partial(dated_objects, client),
-        now=SystemClock().now(),
-        namespace=client.namespace,
-    )
 
 
 async def rings(cluster: Cluster) -> RingsReport:
@@ -159,7 +110,7 @@ async def ring_of_name(cluster: Cluster, name: str) -> ControllerRing:
         names = ", ".join(existing) or "none"
         raise ConfigError(f"ControllerRing {name} not found; existing rings: {names}")
     if isinstance(ring, UnreadableRing):
-        raise ConfigError(f"ControllerRing {name} {_unreadable(ring)}")
+        raise ConfigError(f"ControllerRing {name} {unreadable(ring)}")
     return ring
 
 
@@ -222,14 +173,15 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
     )
 
 
-def _unreadable(ring: UnreadableRing) -> str:
+def unreadable(ring: UnreadableRing) -> str:
+    """Return why the ring cannot be decoded, and what to do."""
     return f"cannot be decoded by this version: {ring.problem}; correct it or upgrade"
 
 
 def _problem(snapshot: RingSnapshot) -> str | None:
     """Return why the ring does not work: its condition Ready, else the errors of its spec."""
     if isinstance(snapshot.ring, UnreadableRing):
-        return _unreadable(snapshot.ring)
+        return unreadable(snapshot.ring)
     refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
     return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
 

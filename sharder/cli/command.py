@@ -8,10 +8,10 @@ import os
 import re
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, TypeVar
 
 import msgspec
 from typing_extensions import Unpack, override
@@ -19,7 +19,7 @@ from typing_extensions import Unpack, override
 from sharder.core.errors import ConfigError, SharderError
 
 if TYPE_CHECKING:
-    from sharder.cli.cluster_view import Cluster
+    from sharder.cli.cluster import Cluster
 
 T = TypeVar("T")
 Report = TypeVar("Report", bound=msgspec.Struct)
@@ -31,18 +31,6 @@ HELP: Final = partial(RawDescriptionHelpFormatter, width=_WIDTH, max_help_positi
 
 class UsageError(SharderError):
     """The command line is wrong."""
-
-
-class Typed(NamedTuple):
-    """A command line so far."""
-
-    positionals: list[str]
-    options: dict[str, str]
-    """The value of each option by its longest flag, empty for a switch."""
-
-
-Propose: TypeAlias = Callable[[Typed, str], Iterable[str]]
-"""Returns proposals for the word that is being typed."""
 
 
 class Parser(ArgumentParser):
@@ -73,7 +61,6 @@ class Argument:
 
     names: tuple[str, ...]
     options: Options
-    propose: Propose | None = None
 
     def but(self, *names: str, **options: Unpack[Options]) -> "Argument":
         """Return the same with other names, if any are given, and these options changed."""
@@ -94,18 +81,9 @@ class Argument:
         """Whether it takes all positional words that follow."""
         return self.options.get("nargs") in {"*", "+"}
 
-    def proposed(self, typed: Typed, incomplete: str) -> Iterable[str]:
-        """Return proposals for its value."""
-        if self.propose is not None:
-            return self.propose(typed, incomplete)
-        return self.options.get("choices", ())
-
 
 def argument(
-    *names: str,
-    of: Callable[[str], object] = str,
-    propose: Propose | None = None,
-    **options: Unpack[Options],
+    *names: str, of: Callable[[str], object] = str, **options: Unpack[Options]
 ) -> Argument:
     """Return an argument; `of` returns its value, or raises an error that says what is wrong."""
 
@@ -115,7 +93,7 @@ def argument(
         except (ConfigError, ValueError) as error:
             raise ArgumentTypeError(str(error)) from error
 
-    return Argument(names, options if of is str else {**options, "type": parse}, propose)
+    return Argument(names, options if of is str else {**options, "type": parse})
 
 
 def switch(*flags: str, help: str) -> Argument:  # noqa: A002 - as in argparse
@@ -134,7 +112,7 @@ class Call:
 
     def read(self, ask: "Callable[[Cluster], Awaitable[T]]") -> T:
         """Return what `ask` returns for the cluster."""
-        from sharder.cli.cluster_view import read  # noqa: PLC0415 - not for the help
+        from sharder.cli.cluster import read  # noqa: PLC0415 - not for the help
 
         return read(self.kubeconfig, self.context, ask)
 
@@ -159,7 +137,11 @@ class Command:
         return (inspect.getdoc(self.run) or "").partition("\n")[0]
 
     def call(self, words: Sequence[str], program: str) -> None:
-        """Run the command; a UsageError says that it takes no such arguments."""
+        """Run the command.
+
+        Raises:
+            UsageError: the command does not take these arguments.
+        """
         values = vars(self.parser(program).parse_intermixed_args(words))
         shared = {name: values.pop(name) for name in Call.__slots__ if name in values}
         self.run(Call(**shared), **values)
@@ -199,7 +181,7 @@ LIST: Final = ("table", "wide", "name", "json", "yaml")
 
 
 def command(
-    *arguments: Argument, name: str = "", output: tuple[str, ...] = TABLE, cluster: bool = True
+    *arguments: Argument, output: tuple[str, ...] = TABLE, cluster: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a command of a function, which gets a `Call` and then the arguments by name.
 
@@ -213,20 +195,10 @@ def command(
 
     def register(run: Callable[..., None]) -> Callable[..., None]:
         every = (*arguments, *shared, *((form,) if output else ()))
-        new = Command(name=name or run.__name__, arguments=every, run=run)
-        COMMANDS[new.name] = new
+        COMMANDS[run.__name__] = Command(name=run.__name__, arguments=every, run=run)
         return run
 
     return register
-
-
-def find(words: Sequence[str]) -> tuple[Command | None, Sequence[str]]:
-    """Return the command that the first words name, None if they name none, and the others."""
-    for length in (2, 1):
-        found = COMMANDS.get(" ".join(words[:length]))
-        if found is not None and len(words) >= length:
-            return found, words[length:]
-    return None, words
 
 
 def called(program: str, text: str) -> str:

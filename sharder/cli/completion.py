@@ -1,4 +1,4 @@
-"""Completion in shells, and by `kubectl shard`: commands, options, and names of the cluster.
+"""Completion in shells, and by `kubectl shard`: commands, options, and names of rings and shards.
 
 Reads of the cluster have a short limit, and after any error nothing is proposed: a message would
 destroy the line that is being typed.
@@ -9,20 +9,21 @@ destroy the line that is being typed.
 import logging
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from sharder.cli.command import COMMANDS, Argument, Command, Typed, find
+from sharder.cli.command import COMMANDS, Argument, Command
 from sharder.core.errors import SharderError
+from sharder.core.names import RING_LABEL
 
 if TYPE_CHECKING:
-    from sharder.cli.cluster_view import Cluster
+    from sharder.cli.cluster import Cluster
 
 _PLAIN: Final = re.compile(r"[\w./:-]+", re.ASCII)
+"""Names to propose: a shell could run code in special characters."""
 
 SECONDS: Final = 2.0
-"""Limit on the time to connect to a cluster and read from it."""
+"""Limit on the time to read from a cluster."""
 
 HIDDEN: Final = "__complete"
 """The command by which the scripts ask for proposals."""
@@ -50,101 +51,61 @@ compdef _sharder_completion sharder
 def proposals(words: Sequence[str]) -> list[str]:
     """Return the proposals for the last word."""
     *before, incomplete = words or [""]
-    command, rest = find(before)
-    found = set[str]()
-    if command is None or not rest:
-        path = " ".join((*before, ""))
-        found = {name.removeprefix(path).split()[0] for name in COMMANDS if name.startswith(path)}
-    if command is not None:
-        found |= {*_arguments(command, rest, incomplete)}
-    return sorted(each for each in found if each.startswith(incomplete))
+    found: Iterable[str] = ()
+    if not before:
+        found = COMMANDS
+    elif before[0] in COMMANDS:
+        found = _of_command(COMMANDS[before[0]], before[1:], incomplete)
+    return sorted(each for each in {*found} if is_proposed(each, incomplete))
 
 
-def _arguments(command: Command, rest: Sequence[str], incomplete: str) -> Iterable[str]:
-    """Return what can follow the words after a command."""
-    typed, option = _typed(command, rest)
-    if option is not None:
-        return option.proposed(typed, incomplete)
-    if incomplete.startswith("-"):
-        return [each.names[-1] for each in command.arguments if each.is_option]
-    arguments = [each for each in command.arguments if not each.is_option]
-    place = len(typed.positionals)
-    # One with many values takes all that follow; the shard of `pin` is proposed with its objects.
-    argument = next((each for each in arguments[: place + 1][::-1] if each.takes_many), None)
-    if argument is None and place < len(arguments):
-        argument = arguments[place]
-    return argument.proposed(typed, incomplete) if argument else ()
+def is_proposed(word: str, incomplete: str) -> bool:
+    """Return whether the word completes the incomplete one, and is safe in a shell."""
+    return word.startswith(incomplete) and _PLAIN.fullmatch(word) is not None
 
 
-def _typed(command: Command, words: Iterable[str]) -> tuple[Typed, Argument | None]:
-    """Return what was typed, and the option at its end that lacks its value."""
-    typed, rest = Typed([], {}), iter(words)
-    flags = {flag: each for each in command.arguments if each.is_option for flag in each.names}
+def _of_command(command: Command, words: Sequence[str], incomplete: str) -> Iterable[str]:
+    options = {flag: each for each in command.arguments if each.is_option for flag in each.names}
+    places = [each for each in command.arguments if not each.is_option]
+    given, positionals, rest = dict[str, str](), list[str](), iter(words)
+    wanted: Argument | None = None
     for word in rest:
         flag, is_given, value = word.partition("=")
-        option = flags.get(flag)
+        option = options.get(flag)
         if option is None:
-            typed.positionals.append(word)
+            positionals.append(word)
         elif not option.is_switch:
             following = value if is_given else next(rest, None)
-            if following is None:
-                return typed, option
-            typed.options[option.names[-1]] = following
-    return typed, None
+            wanted = option if following is None else None
+            given[option.names[-1]] = following or ""
+    if wanted is None and incomplete.startswith("-"):
+        return [each.names[-1] for each in options.values()]
+    if wanted is None and len(positionals) < len(places):
+        wanted = places[len(positionals)]
+    elif wanted is None and places and places[-1].takes_many:
+        wanted = places[-1]
+    if wanted is None:
+        return ()
+    kind, choices = wanted.options.get("metavar"), wanted.options.get("choices", ())
+    return _names(kind, positionals, given) if kind in {"RING", "SHARD"} else choices
 
 
-def rings(typed: Typed, incomplete: str) -> list[str]:
-    """Return the names of rings."""
-    from sharder.cli import candidates
+def _names(kind: str | None, positionals: Sequence[str], given: Mapping[str, str]) -> list[str]:
+    """Return the names of the rings, or of the shards of the first ring."""
+    import asyncio
 
-    return _named(typed, candidates.rings, incomplete)
+    from sharder.cli.cluster import read
 
-
-def shards(typed: Typed, incomplete: str) -> list[str]:
-    """Return the names of the ring's shards."""
-    from sharder.cli import candidates
-
-    if not typed.positionals:
-        return []
-    return _named(typed, partial(candidates.shards, ring=typed.positionals[0]), incomplete)
-
-
-def objects(typed: Typed, incomplete: str) -> list[str]:
-    """Return resources of the ring, then their objects."""
-    from sharder.cli import candidates
-
-    ring, *words = typed.positionals
-    find = partial(
-        candidates.objects,
-        ring=ring,
-        words=words,
-        namespace=typed.options.get("--namespace", ""),
-        incomplete=incomplete,
-    )
-    return _named(typed, find, incomplete)
-
-
-def objects_and_shards(typed: Typed, incomplete: str) -> list[str]:
-    """Return the same, and after an object also the names of shards."""
-    found, (_, *words) = objects(typed, incomplete), typed.positionals
-    is_complete = len(words) > 1 or (words and "/" in words[0])
-    return found + (shards(typed, incomplete) if is_complete else [])
-
-
-def _named(
-    typed: Typed, find: "Callable[[Cluster], Awaitable[Iterable[str]]]", incomplete: str
-) -> list[str]:
-    from sharder.cli.cluster_view import read
+    async def ask(cluster: "Cluster") -> list[str]:
+        async with asyncio.timeout(SECONDS):
+            if kind == "RING":
+                return [ring.name async for ring in cluster.rings.stream()]
+            leases = cluster.leases.stream(f"{RING_LABEL}={positionals[0]}")
+            return [lease.metadata.name async for lease in leases]
 
     logging.disable()
     try:
-        kubeconfig = typed.options.get("--kubeconfig", os.environ.get("KUBECONFIG"))
-        names = read(kubeconfig, typed.options.get("--context"), find, seconds=SECONDS)
-    except (SharderError, OSError):
+        kubeconfig = given.get("--kubeconfig", os.environ.get("KUBECONFIG"))
+        return read(kubeconfig, given.get("--context"), ask)
+    except (SharderError, OSError, IndexError):
         return []
-    return [name for name in dict.fromkeys(names) if is_proposed(name, incomplete)]
-
-
-def is_proposed(name: str, incomplete: str) -> bool:
-    """Return whether to propose the name: a shell could run code in special characters."""
-    return name.startswith(incomplete) and _PLAIN.fullmatch(name) is not None

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
+from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, view_of
-from sharder.cli.operations import ClusterAccess, Outcome, evacuate, others_accept
 from sharder.cli.reports import OperationReport
+from sharder.cli.steering import EVACUATE, Outcome, others_accept, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
 from sharder.core.preview.observe import Number, ObjectCount
@@ -37,17 +38,17 @@ class Left:
     """Some of the objects, as `resource namespace/name`."""
 
 
-async def begin(access: ClusterAccess, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
+async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
     """Mark a shard for evacuation, except in a dry run, and count the shard's objects.
 
     Raises:
         ConfigError: there is no such ring or shard.
         ApiError: in a dry run, the objects cannot be counted.
     """
-    report = await evacuate(access, ring=ring, shard=shard, dry_run=dry_run)
+    report = await steer(cluster, EVACUATE, ring, shard, dry_run=dry_run)
     try:
-        view = await view_of(access.cluster, ring)
-        left = await _count(access, view, ShardName(shard))
+        view = await view_of(cluster, ring)
+        left = await _count(cluster, view, ShardName(shard))
     except ApiError:
         if dry_run:
             raise
@@ -69,7 +70,7 @@ def _outlook(view: View, shard: str, objects: Number, *, dry_run: bool) -> str:
 
 
 async def complete(
-    access: ClusterAccess, *, ring: str, shards: Sequence[str], within: timedelta | None
+    cluster: Cluster, *, ring: str, shards: Sequence[str], within: timedelta | None
 ) -> Outcome:
     """Evacuate shards and wait until they have no objects; `within` limits the wait.
 
@@ -80,15 +81,13 @@ async def complete(
         SharderError: the wait timed out, or another client ended an evacuation; the message names
             remaining objects.
     """
-    begun = access.clock.monotonic()
+    begun = cluster.clock.monotonic()
     try:
-        reports = [
-            await evacuate(access, ring=ring, shard=shard, dry_run=False) for shard in shards
-        ]
+        reports = [await steer(cluster, EVACUATE, ring, shard, dry_run=False) for shard in shards]
         for shard in shards:
-            await _wait(access, ring, ShardName(shard), begun, within)
+            await _wait(cluster, ring, ShardName(shard), begun, within)
     except asyncio.CancelledError:
-        access.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
+        cluster.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
         raise
     return Outcome(
         tuple(
@@ -99,37 +98,37 @@ async def complete(
 
 
 async def _wait(
-    access: ClusterAccess, ring: str, shard: ShardName, begun: float, within: timedelta | None
+    cluster: Cluster, ring: str, shard: ShardName, begun: float, within: timedelta | None
 ) -> None:
     empty = 0
     left: Left | None = None
     while empty < EMPTY_POLLS:
         try:
-            view = await view_of(access.cluster, ring)
-            left = await _count(access, view, shard)
+            view = await view_of(cluster, ring)
+            left = await _count(cluster, view, shard)
         except (Expired, Unavailable) as error:
             empty = 0
-            access.shown.show(f"cannot count the objects of {shard}: {error}")
+            cluster.shown.show(f"cannot count the objects of {shard}: {error}")
         else:
             _require_evacuation(view, shard, left)
             empty = 0 if left.objects else empty + 1
-            access.shown.show(_line(shard, left))
-        spent = access.clock.monotonic() - begun
+            cluster.shown.show(_line(shard, left))
+        spent = cluster.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(
                 f"timed out after {within.total_seconds():g}s: {_remaining(shard, left)}; the "
                 f"evacuation continues: {_NEXT}"
             )
-        await access.clock.sleep(POLL_SECONDS)
+        await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def _count(access: ClusterAccess, view: View, shard: ShardName) -> Left:
+async def _count(cluster: Cluster, view: View, shard: ShardName) -> Left:
     """Count the objects of the shard; the selector leaves out all other objects."""
     counted, some = ObjectCount(view.snapshot), list[str]()
     labels = f"{view.snapshot.owner_label}={shard}"
     for id_, role in view.snapshot.roles.items():
-        resource = await access.cluster.objects.find(id_)
-        async for obj in access.cluster.objects.of(resource, labels).stream():
+        resource = await cluster.objects.find(id_)
+        async for obj in cluster.objects.of(resource, labels).stream():
             if counted.count(obj, role) and len(some) < _NAMED:
                 some.append(f"{id_} {obj.metadata.ref}")
     return Left(objects=counted.all, draining=counted.draining[shard], some=tuple(some))

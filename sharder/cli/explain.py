@@ -5,7 +5,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from sharder.cli.cluster_view import Cluster, View, objects_of, view_of
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import View, objects_of, view_of
 from sharder.cli.lookup import find
 from sharder.cli.objects import state_and_since
 from sharder.cli.reports import ApartView, Explanation, PlacementView, ShardView

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import yaml
 
-from sharder.cli.cluster_view import Cluster, view_of
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import view_of
 from sharder.core.api.meta import Json
 from sharder.core.fence.policy import fence_of
 from sharder.core.names import ObjectRef

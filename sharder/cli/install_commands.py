@@ -9,12 +9,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from sharder import __version__
 from sharder.cli import completion as shells
 from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
 from sharder.cli.command import WIDE, Call, argument, command, switch
 from sharder.cli.words import account_in
-from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
 
 
@@ -52,7 +50,7 @@ def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
     output=(),
 )
 def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
-    """Print the policy that lets a shard write only its own objects.
+    """Print the policy that lets shards write only own objects.
 
     The API server rejects its other writes.  Apply the policy with kubectl, and again after an
     upgrade or when the ring's resources change; with the chart, set rings[].serviceAccounts
@@ -65,44 +63,39 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
     fencing.show(call.read(partial(fencing.manifests, ring=ring, accounts=accounts)))
 
 
-@command(SHARDER_NAMESPACE, SECRET, output=WIDE)
-def certs(call: Call, *, namespace: str, secret: str) -> None:
-    """Show the webhook's certificate and its authorities.
+@command(
+    argument(
+        "--rotate",
+        metavar="serving|authority",
+        choices=("serving", "authority"),
+        help="Request a new certificate, or a new authority and then a certificate.",
+    ),
+    SHARDER_NAMESPACE,
+    SECRET,
+    output=WIDE,
+)
+def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> None:
+    """Show or replace the webhook's certificate and authorities.
 
-    The output includes the phase of a replacement.  Needs the right to get the Secret that holds
-    them; no key is shown.  With cert-manager and the chart, give --secret sharder-cert-manager.
+    The output includes the phase of a replacement; no key is shown.  No call to the webhook fails
+    while it is replaced; a new authority takes twice certificates.overlap, two minutes by default.
+    Needs the right to get the Secret, and to patch it for --rotate.  With cert-manager and the
+    chart, give --secret sharder-cert-manager.
 
     sharder certs
     sharder certs -o json | jq '.certificates[] | {role, notAfter}'
+    sharder certs --rotate serving
+    sharder certs --rotate authority
     """
     from sharder.cli import certs as of_secret
     from sharder.cli import tables
 
-    ask = partial(of_secret.show, ref=ObjectRef(namespace, secret))
-    report = of_secret.run(call.kubeconfig, call.context, ask)
+    ref = ObjectRef(namespace, secret)
+    if rotate is not None:
+        print(call.read(partial(of_secret.rotate, ref=ref, request=rotate)))
+        return
+    report = call.read(partial(of_secret.show, ref=ref))
     call.show(report, partial(tables.certificates, form=call.form))
-
-
-@command(
-    switch("--authority", help="Replace the authority, then the certificate."),
-    SHARDER_NAMESPACE,
-    SECRET,
-    name="certs rotate",
-    output=(),
-)
-def rotate(call: Call, *, authority: bool, namespace: str, secret: str) -> None:
-    """Request a new certificate now; no call to the webhook fails.
-
-    A new authority takes twice certificates.overlap, two minutes by default; sharder certs shows
-    the progress.  Needs the rights to get and patch the Secret.
-
-    sharder certs rotate
-    sharder certs rotate --authority
-    """
-    from sharder.cli import certs as of_secret
-
-    ask = partial(of_secret.rotate, ref=ObjectRef(namespace, secret), authority=authority)
-    print(of_secret.run(call.kubeconfig, call.context, ask))
 
 
 @command(
@@ -116,7 +109,6 @@ def rotate(call: Call, *, authority: bool, namespace: str, secret: str) -> None:
         help="Resource, such as deployments.apps; repeat for several; default: all.",
     ),
     DRY_RUN,
-    name="rings cleanup",
 )
 def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> None:
     """Remove what a deleted ring has left on objects.
@@ -126,15 +118,15 @@ def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> No
     the objects that could not be cleaned; after 20 failures in a row in a namespace its other
     objects are not tried.
 
-    sharder rings cleanup old-ring --dry-run
-    sharder rings cleanup old-ring
-    sharder rings cleanup my-ring --resource configmaps
+    sharder cleanup old-ring --dry-run
+    sharder cleanup old-ring
+    sharder cleanup my-ring --resource configmaps
     """
     from sharder.cli import cleanup as cleaning
     from sharder.cli import tables
 
-    task = cleaning.task_of(name, resources, dry_run=dry_run)
-    report = cleaning.run(call.kubeconfig, call.context, task)
+    ask = partial(cleaning.clean_up, ring=name, resources=resources, dry_run=dry_run)
+    report = call.read(ask)
     call.show(report, tables.cleanup)
     cleaning.require_complete(report)
 
@@ -166,7 +158,7 @@ def run(
     log_level: str | None,
     log_format: str | None,
 ) -> None:
-    """Run the webhook, and the controllers while this replica leads.
+    """Run the webhook, and the controllers while it leads.
 
     Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
     SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.
@@ -203,33 +195,6 @@ def init(_call: Call, name: str) -> None:
 
     folder = create(name, Path())
     print(f"wrote {folder}: continue with {folder / 'README.md'}")
-
-
-@command(switch("--client", help="Show the version of this program only."), SHARDER_NAMESPACE)
-def version(call: Call, *, client: bool, namespace: str) -> None:
-    """Show the versions of client, sharder and Kubernetes.
-
-    The sharder's is that of its Deployment, which the chart labels.
-
-    sharder version
-    sharder version --client -o json
-    """
-    from sharder.cli import reports, tables
-
-    known = reports.VersionReport(client_version=__version__)
-    if client:
-        call.show(known, tables.versions)
-        return
-    from sharder.cli import connection
-    from sharder.cli import version as versions
-
-    ask = partial(versions.of_cluster, namespace=namespace)
-    try:
-        report = connection.run(call.kubeconfig, call.context, ask)
-    except SharderError:
-        call.show(known, tables.versions)
-        raise
-    call.show(report, tables.versions)
 
 
 @command(

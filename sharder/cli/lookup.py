@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from sharder.cli.cluster_view import Cluster
+from sharder.cli.cluster import Cluster
 from sharder.cli.words import the_one
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator
 from math import inf
 
-from sharder.cli.cluster_view import Cluster, view_of
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import view_of
 from sharder.cli.reports import ObjectRow, ObjectsReport, ObjectState
 from sharder.core.api.lease import format_time, parse_time
 from sharder.core.api.since import DatedObject, Since, created, labelled

@@ -1,6 +1,7 @@
 """`sharder plan` of a ring in a cluster."""
 
-from sharder.cli.cluster_view import Cluster, objects_of, view_of
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import objects_of, view_of
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import plan_ring
 from sharder.core.preview.report import PlanReport, report

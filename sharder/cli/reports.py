@@ -318,7 +318,6 @@ class Operation(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     PIN = "pin"
-    UNPIN = "unpin"
 
 
 FieldValue: TypeAlias = str | bool | None
@@ -356,16 +355,3 @@ class OperationsReport(msgspec.Struct, frozen=True):
     """The reports of an operation on several names; operations that failed are left out."""
 
     items: tuple[OperationReport, ...]
-
-
-class VersionReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The versions of the parts that work together."""
-
-    client_version: str
-    """The version of this program."""
-    sharder_versions: tuple[str, ...] = ()
-    """The versions of the sharder in the cluster; empty if they are unknown."""
-    server_version: str | None = None
-    """The version of Kubernetes; None without a cluster."""
-    problem: str | None = None
-    """Why the sharder's version is unknown, or None."""

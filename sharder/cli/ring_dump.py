@@ -6,15 +6,14 @@ from typing import Final
 
 import msgspec
 
-from sharder.cli.cluster_view import Cluster, View, stream, view_of
-from sharder.cli.progress import progress
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import View, stream, view_of
 from sharder.core import names
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import API_GROUP, API_VERSION, next_annotation
 from sharder.kube.typed_stores import LEASES, RINGS
-from sharder.runtime.clock import SystemClock
 
 _READ: Final = frozenset(
     value for name, value in vars(names).items() if name.endswith("_ANNOTATION")
@@ -32,17 +31,12 @@ async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], ob
         ConfigError: there is no such ring.
         ApiError: the ring's objects cannot be read.
     """
-    if sys.stdout.isatty():  # the terminal shows the dump itself
-        async for line in dump(cluster, name=name):
-            write(line)
-        return
-    with progress(SystemClock()) as shown:
-        written = 0
-        async for line in dump(cluster, name=name):
-            write(line)
-            written += 1
-            if written % _PROGRESS_OBJECTS == 0:
-                shown.show(f"dumping {name}: {written} objects")
+    written = 0
+    async for line in dump(cluster, name=name):
+        write(line)
+        written += 1
+        if written % _PROGRESS_OBJECTS == 0 and not sys.stdout.isatty():
+            cluster.shown.show(f"dumping {name}: {written} objects")
 
 
 async def dump(cluster: Cluster, *, name: str) -> AsyncIterator[bytes]:

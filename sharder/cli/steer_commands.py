@@ -1,17 +1,15 @@
 """Commands that steer a ring, each by one value on a Lease, a ring or an object.
 
-As in `sharder.cli.app`, each command imports the modules that do its work.
+As in `sharder.cli.read_commands`, each command imports the modules that do its work.
 """
 
 # ruff: noqa: PLC0415 - see above
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sharder.cli import completion
 from sharder.cli.arguments import (
     DRY_RUN,
     NAMESPACE,
@@ -24,10 +22,11 @@ from sharder.cli.arguments import (
     targets,
 )
 from sharder.cli.command import Call, UsageError, argument, command, switch
+from sharder.cli.words import shard_in
 from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:
-    from sharder.cli.operations import ClusterAccess, Operate, Outcome
+    from sharder.cli.steering import Outcome, Steering
 
 
 @command(RING, SHARDS, DRY_RUN)
@@ -39,10 +38,9 @@ def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     sharder cordon my-ring my-controller-7d4b9
     sharder uncordon my-ring my-controller-7d4b9
     """
-    from sharder.cli import operations
+    from sharder.cli.steering import CORDON
 
-    ask = partial(operations.cordon, ring=ring, dry_run=dry_run)
-    _operate(call, [partial(ask, shard=shard) for shard in shards])
+    _steer(call, CORDON, [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
 @command(RING, SHARDS, DRY_RUN)
@@ -54,10 +52,9 @@ def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None
 
     sharder uncordon my-ring my-controller-7d4b9
     """
-    from sharder.cli import operations
+    from sharder.cli.steering import UNCORDON
 
-    ask = partial(operations.uncordon, ring=ring, dry_run=dry_run)
-    _operate(call, [partial(ask, shard=shard) for shard in shards])
+    _steer(call, UNCORDON, [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
 @command(
@@ -95,13 +92,15 @@ def evacuate(
         raise UsageError("--wait cannot be combined with --dry-run")
     if timeout is not None and not wait:
         raise UsageError("--timeout needs --wait")
-    from sharder.cli import evacuation
+    from sharder.cli import evacuation, steering
 
     if wait:
-        _run(call, partial(evacuation.complete, ring=ring, shards=shards, within=timeout))
-        return
-    ask = partial(evacuation.begin, ring=ring, dry_run=dry_run)
-    _operate(call, [partial(ask, shard=shard) for shard in shards])
+        done = call.read(partial(evacuation.complete, ring=ring, shards=shards, within=timeout))
+    else:
+        begin = partial(evacuation.begin, ring=ring, dry_run=dry_run)
+        writes = [partial(begin, shard=shard) for shard in shards]
+        done = call.read(partial(steering.one_by_one, writes=writes))
+    _show(call, done)
 
 
 @command(RINGS, DRY_RUN)
@@ -113,9 +112,9 @@ def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
     sharder pause my-ring
     sharder resume my-ring
     """
-    from sharder.cli import operations
+    from sharder.cli.steering import PAUSE
 
-    _operate(call, [partial(operations.pause, ring=ring, dry_run=dry_run) for ring in rings])
+    _steer(call, PAUSE, [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
 @command(RINGS, DRY_RUN)
@@ -126,58 +125,63 @@ def resume(call: Call, rings: list[str], *, dry_run: bool) -> None:
 
     sharder resume my-ring
     """
-    from sharder.cli import operations
+    from sharder.cli.steering import RESUME
 
-    _operate(call, [partial(operations.resume, ring=ring, dry_run=dry_run) for ring in rings])
+    _steer(call, RESUME, [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
-@command(RING, replace(OBJECTS, propose=completion.objects_and_shards), SHARD, NAMESPACE, DRY_RUN)
+@command(
+    RING,
+    OBJECTS,
+    SHARD.but(nargs="?"),
+    switch("--remove", help="Remove the pins of the objects; give no SHARD."),
+    NAMESPACE,
+    DRY_RUN,
+)
 def pin(
-    call: Call, ring: str, words: list[str], shard: str, *, namespace: str | None, dry_run: bool
+    call: Call,
+    ring: str,
+    words: list[str],
+    shard: str | None,
+    *,
+    remove: bool,
+    namespace: str | None,
+    dry_run: bool,
 ) -> None:
-    """Pin objects to a shard.
+    """Pin objects to a shard, or remove their pins.
 
     They belong there while the shard is available, otherwise on another.  A pin is replaced by a
     new one.  Controlled objects cannot be pinned, because they follow their parents.
 
     sharder pin my-ring secret/my-secret my-controller-7d4b9 -n default
-    sharder unpin my-ring secret/my-secret -n default
+    sharder pin my-ring secret/my-secret -n default --remove
     """
-    from sharder.cli import pins
+    if not remove:
+        *words, last = words  # argparse gives OBJECT all words
+        if not words:
+            raise UsageError("the following arguments are required: SHARD")
+        shard = shard_in(last)
+    from sharder.cli import steering
 
-    ask = partial(pins.pin, ring=ring, shard=shard, dry_run=dry_run)
-    named = targets(words, namespace)
-    _operate(call, [partial(ask, resource=resource, name=name) for resource, name in named])
+    named = [f"{resource}/{name}" for resource, name in targets(words, namespace)]
+    _steer(call, steering.pin(ring, shard), [(ring, name) for name in named], dry_run=dry_run)
 
 
-@command(RING, OBJECTS, NAMESPACE, DRY_RUN)
-def unpin(
-    call: Call, ring: str, words: list[str], *, namespace: str | None, dry_run: bool
+def _steer(
+    call: Call, steering: "Steering", targets: Iterable[tuple[str, str]], *, dry_run: bool
 ) -> None:
-    """Remove the pins of objects.
+    """Write to each target, a ring and a name."""
+    from sharder.cli.steering import one_by_one, steer
 
-    The ring's strategy places them again.
-
-    sharder unpin my-ring secret/my-secret -n default
-    """
-    from sharder.cli import pins
-
-    ask = partial(pins.unpin, ring=ring, dry_run=dry_run)
-    named = targets(words, namespace)
-    _operate(call, [partial(ask, resource=resource, name=name) for resource, name in named])
+    write = partial(steer, steering=steering, dry_run=dry_run)
+    writes = [partial(write, ring=ring, name=name) for ring, name in targets]
+    _show(call, call.read(partial(one_by_one, writes=writes)))
 
 
-def _operate(call: Call, asks: "Sequence[Operate]") -> None:
-    from sharder.cli import operations
+def _show(call: Call, done: "Outcome") -> None:
+    """Print the reports of the writes that succeeded before any error."""
+    from sharder.cli import reports, tables
 
-    _run(call, partial(operations.one_by_one, operations=asks))
-
-
-def _run(call: Call, ask: "Callable[[ClusterAccess], Awaitable[Outcome]]") -> None:
-    """Run the operations, and print the reports of those that succeeded before any error."""
-    from sharder.cli import operations, reports, tables
-
-    done = operations.run(call.kubeconfig, call.context, ask)
     if len(done.reports) + len(done.errors) == 1:
         for report in done.reports:
             call.show(report, tables.operation)

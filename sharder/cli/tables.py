@@ -18,7 +18,6 @@ from sharder.cli.reports import (
     RingsReport,
     ShardRow,
     ShardsReport,
-    VersionReport,
 )
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
@@ -195,14 +194,6 @@ def certificates(report: CertificatesReport, *, form: str = "table") -> None:
 def _certificate(row: CertificateRow) -> tuple[Cells, Cells]:
     cells = (row.role, row.subject, row.not_after, row.days_left)
     return cells, (row.not_before, row.serial, ",".join(row.names) or None, row.fingerprint)
-
-
-def versions(report: VersionReport) -> None:
-    """Print the versions, as kubectl does."""
-    write(f"Client Version: {report.client_version}")
-    if report.server_version is not None:
-        sharder = ", ".join(report.sharder_versions) or f"unknown: {report.problem}"
-        write(f"Sharder Version: {sharder}", f"Server Version: {report.server_version}")
 
 
 def _value(value: FieldValue) -> str:

@@ -12,7 +12,8 @@ from datetime import datetime
 from io import StringIO
 from typing import Final
 
-from sharder.cli.cluster_view import Cluster, ring_of_name
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import ring_of_name
 from sharder.cli.output import table, write
 from sharder.cli.tables import PAUSED, in_state
 from sharder.core.api.lease import parse_time
@@ -24,7 +25,6 @@ from sharder.core.names import RING_LABEL, ShardName
 from sharder.core.preview.observe import members_of, not_ready, states_of
 from sharder.core.status.phases import ShardPhase
 from sharder.core.status.status import MAX_SHARDS
-from sharder.runtime.clock import Clock, SystemClock
 
 REFRESH_SECONDS: Final = 2.0
 """Seconds between two refreshes of the screen."""
@@ -42,8 +42,8 @@ async def run(cluster: Cluster, *, name: str) -> None:
         ConfigError: there is no such ring.
         ApiError: the ring cannot be read.
     """
-    clock, warning = SystemClock(), ""
-    shown = await _frame(cluster, name, clock)
+    warning = ""
+    shown = await _frame(cluster, name)
     if not sys.stdout.isatty():
         sys.stdout.write(shown)
         return
@@ -51,17 +51,17 @@ async def run(cluster: Cluster, *, name: str) -> None:
         lines = (shown + warning).splitlines()[: os.get_terminal_size().lines - 1]
         sys.stdout.write("\n".join((_CLEAR + lines[0], *lines[1:], "")))
         sys.stdout.flush()
-        await clock.sleep(REFRESH_SECONDS)
+        await cluster.clock.sleep(REFRESH_SECONDS)
         try:
-            shown, warning = await _frame(cluster, name, clock), ""
+            shown, warning = await _frame(cluster, name), ""
         except Unavailable as error:
             warning = f"not refreshed: {error}\n"
 
 
-async def _frame(cluster: Cluster, name: str, clock: Clock) -> str:
+async def _frame(cluster: Cluster, name: str) -> str:
     ring = await ring_of_name(cluster, name)
     leases = [lease async for lease in cluster.leases.stream(f"{RING_LABEL}={name}")]
-    now = clock.now()
+    now = cluster.clock.now()
     with redirect_stdout(StringIO()) as frame:
         show(ring, states_of(members_of(ring, leases), leases, now), now)
     return frame.getvalue()

@@ -1,4 +1,4 @@
-"""`sharder rings cleanup` on a real API server, as a process."""
+"""`sharder cleanup` on a real API server, as a process."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ class Left:
     ) -> subprocess.CompletedProcess[str]:
         where = ("--kubeconfig", str(kubeconfig or self.kubeconfig))
         return subprocess.run(
-            [str(SHARDER), "rings", "cleanup", self.ring, *arguments, *where],
+            [str(SHARDER), "cleanup", self.ring, *arguments, *where],
             capture_output=True,
             text=True,
             check=False,

@@ -1,17 +1,25 @@
 """A cluster in memory as the commands of `sharder` read it."""
 
+import io
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import msgspec
+from typing_extensions import override
 
-from sharder.cli.cluster_view import Cluster
+from sharder.cli.cluster import Cluster
+from sharder.cli.progress import Progress
+from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
 from sharder.core.api.since import DatedObject
 from sharder.core.names import GroupResource
+from sharder.kube.discovery import Served
 from sharder.kube.typed_stores import LEASES
+from sharder.kube.typed_stores import SECRETS as SECRETS_RESOURCE
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 from tests.support.fake_store import FakeStore
-from tests.support.fakes import FakeObjects, fake_leases, fake_rings
+from tests.support.fakes import FakeObjects, FakeWebhookConfigurations, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 
 NAMESPACES = Resource(
@@ -24,20 +32,49 @@ RESOURCES = (
 )
 
 
+class ScriptedClock(FakeClock):
+    """Time passes when a task sleeps, and then the next event of the script happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.script = list[Callable[[], Awaitable[object]]]()
+        self.slept = list[float]()
+
+    @override
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self._elapsed += seconds
+        if self.script:
+            await self.script.pop(0)()
+
+
 class ReadCluster:
-    """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
+    """A cluster with the ring `demo`, the namespace `default` and the shards a and b.
+
+    `screen` is what a person sees on stderr.
+    """
 
     def __init__(self, *resources: Resource) -> None:
         self.rings, self.leases = fake_rings(), fake_leases()
         self.namespaces = FakeStore(PartialObject, NAMESPACES)
-        self.objects = FakeObjects(*(resources or RESOURCES))
+        self.configurations = FakeWebhookConfigurations()
+        self.resources = resources or RESOURCES
+        self.objects = FakeObjects(*self.resources)
+        self.clock, self.screen = ScriptedClock(), io.StringIO()
+        self.silent: tuple[str, ...] = ()
         self.cluster = Cluster(
             rings=self.rings,
             leases=self.leases,
             namespaces=self.namespaces,
+            secrets=FakeStore(Secret, SECRETS_RESOURCE),
+            configurations=self.configurations,
             objects=self.objects,
             dated=self._dated,
+            served=self._served,
             now=NOW + timedelta(seconds=20),
+            clock=self.clock,
+            rng=FixedRng(),
+            shown=Progress(self.screen, self.clock),
         )
 
     async def filled(
@@ -58,6 +95,9 @@ class ReadCluster:
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
         return self
+
+    async def _served(self) -> Served:
+        return Served(resources=self.resources, silent=self.silent)
 
     def _dated(self, resource: Resource, labels: str) -> FakeStore[DatedObject]:
         if resource == LEASES:

@@ -12,12 +12,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from sharder.cli.certs import rotate, show
+from sharder.cli.cluster import Cluster
 from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import ObjectRef
 from sharder.tls import CertificateBundle, Request, Step, carry_out, facts_of, new_bundle
 from tests.support.certificates import POLICY, REF, Scene
+from tests.support.read_cluster import ReadCluster
 from tests.support.values import NOW
 
 BUNDLE = new_bundle(POLICY, NOW)
@@ -35,8 +37,12 @@ async def filled(bundle: CertificateBundle | None = BUNDLE) -> Scene:
     return scene
 
 
+def cluster_of(scene: Scene) -> Cluster:
+    return replace(ReadCluster().cluster, secrets=scene.secrets, now=LATER)
+
+
 async def told(scene: Scene) -> CertificatesReport:
-    return await show(scene.secrets, LATER, ref=REF)
+    return await show(cluster_of(scene), ref=REF)
 
 
 async def test_a_certificate_is_reported_with_names_times_and_fingerprint() -> None:
@@ -82,18 +88,14 @@ async def test_what_does_not_serve_is_reported_with_what_there_is() -> None:
     assert [c.role for c in report.certificates] == [SERVING, CertificateRole.RETIRING]
 
 
-@pytest.mark.parametrize(
-    ("authority", "expected"), [(False, Request.SERVING), (True, Request.AUTHORITY)]
-)
-async def test_a_rotation_is_asked_for_by_an_annotation(
-    authority: bool, expected: Request
-) -> None:
+@pytest.mark.parametrize("request_", Request)
+async def test_a_rotation_is_asked_for_by_an_annotation(request_: Request) -> None:
     scene = await filled()
 
-    said = await rotate(scene.secrets, LATER, ref=REF, authority=authority)
+    said = await rotate(cluster_of(scene), ref=REF, request=request_)
 
-    assert await scene.asked() == expected
-    assert expected in said
+    assert await scene.asked() == request_
+    assert request_ in said
 
 
 @pytest.mark.parametrize("bundle", [INTRODUCING, RETIRING])
@@ -103,7 +105,7 @@ async def test_an_authority_that_is_being_replaced_is_not_asked_for_again(
     scene = await filled(bundle)
 
     with pytest.raises(ConfigError, match="is already being replaced"):
-        await rotate(scene.secrets, LATER, ref=REF, authority=True)
+        await rotate(cluster_of(scene), ref=REF, request=Request.AUTHORITY)
 
     assert await scene.asked() == ""
 
@@ -154,18 +156,18 @@ async def test_certificates_of_another_issuer_are_not_rotated() -> None:
     scene = await of_others()
 
     with pytest.raises(ConfigError, match="was not issued by sharder: renew it"):
-        await rotate(scene.secrets, LATER, ref=REF, authority=False)
+        await rotate(cluster_of(scene), ref=REF, request=Request.SERVING)
 
     assert await scene.asked() == ""
 
 
 async def test_nothing_is_asked_of_a_secret_that_is_no_use() -> None:
     with pytest.raises(ConfigError, match=r"is unusable: .*; a running sharder repairs it"):
-        await rotate((await filled(None)).secrets, LATER, ref=REF, authority=False)
+        await rotate(cluster_of(await filled(None)), ref=REF, request=Request.SERVING)
 
 
 async def test_a_secret_that_is_not_there_is_an_error_that_says_where_to_look() -> None:
     scene = await filled()
 
     with pytest.raises(ConfigError, match="Secret ns/other not found: set --namespace"):
-        await show(scene.secrets, LATER, ref=ObjectRef("ns", "other"))
+        await show(cluster_of(scene), ref=ObjectRef("ns", "other"))

@@ -1,20 +1,11 @@
-"""Facts about `sharder rings cleanup`: what it touches, what it refuses, and what it reports."""
+"""Facts about `sharder cleanup`: what it touches, what it refuses, and what it reports."""
 
-import asyncio
+from dataclasses import replace
 
-import msgspec
 import pytest
-from typing_extensions import override
 
-from sharder.cli.cleanup import (
-    ClusterAccess,
-    clean_up,
-    line_of,
-    require_complete,
-    task_of,
-)
-from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, REJECTED_IN_A_ROW, Tally
-from sharder.cli.progress import progress
+from sharder.cli.cleanup import clean_up, require_complete
+from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, REJECTED_IN_A_ROW
 from sharder.cli.reports import CleanupFailure, CleanupReport
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
@@ -25,10 +16,8 @@ from sharder.core.errors import (
     Unavailable,
 )
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
-from sharder.kube.discovery import Served
-from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
-from tests.support.fakes import FakeObjects, FakeWebhookConfigurations, fake_leases, fake_rings
 from tests.support.hooked_objects import Call, HookedObjects, on, once, raising
+from tests.support.read_cluster import ReadCluster, as_body
 from tests.support.values import (
     DEMO,
     DRAIN,
@@ -50,52 +39,23 @@ RESOURCES = (
 )
 
 
-class HastyClock(FakeClock):
-    """Remembers how long it should have slept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept: list[float] = []
-
-    @override
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await asyncio.sleep(0)
-
-
-class Fake:
+class Fake(ReadCluster):
     """A cluster of three resources; there is no ring until a test adds one."""
 
     def __init__(self, *more: Resource) -> None:
-        self.rings, self.leases = fake_rings(), fake_leases()
-        self.configurations = FakeWebhookConfigurations()
-        self.inner = FakeObjects(*RESOURCES, *more)
-        self.objects = HookedObjects(self.inner)
-        self.clock = HastyClock()
-        self.silent: tuple[str, ...] = ()
+        super().__init__(*RESOURCES, *more)
+        self.inner, self.hooked = self.objects, HookedObjects(self.objects)
+        self.cluster = replace(self.cluster, objects=self.hooked)
 
-    async def add(self, resource: GroupResource, *things: PartialObject) -> None:
+    async def fill(self, resource: GroupResource, *things: PartialObject) -> None:
         for thing in things:
-            await self.inner.stores[resource].create(thing.metadata.namespace, as_body(thing))
+            await self.add(resource, thing)
 
     async def add_ring(self) -> None:
         await self.rings.create("", as_body(ring()))
 
     async def run(self, *resources: str, dry_run: bool = False) -> CleanupReport:
-        access = ClusterAccess(
-            rings=self.rings,
-            leases=self.leases,
-            configurations=self.configurations,
-            objects=self.objects,
-            served=self.served,
-            clock=self.clock,
-            rng=FixedRng(),
-        )
-        with progress(self.clock) as shown:
-            return await clean_up(access, task_of(DEMO, resources, dry_run=dry_run), shown)
-
-    async def served(self) -> Served:
-        return Served(resources=RESOURCES, silent=self.silent)
+        return await clean_up(self.cluster, ring=DEMO, resources=resources, dry_run=dry_run)
 
     async def stored(self, resource: GroupResource) -> dict[str, PartialObject]:
         return {o.metadata.name: o for o in (await self.inner.stores[resource].list()).items}
@@ -105,19 +65,11 @@ class Fake:
         return [n for n, o in found.items() if {OWNER, DRAIN} & set(o.metadata.labels or {})]
 
     def patches(self) -> int:
-        return sum(call.verb == "patch" for call in self.objects.calls)
-
-
-def as_body(thing: msgspec.Struct) -> Json:
-    body: Json = msgspec.to_builtins(thing)
-    return body
+        return sum(call.verb == "patch" for call in self.hooked.calls)
 
 
 def counts(report: CleanupReport) -> dict[str, tuple[int, int, int, int]]:
     return {r.resource: (r.found, r.cleaned, r.skipped, r.failed) for r in report.resources}
-
-
-# What is cleaned
 
 
 # What is refused
@@ -126,8 +78,8 @@ def counts(report: CleanupReport) -> dict[str, tuple[int, int, int, int]]:
 async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> None:
     fake = Fake()
     many = CHECKED_EVERY + 100
-    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(many)))
-    fake.objects.before.append(on("patch", SECRETS, once(fake.add_ring)))
+    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(many)))
+    fake.hooked.before.append(on("patch", SECRETS, once(fake.add_ring)))
 
     report = await fake.run()
 
@@ -139,9 +91,9 @@ async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> No
 
 async def test_a_ring_that_is_back_keeps_even_a_few_objects_of_its_next_resource() -> None:
     fake = Fake()
-    await fake.add(WIDGETS, obj(WIDGETS, "w", owner=A))
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
-    fake.objects.before.append(on("patch", WIDGETS, once(fake.add_ring)))
+    await fake.fill(WIDGETS, obj(WIDGETS, "w", owner=A))
+    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
+    fake.hooked.before.append(on("patch", WIDGETS, once(fake.add_ring)))
 
     report = await fake.run()
 
@@ -154,11 +106,11 @@ async def test_a_ring_that_is_back_keeps_even_a_few_objects_of_its_next_resource
 
 async def test_a_lost_race_is_decided_anew() -> None:
     fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
     touched: Json = {"metadata": {"labels": {"x": "y"}}}
     ref = ObjectRef("default", "s")
     touch = once(lambda: fake.inner.stores[SECRETS].patch(ref, touched))
-    fake.objects.before.append(on("patch", SECRETS, touch))
+    fake.hooked.before.append(on("patch", SECRETS, touch))
 
     report = await fake.run()
 
@@ -169,11 +121,11 @@ async def test_a_lost_race_is_decided_anew() -> None:
 
 async def test_what_others_have_cleaned_meanwhile_is_skipped() -> None:
     fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
     clean: Json = {"metadata": {"labels": {OWNER: None}}}
     ref = ObjectRef("default", "s")
     touch = once(lambda: fake.inner.stores[SECRETS].patch(ref, clean))
-    fake.objects.before.append(on("patch", SECRETS, touch))
+    fake.hooked.before.append(on("patch", SECRETS, touch))
 
     assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
 
@@ -181,7 +133,7 @@ async def test_what_others_have_cleaned_meanwhile_is_skipped() -> None:
 @pytest.mark.parametrize("busy", [False, True])
 async def test_what_is_deleted_meanwhile_is_skipped(busy: bool) -> None:
     fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
 
     async def delete(_call: Call) -> None:
         store = fake.inner.stores[SECRETS]
@@ -191,15 +143,15 @@ async def test_what_is_deleted_meanwhile_is_skipped(busy: bool) -> None:
         if busy:
             raise Unavailable("busy")
 
-    fake.objects.before.append(on("patch", SECRETS, delete))
+    fake.hooked.before.append(on("patch", SECRETS, delete))
 
     assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
 
 
 async def test_an_object_that_fails_is_named_and_the_others_are_cleaned() -> None:
     fake = Fake()
-    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
-    fake.objects.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-3"))
+    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
+    fake.hooked.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-3"))
 
     report = await fake.run()
 
@@ -215,8 +167,8 @@ async def test_an_object_that_fails_is_named_and_the_others_are_cleaned() -> Non
 
 async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
     fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
-    fake.objects.before.append(on("patch", SECRETS, raising(Unavailable("away"))))
+    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
+    fake.hooked.before.append(on("patch", SECRETS, raising(Unavailable("away"))))
 
     report = await fake.run()
 
@@ -227,13 +179,13 @@ async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
 
 async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
     fake = Fake()
-    await fake.add(SECRETS, obj(SECRETS, "s", owner=A))
+    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
     ref, back = ObjectRef("default", "s"), {"metadata": {"labels": {OWNER: B}}}
 
     async def put_back(_call: Call) -> None:
         await fake.inner.stores[SECRETS].patch(ref, back)
 
-    fake.objects.after.append(on("patch", SECRETS, put_back))
+    fake.hooked.after.append(on("patch", SECRETS, put_back))
 
     report = await fake.run()
 
@@ -243,8 +195,8 @@ async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
 
 async def test_a_resource_that_cannot_be_listed_is_a_problem_and_the_others_are_cleaned() -> None:
     fake = Fake()
-    await fake.add(NODES, obj(SECRETS, "node", owner=A, namespace=""))
-    fake.objects.before.append(on("stream", SECRETS, raising(Forbidden("no right"))))
+    await fake.fill(NODES, obj(SECRETS, "node", owner=A, namespace=""))
+    fake.hooked.before.append(on("stream", SECRETS, raising(Forbidden("no right"))))
 
     report = await fake.run()
 
@@ -256,13 +208,13 @@ async def test_a_resource_that_cannot_be_listed_is_a_problem_and_the_others_are_
 
 async def test_a_list_that_took_too_long_is_begun_anew() -> None:
     fake = Fake()
-    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
+    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
 
     async def expire() -> None:
         raise Expired("too old")
 
-    fake.objects.before.append(on("next", SECRETS, once(expire), name="s-3"))
-    fake.objects.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-1"))
+    fake.hooked.before.append(on("next", SECRETS, once(expire), name="s-3"))
+    fake.hooked.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-1"))
 
     report = await fake.run()
 
@@ -272,12 +224,12 @@ async def test_a_list_that_took_too_long_is_begun_anew() -> None:
 
 async def test_a_dry_run_counts_nothing_twice_when_its_list_took_too_long() -> None:
     fake = Fake()
-    await fake.add(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
+    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
 
     async def expire() -> None:
         raise Expired("too old")
 
-    fake.objects.before.append(on("next", SECRETS, once(expire), name="s-3"))
+    fake.hooked.before.append(on("next", SECRETS, once(expire), name="s-3"))
 
     report = await fake.run(dry_run=True)
 
@@ -290,7 +242,7 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
     many = 2 * REJECTED_IN_A_ROW
     for namespace in ("fine", "forbidden", "rejecting"):
         await fake.inner.stores[NAMESPACES].create("", {"metadata": {"name": namespace}})
-        await fake.add(
+        await fake.fill(
             SECRETS, *(obj(SECRETS, f"s-{n}", owner=A, namespace=namespace) for n in range(many))
         )
 
@@ -301,7 +253,7 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
         if call.verb == "patch" and call.namespace == "rejecting":
             raise Rejected("exceeded quota")
 
-    fake.objects.before.append(refuse)
+    fake.hooked.before.append(refuse)
     report = await fake.run("secrets")
 
     assert counts(report) == {"secrets": (2 * many, many, 0, many)}
@@ -313,9 +265,7 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
 # What is warned of
 
 
-async def test_what_else_is_there_of_the_ring_is_warned_of(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+async def test_what_else_is_there_of_the_ring_is_warned_of() -> None:
     fake = Fake()
     fake.silent = ("metrics.example.com",)
     await fake.leases.create("default", as_body(lease(A)))
@@ -330,17 +280,5 @@ async def test_what_else_is_there_of_the_ring_is_warned_of(
         f"MutatingWebhookConfiguration {name} still exists",
         "1 shards still hold Leases of the ring: default/shard-a",
     ]
-    assert capsys.readouterr().err.count("warning: ") == 3
+    assert fake.screen.getvalue().count("warning: ") == 3
     require_complete(report)
-
-
-# What is shown
-
-
-def test_what_a_server_says_cannot_command_the_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with progress(FakeClock()) as shown:
-        shown.finish(line_of(SECRETS, Tally(found=1, problem=SharderError("\x1b[2J"))))
-
-    assert "\x1b" not in capsys.readouterr().err

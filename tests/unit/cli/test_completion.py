@@ -10,33 +10,9 @@ import pytest
 
 from sharder.cli import completion
 from sharder.cli.app import complete_for_kubectl, run_command
-from sharder.cli.command import COMMANDS
-from tests.support.read_cluster import ReadCluster
-from tests.support.values import SECRETS, WIDGETS, obj
 
 SHARDER = Path(sys.executable).with_name("sharder")
 FOR_KUBECTL = Path(sys.executable).with_name("kubectl_complete-shard")
-
-
-@pytest.fixture
-async def cluster() -> ReadCluster:
-    filled = await ReadCluster().filled()
-    await filled.add(WIDGETS, obj(WIDGETS, "one"))
-    await filled.add(WIDGETS, obj(WIDGETS, "two", namespace="other"))
-    await filled.add(SECRETS, obj(SECRETS, "one"))
-    return filled
-
-
-def test_every_command_that_takes_rings_proposes_them() -> None:
-    takes = [
-        (command.name, argument.propose)
-        for command in COMMANDS.values()
-        for argument in command.arguments
-        if argument.options.get("metavar") == "RING"
-    ]
-
-    assert {"check", "plan", "objects", "pause", "dump"} <= {name for name, _ in takes}
-    assert [name for name, propose in takes if propose is None] == []
 
 
 @pytest.mark.parametrize("name", ["$(reboot)", "a b", "a;b", "`a`", "a\nb", "a'b", "ä", ""])
@@ -64,12 +40,14 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         (["evac"], "evacuate\n"),
         (["rings", "-o", "w"], "wide\n"),
-        (["rings", "c"], "cleanup\n"),
+        (["ru"], "run\n"),
         (["evacuate", "demo", "a", "--w"], "--wait\n"),
         (["completion", "z"], "zsh\n"),
         (["shards", ""], ""),
         (["shards", "my-ring", "-o", "n"], "name\n"),
         (["pin", "my-ring", "secrets", "a/b", ""], ""),
+        (["cordon", "-o", ""], "json\ntable\nyaml\n"),
+        (["certs", "--rotate", "a"], "authority\n"),
         (["no such command", "x"], ""),
     ],
 )

@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 
 from sharder.cli.evacuation import complete
-from sharder.cli.operations import ClusterAccess, Operate
 from sharder.cli.reports import OperationReport
 from sharder.core.errors import SharderError, Unavailable
 from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef
@@ -22,12 +21,9 @@ async def cluster() -> Steered:
     return steered
 
 
-def waiting(within: timedelta | None = None) -> Operate:
-    async def operate(access: ClusterAccess) -> OperationReport:
-        (report,) = (await complete(access, ring=DEMO, shards=(A,), within=within)).reports
-        return report
-
-    return operate
+async def wait(cluster: Steered, within: timedelta | None = None) -> OperationReport:
+    done = await complete(cluster.cluster, ring=DEMO, shards=(A,), within=within)
+    return done.reports[0]
 
 
 async def test_shards_are_all_marked_before_the_first_is_waited_for(cluster: Steered) -> None:
@@ -39,7 +35,7 @@ async def test_shards_are_all_marked_before_the_first_is_waited_for(cluster: Ste
         await cluster.move(0, "shard-c")
 
     cluster.clock.script = [look]
-    done = await cluster.run(partial(complete, ring=DEMO, shards=(A, B), within=None))
+    done = await complete(cluster.cluster, ring=DEMO, shards=(A, B), within=None)
 
     assert marked == [IS_EVACUATED] * 2
     assert [report.result for report in done.reports] == [
@@ -56,7 +52,7 @@ async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered)
         partial(cluster.move, 1),
     ]
 
-    report = await cluster.run(waiting())
+    report = await wait(cluster)
 
     assert (report.result, report.objects) == ("shard-a has no objects left", 0)
     assert await cluster.annotations() == IS_EVACUATED
@@ -70,7 +66,7 @@ async def test_waiting_goes_on_when_the_shard_is_gone(cluster: Steered) -> None:
     await cluster.give(0)
     cluster.clock.script = [stop, partial(cluster.move, 0)]
 
-    assert (await cluster.run(waiting())).objects == 0
+    assert (await wait(cluster)).objects == 0
 
 
 async def test_time_that_is_up_is_reported_with_what_is_left(cluster: Steered) -> None:
@@ -83,7 +79,7 @@ async def test_time_that_is_up_is_reported_with_what_is_left(cluster: Steered) -
         match=r"^timed out after 3s: shard-a has 5 objects, 1 of them draining: "
         r"widgets\.example\.com default/w0, .*w1, .*w2, …; the evacuation continues",
     ):
-        await cluster.run(waiting(timedelta(seconds=3)))
+        await wait(cluster, timedelta(seconds=3))
 
     assert await cluster.annotations() == IS_EVACUATED
     assert cluster.clock.monotonic() == 3
@@ -96,7 +92,7 @@ async def test_an_interrupt_reports_that_the_evacuation_goes_on(cluster: Steered
     cluster.clock.script = [interrupt]
 
     with pytest.raises(asyncio.CancelledError):
-        await cluster.run(waiting())
+        await wait(cluster)
 
     assert cluster.warnings() == [
         "interrupted; an evacuation that has begun continues: wait again, or end it with "
@@ -112,7 +108,7 @@ async def test_an_outage_after_an_empty_look_proves_nothing(cluster: Steered) ->
     cluster.clock.script = [break_down]
 
     with pytest.raises(SharderError, match="after 2s: shard-a has 0 objects"):
-        await cluster.run(waiting(timedelta(seconds=2)))
+        await wait(cluster, timedelta(seconds=2))
 
 
 async def test_an_evacuation_that_is_taken_back_is_not_waited_for(cluster: Steered) -> None:
@@ -122,7 +118,7 @@ async def test_an_evacuation_that_is_taken_back_is_not_waited_for(cluster: Steer
     with pytest.raises(
         SharderError, match=r"ended the evacuation: shard-a has 1 .*: widgets.* default/w0$"
     ):
-        await cluster.run(waiting())
+        await wait(cluster)
 
 
 async def test_an_outage_is_waited_through(cluster: Steered) -> None:
@@ -132,7 +128,7 @@ async def test_an_outage_is_waited_through(cluster: Steered) -> None:
     await cluster.give(0)
     cluster.clock.script = [break_down, partial(cluster.move, 0)]
 
-    assert (await cluster.run(waiting())).objects == 0
+    assert (await wait(cluster)).objects == 0
 
 
 async def test_time_that_is_up_in_an_outage_is_reported_too(cluster: Steered) -> None:
@@ -141,4 +137,4 @@ async def test_time_that_is_up_in_an_outage_is_reported_too(cluster: Steered) ->
     with pytest.raises(
         SharderError, match="after 0s: the objects of shard-a could not be counted"
     ):
-        await cluster.run(waiting(timedelta()))
+        await wait(cluster, timedelta())

@@ -54,7 +54,7 @@ def nowhere(tmp_path: Path) -> dict[str, str]:
 
 
 def test_a_command_imports_only_what_it_runs(nowhere: dict[str, str]) -> None:
-    without_cluster = ("rings --help", "run --help", "version --client")
+    without_cluster = ("rings --help", "run --help", "--version")
     that_list = ("rings", "shards demo")
     that_plan = ("explain demo secret/a -n b", "plan demo")
 

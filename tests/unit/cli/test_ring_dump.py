@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 from typing_extensions import override
 
-from sharder.cli.cluster_view import Cluster
+from sharder.cli.cluster import Cluster
 from sharder.cli.plan import plan
 from sharder.cli.ring_dump import dump
 from sharder.core.api.meta import Json, PartialObject, Resource

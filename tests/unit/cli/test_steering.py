@@ -1,12 +1,11 @@
 """Facts about the commands that steer shards and rings."""
 
-from functools import partial
+from dataclasses import replace
 
 import pytest
 from typing_extensions import override
 
-from sharder.cli.edits import MAX_TRIES
-from sharder.cli.operations import evacuate, pause
+from sharder.cli.steering import EVACUATE, MAX_TRIES, PAUSE
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import Conflict, SharderError
@@ -14,7 +13,6 @@ from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import RINGS
 from tests.support.fake_store import FakeStore
 from tests.support.steered_cluster import IS_EVACUATED, Steered
-from tests.support.values import DEMO
 
 
 class Forgetful(FakeStore[ControllerRing]):
@@ -35,7 +33,7 @@ async def cluster() -> Steered:
 async def test_a_write_that_loses_a_race_is_decided_anew(cluster: Steered) -> None:
     cluster.writes.races = MAX_TRIES - 1
 
-    await cluster.on_shard(evacuate)
+    await cluster.steer(EVACUATE)
 
     assert await cluster.annotations() == {**IS_EVACUATED, "written": "before 0"}
 
@@ -44,7 +42,7 @@ async def test_a_race_that_never_ends_is_given_up(cluster: Steered) -> None:
     cluster.writes.races = MAX_TRIES
 
     with pytest.raises(Conflict):
-        await cluster.on_shard(evacuate)
+        await cluster.steer(EVACUATE)
 
     assert await cluster.annotations() == {"written": "before 0"}
 
@@ -53,16 +51,17 @@ async def test_a_warning_is_reported_once_however_many_tries_it_takes(cluster: S
     await cluster.pause()
     cluster.writes.races = 2
 
-    await cluster.on_shard(evacuate)
+    await cluster.steer(EVACUATE)
 
     assert cluster.warnings() == ['movement of demo is paused; run "sharder resume" to continue']
 
 
 async def test_a_crd_that_drops_the_field_is_reported(cluster: Steered) -> None:
-    cluster.writable_rings = Forgetful(ControllerRing, RINGS)
-    cluster.writable_rings._state = cluster.rings._state
+    forgetful = Forgetful(ControllerRing, RINGS)
+    forgetful._state = cluster.rings._state
+    cluster.cluster = replace(cluster.cluster, rings=forgetful)
 
     with pytest.raises(
         SharderError, match=r"demo did not keep the change: .* CRD is from an older"
     ):
-        await cluster.run(partial(pause, ring=DEMO, dry_run=False))
+        await cluster.steer(PAUSE)

@@ -1,0 +1,317 @@
+"""What the commands that steer write: one field of a Lease, a ring or an object each.
+
+A command reads an object, decides, and writes a merge patch that applies only to the version that
+was read.  Values that are already as wanted are not written.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
+
+from sharder.cli.cluster import Cluster
+from sharder.cli.cluster_view import View, view_of
+from sharder.cli.lookup import find, lease_of, ring_named
+from sharder.cli.reports import FieldChange, FieldValue, Operation, OperationReport
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import ControllerRing
+from sharder.core.errors import ConfigError, Conflict, SharderError
+from sharder.core.names import (
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    EVACUATE_ON_STOP,
+    GroupResource,
+    RingName,
+    ShardName,
+    pin_label,
+)
+from sharder.core.ring.snapshot import Role
+from sharder.kube.typed_stores import LEASES, RINGS
+from sharder.ports import Writable
+
+MAX_TRIES: Final = 5
+"""Conflicts after which a command gives up; shards write their Leases every few seconds."""
+
+
+Steerable: TypeAlias = ControllerRing | Lease | PartialObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The object to write, as it was read."""
+
+    view: View
+    resource: GroupResource
+    obj: Steerable
+    store: Writable[Steerable]
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        ref = self.obj.metadata.ref
+        is_object = self.resource not in {LEASES.id, RINGS.id}
+        return f"{self.resource} {ref}" if is_object else ref.name
+
+
+Find: TypeAlias = Callable[[Cluster, View, str], Awaitable[Target]]
+"""Returns the target of this name; a ConfigError says that there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steering:
+    """What a command writes, and the sentences of its report.
+
+    The sentences can have `{name}`, `{is_}` in place of the verb, and `{was}` for the value that
+    is replaced.
+    """
+
+    operation: Operation
+    find: Find
+    field: str
+    """The path of the map or struct that has the values."""
+    wanted: Mapping[str, FieldValue]
+    done: str
+    already: str
+    """The result if nothing has to be written."""
+    warnings: Callable[[Target], Iterable[str]] = lambda _: ()
+
+
+async def _shard(cluster: Cluster, view: View, name: str) -> Target:
+    lease = lease_of(view.snapshot, name)
+    return Target(view=view, resource=LEASES.id, obj=lease, store=cluster.leases)
+
+
+async def _ring(cluster: Cluster, view: View, _name: str) -> Target:
+    return Target(view=view, resource=RINGS.id, obj=view.snapshot.ring, store=cluster.rings)
+
+
+async def _object(cluster: Cluster, view: View, name: str) -> Target:
+    resource, _, rest = name.partition("/")
+    served, obj = await find(cluster, view.snapshot, resource, rest)
+    return Target(view=view, resource=served.id, obj=obj, store=cluster.objects.of(served))
+
+
+async def _pinnable(cluster: Cluster, view: View, name: str, *, shard: str) -> Target:
+    lease_of(view.snapshot, shard)
+    found = await _object(cluster, view, name)
+    if view.snapshot.roles[found.resource] is Role.CONTROLLED:
+        raise ConfigError(
+            f"{found.resource} are controlled objects, which follow their parents: pin the parent"
+        )
+    return found
+
+
+def others_accept(view: View, shard: str) -> bool:
+    """Return whether another shard of the ring accepts objects."""
+    members = view.snapshot.members
+    others = members.available - {ShardName(shard)}
+    return any(not members.shards[name].set_aside for name in others)
+
+
+def _of_cordon(target: Target) -> Iterator[str]:
+    view, shard = target.view, target.name
+    if not others_accept(view, shard):
+        yield f"no other shard of {view.snapshot.name} accepts objects: new objects wait"
+    member = view.snapshot.members.shards.get(ShardName(shard))
+    if member is not None and member.evacuating:
+        yield f'{shard} is still being evacuated; run "sharder uncordon" to end that'
+
+
+def _of_uncordon(target: Target) -> Iterator[str]:
+    if target.obj.metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP:
+        yield (
+            f"{target.name} evacuates itself before it stops, and restores the annotation while "
+            "it runs"
+        )
+
+
+def _of_evacuation(target: Target) -> Iterator[str]:
+    snapshot, shard = target.view.snapshot, target.name
+    if not others_accept(target.view, shard):
+        yield f"no other shard of {snapshot.name} accepts objects: its objects stay"
+    if ShardName(shard) not in snapshot.members.available:
+        yield (
+            f"{shard} is not available; when it is back it gets no objects until "
+            '"sharder uncordon"'
+        )
+    elif snapshot.ring.spec.movement.paused:
+        yield f'movement of {snapshot.name} is paused; run "sharder resume" to continue'
+
+
+def _of_pin(target: Target, *, shard: ShardName) -> Iterator[str]:
+    """Yield the reasons why the object might not move to the shard."""
+    snapshot, meta = target.view.snapshot, target.obj.metadata
+    members, owner = snapshot.members, meta.label(snapshot.owner_label) or None
+    if isinstance(target.obj, PartialObject) and not snapshot.selects(target.obj):
+        yield f"{meta.ref} is not in the scope of {snapshot.name}: the pin has no effect"
+    if shard not in members.available:
+        yield f"{shard} is not available: the pin has no effect until it is"
+    if members.shards[shard].evacuating:
+        yield f"{shard} is being evacuated: the pin has no effect"
+    elif members.shards[shard].cordoned and owner != shard:
+        yield f"{shard} is cordoned: the pin moves no object to it"
+    if snapshot.ring.spec.movement.paused and owner not in {None, shard}:
+        yield f'movement of {snapshot.name} is paused; run "sharder resume" to continue'
+
+
+CORDON: Final = Steering(
+    operation=Operation.CORDON,
+    find=_shard,
+    field="metadata.annotations",
+    wanted={CORDONED_ANNOTATION: "true"},
+    done="{name} {is_} cordoned: it keeps its objects and gets no new ones",
+    already="{name} is already cordoned",
+    warnings=_of_cordon,
+)
+UNCORDON: Final = Steering(
+    operation=Operation.UNCORDON,
+    find=_shard,
+    field="metadata.annotations",
+    wanted={CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
+    done="{name} {is_} uncordoned: it gets new objects",
+    already="{name} is already uncordoned",
+    warnings=_of_uncordon,
+)
+EVACUATE: Final = Steering(
+    operation=Operation.EVACUATE,
+    find=_shard,
+    field="metadata.annotations",
+    wanted={EVACUATE_ANNOTATION: "true"},
+    done="{name} {is_} marked for evacuation: it gets no new objects",
+    already="{name} is already marked for evacuation",
+    warnings=_of_evacuation,
+)
+PAUSE: Final = Steering(
+    operation=Operation.PAUSE,
+    find=_ring,
+    field="spec.movement",
+    wanted={"paused": True},
+    done="{name} {is_} paused: no objects are drained; those whose shard is gone are still "
+    "reassigned",
+    already="{name} is already paused",
+)
+RESUME: Final = Steering(
+    operation=Operation.RESUME,
+    find=_ring,
+    field="spec.movement",
+    wanted={"paused": False},
+    done="{name} {is_} resumed: objects move to where they belong",
+    already="{name} is not paused",
+)
+
+
+def pin(ring: str, shard: str | None) -> Steering:
+    """Return the write that pins objects of the ring to a shard; None removes their pins."""
+    label = pin_label(RingName(ring))
+    if shard is None:
+        return Steering(
+            operation=Operation.PIN,
+            find=_object,
+            field="metadata.labels",
+            wanted={label: None},
+            done="{name} {is_} unpinned{was}",
+            already="{name} is not pinned",
+        )
+    return Steering(
+        operation=Operation.PIN,
+        find=partial(_pinnable, shard=shard),
+        field="metadata.labels",
+        wanted={label: shard},
+        done=f"{{name}} {{is_}} pinned to {shard}{{was}}",
+        already=f"{{name}} is already pinned to {shard}",
+        warnings=partial(_of_pin, shard=ShardName(shard)),
+    )
+
+
+Write: TypeAlias = Callable[[Cluster], Awaitable[OperationReport]]
+
+
+class Outcome(NamedTuple):
+    """The reports of the writes that succeeded, and the errors of the others."""
+
+    reports: tuple[OperationReport, ...]
+    errors: tuple[SharderError, ...] = ()
+
+
+async def one_by_one(cluster: Cluster, *, writes: Iterable[Write]) -> Outcome:
+    """Do all writes; an error of one does not stop the next one."""
+    reports, errors = list[OperationReport](), list[SharderError]()
+    for write in writes:
+        try:
+            reports.append(await write(cluster))
+        except SharderError as error:
+            errors.append(error)
+    return Outcome(tuple(reports), tuple(errors))
+
+
+async def steer(
+    cluster: Cluster, steering: Steering, ring: str, name: str, *, dry_run: bool
+) -> OperationReport:
+    """Write to the target of this name, except in a dry run; show its warnings.
+
+    Raises:
+        ConfigError: there is no such ring or target.
+        Conflict: another client wrote the target before each of `MAX_TRIES` attempts.
+        SharderError: the API server did not keep the change.
+    """
+    for _ in range(MAX_TRIES - 1):
+        with suppress(Conflict):
+            return await _attempt(cluster, steering, ring, name, dry_run=dry_run)
+    return await _attempt(cluster, steering, ring, name, dry_run=dry_run)
+
+
+async def _attempt(
+    cluster: Cluster, steering: Steering, ring: str, name: str, *, dry_run: bool
+) -> OperationReport:
+    view = await view_of(cluster, ring_named(ring))
+    target = await steering.find(cluster, view, name)
+    changes = _changes(target.obj, steering)
+    if changes and not dry_run:
+        await _write(target, steering, changes)
+    warnings = tuple(steering.warnings(target))
+    for warning in warnings:
+        cluster.shown.warn(warning)
+    before = changes[0].before if changes else None
+    result = (steering.done if changes else steering.already).format(
+        name=target.name,
+        is_="would be" if dry_run else "is",
+        was=f" (was {before})" if before else "",
+    )
+    return OperationReport(
+        ring=view.snapshot.name,
+        operation=steering.operation,
+        dry_run=dry_run,
+        object=f"{target.resource} {target.obj.metadata.ref}",
+        changes=changes,
+        result=f"dry run, nothing is written: {result}" if dry_run and changes else result,
+        objects=None,
+        warnings=warnings,
+    )
+
+
+async def _write(target: Target, steering: Steering, changes: Iterable[FieldChange]) -> None:
+    meta, (outer, inner) = target.obj.metadata, steering.field.split(".")
+    patch: dict[str, dict[str, Json]] = {"metadata": {"resourceVersion": meta.resource_version}}
+    patch.setdefault(outer, {})[inner] = {change.key: change.after for change in changes}
+    if _changes(await target.store.patch(meta.ref, patch), steering):
+        raise SharderError(
+            f"{target.resource} {meta.ref} did not keep the change: check the mutating webhooks, "
+            "and whether its CRD is from an older sharder"
+        )
+
+
+def _changes(obj: Steerable, steering: Steering) -> tuple[FieldChange, ...]:
+    """Return the values of the object that differ from the wanted ones."""
+    current: Mapping[str, FieldValue]
+    if isinstance(obj, ControllerRing):
+        current = {"paused": obj.spec.movement.paused}
+    else:
+        meta = obj.metadata
+        current = (meta.annotations if isinstance(obj, Lease) else meta.labels) or {}
+    return tuple(
+        FieldChange(field=steering.field, key=key, before=current.get(key), after=value)
+        for key, value in steering.wanted.items()
+        if current.get(key) != value
+    )
