@@ -13,7 +13,7 @@ from msgspec import inspect as types
 
 from sharder.cli import app, reports
 from sharder.cli.command import COMMANDS, CONTEXT, KUBECONFIG, Argument, Command
-from sharder.core.check.report import CheckReport
+from sharder.core.diagnosis.check import CheckReport
 from sharder.core.preview.report import PlanReport
 from sharder.core.status.phases import ShardPhase
 

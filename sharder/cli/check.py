@@ -1,4 +1,4 @@
-"""`sharder check`: read the input of the checks in `sharder.core.check`, and print the findings.
+"""`sharder check`: read what `sharder.core.diagnosis` judges, and print the findings.
 
 Everything is read once, and nothing is changed: all writes are dry runs of the API server.
 """
@@ -18,10 +18,10 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
-from sharder.core.check.finding import Finding, Unread
-from sharder.core.check.report import CheckReport, Facts, RingFacts, report
-from sharder.core.check.rights import service_account
-from sharder.core.check.webhook import Configuration
+from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
+from sharder.core.diagnosis.finding import Finding, Unread
+from sharder.core.diagnosis.rights import service_account
+from sharder.core.diagnosis.webhook import Configuration
 from sharder.core.errors import ConfigError, SharderError, Unavailable
 from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
@@ -84,8 +84,7 @@ def draw(found: CheckReport) -> None:
 
 def _row(finding: Finding) -> tuple[str, str, str]:
     about = f"{finding.ring}: " if finding.ring else ""
-    advice = f" => {finding.advice}" if finding.advice else ""
-    return finding.level, finding.check, f"{about}{finding.message}{advice}"
+    return finding.level, finding.check, f"{about}{finding.said}"
 
 
 async def _facts(client: Client, where: Installation, names: Collection[str]) -> Facts:
@@ -159,13 +158,13 @@ def _selected(
 
 async def _ring(
     client: Client, ring: ControllerRing, spaces: frozenset[str] | Unread, shared: _Shared
-) -> RingFacts:
+) -> RingReads:
     members = (
         shared.leases
         if isinstance(shared.leases, Unread)
         else members_of(ring, [each for each in shared.leases if ring_of(each) == ring.name])
     )
-    return RingFacts(
+    return RingReads(
         ring=ring,
         members=members,
         configuration=_configuration(ring, shared),

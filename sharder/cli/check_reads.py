@@ -9,10 +9,10 @@ from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.cluster import Deployment, Secret, User
 from sharder.core.api.lease import Lease, parse_time, read_lease
 from sharder.core.api.ring import ControllerRing
-from sharder.core.check.fence import FenceFacts
-from sharder.core.check.finding import Unread
-from sharder.core.check.installation import Certificate, Certificates, is_sharder
-from sharder.core.check.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
+from sharder.core.diagnosis.fence import FenceFacts
+from sharder.core.diagnosis.finding import Unread
+from sharder.core.diagnosis.installation import Certificate, Certificates, is_sharder
+from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef

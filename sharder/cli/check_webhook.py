@@ -8,8 +8,8 @@ from typing import Final
 from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.check.finding import Unread
-from sharder.core.check.webhook import (
+from sharder.core.diagnosis.finding import Unread
+from sharder.core.diagnosis.webhook import (
     Answer,
     Configuration,
     answer_of,

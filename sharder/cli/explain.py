@@ -11,6 +11,7 @@ from sharder.cli.lookup import find
 from sharder.cli.objects import state_and_since
 from sharder.cli.reports import ApartView, Explanation, PlacementView, ShardView
 from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.diagnosis.advice import advice
 from sharder.core.errors import NotFound
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
@@ -19,7 +20,6 @@ from sharder.core.movement.planner import Owners
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.placement.distribution import Distribution
-from sharder.core.preview.advice import advice
 from sharder.core.preview.balance import balanced, is_rebalanced
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import (

@@ -5,16 +5,16 @@ them.  Without a page the console does nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from heapq import nsmallest
 from itertools import islice
+from math import inf
 from shlex import quote
 from typing import Final
 
 import msgspec
 
-from sharder.console.faults import faults_of, headline_of, unreadable
 from sharder.console.memory import Memory, Pair
 from sharder.console.models import (
     Flow,
@@ -28,7 +28,10 @@ from sharder.console.models import (
 )
 from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
+from sharder.core.diagnosis.finding import Finding, Level
+from sharder.core.diagnosis.ring import NONE_COUNTED, RingFacts, findings_of, unreadable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import ShardPhase
 from sharder.ports import Backlog
@@ -47,9 +50,6 @@ BEAT_SECONDS: Final = 3.0
 STREAM_SECONDS: Final = 300.0
 """The longest stream: then the page reconnects, and is rejected if its right was revoked."""
 
-WAITS: Final = 15.0
-"""If nothing has moved for so many seconds, objects without an owner are a fault."""
-
 MOVING: Final = 5.0
 """A ring is moving for so many seconds after a move."""
 
@@ -63,6 +63,8 @@ MAX_OBJECTS: Final = 10
 """Limit on the objects that a document names, unassigned and draining ones each."""
 
 _WORST_FIRST = tuple(Health)
+
+_HEALTH = {Level.FAIL: Health.BROKEN, Level.WARN: Health.ATTENTION}
 
 
 class Console:
@@ -149,23 +151,33 @@ class Console:
         broken, snapshot = self._cache.unreadable(name), self._cache.snapshot(name)
         if broken is not None:
             fault = unreadable(name, broken.problem)
-            return Ring(name=name, health=fault.health, headline=fault.what, faults=(fault,))
+            return Ring(name=name, health=Health.BROKEN, headline=fault.message, faults=(fault,))
         return None if snapshot is None else self._ring(snapshot)
 
     def _ring(self, snapshot: RingSnapshot) -> Ring:
         name, memory = snapshot.name, self.memory
         shards = Shards(snapshot, memory, self._cache.membership, self._clock)
-        listed, drains = tuple(shards.listed()), shards.drains
-        is_moving = memory.is_moving(name, WAITS)
-        faults = faults_of(snapshot, shards, listed, self._clock.now(), is_moving=is_moving)
-        health = faults[0].health if faults else Health.OK
-        if health in {Health.MOVING, Health.OK}:
-            moves = drains.count or shards.unowned or memory.is_moving(name, MOVING)
-            health = Health.MOVING if moves else Health.OK
+        listed, now = tuple(shards.listed()), self._clock.now()
+        drains, quiet = shards.drains, memory.seconds_since_move(name)
+        facts = RingFacts(
+            ring=snapshot.ring,
+            members=snapshot.members,
+            shards=listed,
+            objects=shards.counts.objects,
+            draining=drains.count,
+            draining_since=drains.since,
+            moved_at=None if quiet == inf else now - timedelta(seconds=quiet),
+            selects_nothing=not snapshot.namespaces
+            and snapshot.cluster_scoped != {resource.id for resource in snapshot.resources},
+        )
+        faults = findings_of(facts, now)
+        health = _HEALTH.get(faults[0].level, Health.OK) if faults else Health.OK
+        if health is Health.OK and (drains.count or shards.unowned or quiet < MOVING):
+            health = Health.MOVING
         return Ring(
             name=name,
             health=health,
-            headline=headline_of(health, faults, shards),
+            headline=_headline(health, faults, shards),
             strategy=snapshot.ring.spec.placement.strategy,
             shards=sum(phase is not ShardPhase.LEFT for phase in shards.phases.values()),
             available_shards=len(snapshot.members.available),
@@ -222,6 +234,19 @@ class Console:
             since=(self._clock.now() - age).replace(microsecond=0),
             run=f"sharder explain {quote(ring)} {quote(str(resource))} {quote(str(ref))}",
         )
+
+
+def _headline(health: Health, faults: Sequence[Finding], shards: Shards) -> str:
+    """Return the sentence to read first: the worst fault, or the state of the objects."""
+    if health in {Health.BROKEN, Health.ATTENTION}:
+        return faults[0].message
+    objects = shards.counts.objects
+    on = f"on {counted(sum(phase.owns for phase in shards.phases.values()), 'shard')}"
+    if objects is None:
+        return f"objects {on} are not counted yet"
+    if health is Health.MOVING:
+        return f"objects are moving; {counted(objects, 'object')} {on}"
+    return f"{counted(objects, 'object')} {on}, each with an owner" if objects else NONE_COUNTED
 
 
 def _flows_of(moves: Mapping[Pair, int]) -> tuple[Flow, ...]:

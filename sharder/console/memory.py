@@ -111,9 +111,9 @@ class Memory(Journal):
                 total.update(moves)
         return total
 
-    def is_moving(self, ring: RingName, within: float) -> bool:
-        """Return whether an object has moved in the last seconds."""
-        return self._clock.monotonic() - self._of(ring).moved_at < within
+    def seconds_since_move(self, ring: RingName) -> float:
+        """Return how long ago an object was last seen to move; infinite if none was."""
+        return self._clock.monotonic() - self._of(ring).moved_at
 
     def backlogs(self, ring: RingName) -> Mapping[GroupResource, Backlogs]:
         """Return the backlogs of the ring's main resources; empty unless we lead."""

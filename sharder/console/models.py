@@ -8,11 +8,12 @@ from enum import StrEnum
 
 import msgspec
 
-from sharder.core.status.phases import ShardPhase
+from sharder.core.diagnosis.finding import Finding
+from sharder.core.diagnosis.shards import ShardFacts
 
 
 class Health(StrEnum):
-    """How urgent a fault is, or the state of a ring; the worst first."""
+    """The state of a ring; the worst first."""
 
     BROKEN = "broken"
     ATTENTION = "attention"
@@ -24,41 +25,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One JSON object, with names as in Kubernetes; unknown values are null."""
 
 
-class Fault(Model, frozen=True, kw_only=True):
-    """A problem to act on, or a fact to know."""
+class Shard(ShardFacts, frozen=True, kw_only=True, rename="camel"):
+    """One shard of a ring, with what only the page shows."""
 
-    health: Health
-    what: str
-    why: str = ""
-    run: tuple[str, ...] = ()
-    """Commands that show the cause or end the fault."""
-
-
-class Shard(Model, frozen=True, kw_only=True):
-    """One shard of a ring."""
-
-    name: str
-    phase: ShardPhase
-    namespace: str = ""
-    objects: int | None = None
-    """Objects of main resources, draining ones included."""
     capacity: int | None = None
     """The most objects that the shard can have; null without a ceiling."""
-    draining: int | None = None
-    """Open drains; null on a replica that does not lead, and of a shard that is gone."""
-    draining_since: datetime | None = None
-    """When the oldest open drain was first seen."""
-    silent_since: datetime | None = None
-    """When the shard last renewed its Lease; null unless it is late."""
     zone: str = ""
     pool: str = ""
-    cordoned: bool = False
-    evacuating: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has no object left."""
-        return self.objects == 0 and not self.draining
 
 
 class Flow(Model, frozen=True, kw_only=True):
@@ -100,8 +73,8 @@ class Ring(Model, frozen=True, kw_only=True):
     shard_list: tuple[Shard, ...] = ()
     """Shards that are gone or in trouble first, then the fullest; at most 200."""
     shard_list_truncated: bool = False
-    faults: tuple[Fault, ...] = ()
-    """The most urgent first."""
+    faults: tuple[Finding, ...] = ()
+    """The most severe first."""
     moves: tuple[Flow, ...] = ()
     """Moves of the last minute that this replica saw, the largest first."""
     events: tuple[Event, ...] = ()

@@ -19,8 +19,8 @@ from hack.control_plane import ControlPlane
 from hack.playground import MANIFESTS, NAMESPACE, RING, SHARDS, SYSTEM, Playground
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
-from sharder.core.check.finding import Finding, Level
-from sharder.core.check.report import CheckReport
+from sharder.core.diagnosis.check import CheckReport
+from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.names import RING_LABEL
 from tests.support.documents import blocks, commands, section
 from tests.support.eventually import eventually

@@ -29,7 +29,7 @@ class Watching:
             assert ring is not None
             shown.append(ring)
             true = Counter(owner.strip("*") for owner in self.world.owners().values())
-            shows = Counter({each.name: each.objects or 0 for each in ring.shard_list})
+            shows = Counter({str(each.name): each.objects or 0 for each in ring.shard_list})
             shows += Counter({"": ring.unassigned or 0})
             self.wrong += [(shows, true)] if shows != true else []
         return shown
@@ -75,8 +75,8 @@ async def test_a_killed_shard_is_late_and_no_fault_once_its_objects_are_placed(
     shown = await looks.go(30)
     assert list(dict.fromkeys(ring.headline for ring in shown)) == [
         "20 objects on 2 shards, each with an owner",
-        "Shard p0 is late",
-        "Objects are moving; 20 objects on 1 shard",
+        "shard p0 is late",
+        "objects are moving; 20 objects on 1 shard",
         "20 objects on 1 shard, each with an owner",
     ]
     assert always(shown) == {20}
@@ -92,7 +92,7 @@ async def test_an_evacuated_shard_is_safe_to_stop_when_it_is_empty_and_stuck_dra
     world.puppets["p0"].acknowledges = False
     await world.annotate_lease("p0", **{EVACUATE_ANNOTATION: "true"})
     shown = await looks.go(20)
-    assert shown[5].faults[0].what.startswith("Shard p0 is being evacuated, ")
+    assert shown[5].faults[0].message.startswith("shard p0 is being evacuated, ")
     soon = json.loads(looks.console.objects(RING))
     assert {(each["what"], each["shard"]) for each in soon["draining"]} <= {
         (f"websites.example.com default/s{number}", "p0") for number in range(0, 20, 2)
@@ -102,6 +102,6 @@ async def test_an_evacuated_shard_is_safe_to_stop_when_it_is_empty_and_stuck_dra
     assert shown[-1].headline == "10 drains not acknowledged by shard p0"
     world.puppets["p0"].acknowledges = True
     shown = await looks.go(10)
-    assert shown[-1].faults[0].what == "Shard p0 is empty: safe to stop"
+    assert shown[-1].faults[0].message == "shard p0 is empty: safe to stop"
     assert always(shown) == {20}
     assert PIN in (world.meta("s0").labels or {})

@@ -3,8 +3,8 @@
 import pytest
 
 from sharder.cli.check import draw, require_health
-from sharder.core.check.finding import fail, ok, warn
-from sharder.core.check.report import CheckReport
+from sharder.core.diagnosis.check import CheckReport
+from sharder.core.diagnosis.finding import fail, ok, warn
 from sharder.core.errors import SharderError
 from tests.support.values import DEMO
 

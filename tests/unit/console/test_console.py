@@ -5,11 +5,11 @@ import shlex
 import pytest
 
 from sharder.cli.app import run_command
-from sharder.console.console import WAITS
 from sharder.console.models import Health
 from sharder.console.shards import MAX_SHARDS
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, StrategyName
+from sharder.core.diagnosis.ring import WAITING
 from sharder.core.names import STATE_LABEL, ObjectRef, ShardName
 from sharder.core.status.conditions import COVERED, EXHAUSTED, READY, UNOWNED, WATCHED
 from sharder.core.status.phases import ShardPhase
@@ -46,9 +46,9 @@ async def test_a_lost_shard_is_a_fault_until_its_objects_are_placed() -> None:
         placed = await scene.look()
 
     assert [(look.health, look.headline) for look in (lost, moving, placed)] == [
-        (Health.BROKEN, "Shard shard-a is lost: 2 objects wait for another shard"),
-        (Health.BROKEN, "Shard shard-a is lost: 1 object waits for another shard"),
-        (Health.MOVING, "Objects are moving; 3 objects on 1 shard"),
+        (Health.BROKEN, "shard shard-a is lost: 2 objects wait for another shard"),
+        (Health.BROKEN, "shard shard-a is lost: 1 object waits for another shard"),
+        (Health.MOVING, "objects are moving; 3 objects on 1 shard"),
     ]
     assert phases(lost) == {"shard-a": ShardPhase.LOST, "shard-b": ShardPhase.READY}
     assert [look.unowned for look in (lost, moving, placed)] == [2, 1, 0]
@@ -65,9 +65,9 @@ async def test_the_fault_of_now_comes_before_what_is_over() -> None:
         await scene.label(C, **{STATE_LABEL: "expired"})
         now = await scene.look()
 
-    assert [fault.what for fault in now.faults] == [
-        "Shard shard-b is lost: 2 objects wait for another shard",
-        "Shard shard-c is late",
+    assert [fault.message for fault in now.faults] == [
+        "shard shard-b is lost: 2 objects wait for another shard",
+        "shard shard-c is late",
     ]
 
 
@@ -83,8 +83,8 @@ async def test_an_unknown_shard_that_still_has_objects_is_shown() -> None:
 
 
 @pytest.mark.parametrize(("objects", "text"), [
-    (2, "Shard shard-a is being evacuated, 2 objects left"),
-    (0, "Shard shard-a is empty: safe to stop"),
+    (2, "shard shard-a is being evacuated, 2 objects left"),
+    (0, "shard shard-a is empty: safe to stop"),
 ])  # fmt: skip
 async def test_an_evacuated_shard_is_empty_in_the_end(objects: int, text: str) -> None:
     scene = Scene()
@@ -94,7 +94,7 @@ async def test_an_evacuated_shard_is_empty_in_the_end(objects: int, text: str) -
         await scene.annotate(A, evacuate="true")
         now = await scene.look()
 
-    assert [fault.what for fault in now.faults] == [text]
+    assert [fault.message for fault in now.faults] == [text]
 
 
 async def _late(scene: Scene) -> None:
@@ -149,18 +149,18 @@ async def _empty(scene: Scene) -> None:
 
 
 FAULTS = {
-    "late": (_late, "attention Shard shard-a is late"),
-    "missing": (_missing, "attention Shard shard-a is missing"),
-    "invalid": (_invalid, "attention 1 invalid Lease of the ring"),
-    "alone": (_alone, "broken No shard is available"),
-    "paused": (_paused, "attention Movement is paused"),
-    "evacuated": (_evacuated, "moving Shard shard-a is being evacuated, 2 objects left"),
-    "cordoned": (_cordoned, "moving Shard shard-a is cordoned and gets no new objects"),
-    "not ready": (_not_ready, "broken The ring is not ready"),
-    "full": (_full, "broken No shard has room for more objects"),
-    "unwatched": (_unwatched, "attention A right to watch is missing"),
-    "unreadable": (_unreadable, "broken This release cannot read the ring"),
-    "empty": (_empty, "moving No objects counted yet"),
+    "late": (_late, "WARN shard shard-a is late"),
+    "missing": (_missing, "WARN shard shard-a is missing"),
+    "invalid": (_invalid, "WARN 1 invalid Lease"),
+    "alone": (_alone, "FAIL no shard is available"),
+    "paused": (_paused, "WARN movement is paused"),
+    "evacuated": (_evacuated, "OK shard shard-a is being evacuated, 2 objects left"),
+    "cordoned": (_cordoned, "OK shard shard-a is cordoned and gets no new objects"),
+    "not ready": (_not_ready, "FAIL the ring is not ready"),
+    "full": (_full, "WARN no shard has room for more objects"),
+    "unwatched": (_unwatched, "WARN a right to watch is missing"),
+    "unreadable": (_unreadable, "FAIL this release cannot decode the ring"),
+    "empty": (_empty, "OK no objects counted yet"),
 }
 
 
@@ -174,7 +174,7 @@ async def test_each_fault_says_what_to_run(fault: str) -> None:
         await make(scene)
         now = await scene.look()
 
-    assert f"{now.faults[0].health} {now.faults[0].what}" == told
+    assert f"{now.faults[0].level} {now.faults[0].message}" == told
     assert now.faults[0].run
     assert [line for each in now.faults for line in each.run if not is_known(line)] == []
 
@@ -193,12 +193,12 @@ async def test_objects_that_wait_while_nothing_moves_are_a_fault() -> None:
         scene.console.memory.moved(DEMO, A, B)
         await scene.condition(COVERED, "False", "2 objects without an available owner", UNOWNED)
         soon = await scene.look()
-        await scene.cluster.clock.advance(WAITS)
+        await scene.cluster.clock.advance(WAITING.total_seconds())
         late = await scene.look()
 
     assert soon.faults == ()
-    assert [(fault.what, fault.why) for fault in late.faults] == [
-        ("Objects wait for an owner", "2 objects without an available owner")
+    assert [(fault.message, fault.why) for fault in late.faults] == [
+        ("objects wait for an owner", "2 objects without an available owner")
     ]
 
 
@@ -237,11 +237,11 @@ async def test_a_drain_that_is_not_acknowledged_names_its_shard_and_its_objects(
         ("shard-a", 2),
         ("shard-b", 0),
     ]
-    assert {shard.name: shard.draining for shard in lost.shard_list}["shard-a"] is None
+    assert {shard.name: shard.draining for shard in lost.shard_list}[A] is None
     (fault,) = late.faults
-    assert fault.what == "2 drains not acknowledged by shard shard-a"
+    assert fault.message == "2 drains not acknowledged by shard shard-a"
     assert fault.run == (
-        "kubectl get secrets,widgets.example.com -A -l drain.alpha.sharding.timebertt.dev/demo",
+        "sharder objects demo --draining",
         "kubectl logs -n default shard-a --tail 50",
     )
 
@@ -289,6 +289,6 @@ async def test_rings_are_listed_the_worst_first() -> None:
         listed = await scene.console.rings()
 
     assert [(each.name, each.health) for each in listed.rings] == [
-        ("another", Health.ATTENTION),
+        ("another", Health.BROKEN),
         ("demo", Health.OK),
     ]

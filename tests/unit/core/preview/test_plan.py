@@ -7,6 +7,7 @@ import pytest
 
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.diagnosis.advice import advice
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.planner import Owners, plan_main
 from sharder.core.movement.step import Action, Drain, Keep, Step, Withdraw
@@ -17,7 +18,6 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.preview.advice import advice
 from sharder.core.preview.plan import (
     Planned,
     followed,

@@ -7,18 +7,22 @@ from datetime import datetime, timedelta
 import msgspec
 
 from sharder.core.api.cluster import Deployment, Schema
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.check import crd, fence, installation, rights, ring, webhook
-from sharder.core.check.fence import FenceFacts
-from sharder.core.check.finding import Finding, Level, Unread, fail, unknown, warn
+from sharder.core.diagnosis import crd, fence, installation, rights, webhook
+from sharder.core.diagnosis.fence import FenceFacts
+from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable, unseen
+from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, RingName
+from sharder.core.plurals import counted
+from sharder.core.preview.observe import states_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RingFacts:
-    """The facts about one ring."""
+class RingReads:
+    """What was read about one ring."""
 
     ring: ControllerRing
     members: Members | Unread
@@ -50,7 +54,7 @@ class Facts:
     leader_ref: ObjectRef
     leader: Lease | Unread | None
     certificates: installation.Certificates | Unread
-    rings: tuple[RingFacts, ...] | Unread
+    rings: tuple[RingReads, ...] | Unread
     known: Mapping[RingName, ControllerRing]
     """All rings, including those that are not checked."""
     leases: tuple[Lease, ...]
@@ -84,26 +88,51 @@ def diagnose(facts: Facts) -> Iterator[Finding]:
     yield from installation.certificates(facts.certificates, facts.now)
     yield installation.clock(facts.skew)
     if isinstance(facts.rings, Unread):
-        yield fail(ring.RING, f"not checked: {facts.rings.why}", facts.rings.advice)
+        yield fail(RING, f"not checked: {facts.rings.why}", facts.rings.advice)
         return
     if not facts.known:
-        yield warn(ring.RING, "there is no ControllerRing", "create one: docs/install.md")
+        yield warn(RING, "there is no ControllerRing", "create one: docs/install.md")
     for each in facts.rings:
         yield from _of_ring(each, facts.now)
-    yield from ring.strangers(facts.leases, facts.known)
+    yield from without_ring(facts.leases, facts.known)
 
 
-def _of_ring(facts: RingFacts, now: datetime) -> Iterator[Finding]:
-    yield from ring.ring(facts.ring, now)
-    if isinstance(facts.ring, UnreadableRing):
+def _of_ring(reads: RingReads, now: datetime) -> Iterator[Finding]:
+    ring, members = reads.ring, reads.members
+    if isinstance(ring, UnreadableRing):
+        yield unreadable(ring.name, ring.problem)
         return
-    yield webhook.configuration(facts.ring, facts.configuration)
-    members = facts.members
-    available = 0 if isinstance(members, Unread) else len(members.available)
-    yield webhook.webhook(facts.ring, facts.answer, available=available)
+    found = [*unseen(ring), *findings_of(_facts_of(reads, now), now)]
+    yield from found
+    bad = {each.check for each in found if each.level is not Level.OK}
+    if RING not in bad:
+        shards = f"{ring.status.available_shards} of {ring.status.shards} shards"
+        yield ok(RING, f"ready, {shards} available", ring=ring.name)
     if isinstance(members, Unread):
-        yield unknown(ring.SHARDS, members, ring=facts.ring.name)
-    else:
-        yield from ring.shards(facts.ring, members, now)
-    if facts.fence is not None:
-        yield from fence.fence(facts.ring, facts.fence)
+        yield unknown(SHARDS, members, ring=ring.name)
+    elif SHARDS not in bad:
+        many = counted(len(members.available), "shard")
+        yield ok(SHARDS, f"{many} available, all Leases valid and renewed", ring=ring.name)
+    yield webhook.configuration(ring, reads.configuration)
+    available = 0 if isinstance(members, Unread) else len(members.available)
+    yield webhook.webhook(ring, reads.answer, available=available)
+    if reads.fence is not None:
+        yield from fence.fence(ring, reads.fence)
+
+
+def _facts_of(reads: RingReads, now: datetime) -> RingFacts:
+    """Return what the Leases and the status of a ring show.
+
+    The status counts the objects of each shard too rarely to say what a lost shard still has.
+    """
+    status, members = reads.ring.status, reads.members
+    known = None if isinstance(members, Unread) else members
+    phases = {} if known is None else states_of(known, known.validity.valid, now)
+    return RingFacts(
+        ring=reads.ring,
+        members=known,
+        shards=() if known is None else tuple(shards_of(known, phases)),
+        objects=status.objects,
+        draining=status.draining,
+        draining_since=parse_time(status.oldest_drain_since) if status.draining else None,
+    )

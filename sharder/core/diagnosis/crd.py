@@ -10,7 +10,7 @@ from msgspec import inspect
 
 from sharder.core.api.cluster import Schema
 from sharder.core.api.ring import RingSpec, RingStatus
-from sharder.core.check.finding import Finding, Unread, fail, ok, unknown
+from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown
 
 CHECK: Final = "crd"
 

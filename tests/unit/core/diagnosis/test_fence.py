@@ -1,11 +1,11 @@
-"""Facts about `sharder.core.check.fence`."""
+"""Facts about `sharder.core.diagnosis.fence`."""
 
 from collections.abc import Mapping
 
 import pytest
 
-from sharder.core.check.fence import FenceFacts, fence
-from sharder.core.check.finding import Unread
+from sharder.core.diagnosis.fence import FenceFacts, fence
+from sharder.core.diagnosis.finding import Unread
 from sharder.core.fence.policy import digest_of
 from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
 from sharder.core.names import ObjectRef

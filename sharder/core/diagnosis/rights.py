@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.ring import ControllerRing
-from sharder.core.check.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
 from sharder.core.names import API_GROUP, VALIDATION_NAME, GroupResource, ObjectRef
 from sharder.core.ring.build import roles_of
 

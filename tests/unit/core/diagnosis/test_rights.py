@@ -1,11 +1,11 @@
-"""Facts about `sharder.core.check.rights`: a missing rule is named as it is to be added."""
+"""Facts about `sharder.core.diagnosis.rights`: a missing rule is named as it is to be added."""
 
 from pathlib import Path
 
 import yaml
 
-from sharder.core.check.finding import Level, Unread
-from sharder.core.check.rights import (
+from sharder.core.diagnosis.finding import Level, Unread
+from sharder.core.diagnosis.rights import (
     FOR_ALL,
     Rule,
     own_rules,

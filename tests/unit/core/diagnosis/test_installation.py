@@ -1,11 +1,11 @@
-"""Facts about `sharder.core.check.installation`."""
+"""Facts about `sharder.core.diagnosis.installation`."""
 
 from datetime import timedelta
 
 import pytest
 
-from sharder.core.check.finding import Finding, Level, Unread
-from sharder.core.check.installation import (
+from sharder.core.diagnosis.finding import Finding, Level, Unread
+from sharder.core.diagnosis.installation import (
     Certificate,
     Certificates,
     certificates,
@@ -15,7 +15,7 @@ from sharder.core.check.installation import (
 )
 from sharder.core.names import ObjectRef
 from tests.support.values import NOW, lease
-from tests.unit.core.check.installed import deployment
+from tests.unit.core.diagnosis.installed import deployment
 
 LEASE = ObjectRef("sharding-system", "sharder")
 SECRET = ObjectRef("sharding-system", "sharder-certificates")

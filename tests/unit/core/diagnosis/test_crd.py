@@ -1,11 +1,11 @@
-"""Facts about `sharder.core.check.crd`: what the API server would drop is named."""
+"""Facts about `sharder.core.diagnosis.crd`: what the API server would drop is named."""
 
 import msgspec
 
 from sharder.core.api.cluster import Schema
-from sharder.core.check.crd import crd, missing_in
-from sharder.core.check.finding import Level, Unread
-from tests.unit.core.check.installed import released
+from sharder.core.diagnosis.crd import crd, missing_in
+from sharder.core.diagnosis.finding import Level, Unread
+from tests.unit.core.diagnosis.installed import released
 
 
 def without(schema: Schema, *path: str) -> Schema:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.ring import ControllerRing
-from sharder.core.check.finding import Finding, Unread, ok, unknown, warn
+from sharder.core.diagnosis.finding import Finding, Unread, ok, unknown, warn
 from sharder.core.fence.policy import digest_of, how_to_apply
 from sharder.core.fence.probe import Fence, Proof, UnknownFence
 from sharder.core.names import ObjectRef

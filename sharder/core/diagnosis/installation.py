@@ -7,7 +7,8 @@ from typing import Final
 
 from sharder.core.api.cluster import Deployment
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.check.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.shards import MAX_SKEW
 from sharder.core.leases.state import duration_of
 from sharder.core.names import ObjectRef
 
@@ -15,9 +16,6 @@ REPLICAS, LEADER, CERTIFICATES, CLOCK = "replicas", "leader", "certificates", "c
 
 CONTAINER: Final = "sharder"
 """The name of the container by which the sharder's Deployment is recognized."""
-
-MAX_SKEW: Final = timedelta(seconds=5)
-"""A third of the default duration of a Lease: less is harmless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.check.finding import Finding, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
 from sharder.core.names import GroupResource, owner_label, webhook_configuration
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role

@@ -1,1 +1,0 @@
-"""The findings of `sharder check`, from the facts that it has read from a cluster."""

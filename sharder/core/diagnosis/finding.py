@@ -1,0 +1,88 @@
+"""A finding: something that is wrong or worth knowing, and what to do about it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+import msgspec
+
+from sharder.core.names import RingName
+
+
+class Level(StrEnum):
+    """How severe a finding is; the alerts of the chart have the same two levels."""
+
+    OK = "OK"
+    WARN = "WARN"
+    """It works, but something is missing, or the check could not be made."""
+    FAIL = "FAIL"
+    """Something does not work."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one check, which is shown as one line."""
+
+    level: Level
+    check: str
+    """What was checked, in one word."""
+    ring: RingName | None = None
+    """The ring; None for a check of the whole installation."""
+    message: str
+    why: str = ""
+    """The cause or a detail; empty if the message says all."""
+    advice: str | None = None
+    """What to do next; None if there is nothing to do, or the commands say it."""
+    run: tuple[str, ...] = ()
+    """Commands that show the cause or end the fault, quoted for a shell."""
+
+    @property
+    def said(self) -> str:
+        """The finding in one line."""
+        message = f"{self.message}: {self.why}" if self.why else self.message
+        todo = ": ".join(filter(None, (self.advice, "; ".join(self.run))))
+        return f"{message} => {todo}" if todo else message
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A fact that could not be read, with the reason and what to do about it."""
+
+    why: str
+    advice: str = "run the check with the right to read this"
+
+
+def _finding(
+    level: Level,
+    check: str,
+    message: str,
+    advice: str | None = None,
+    *,
+    ring: RingName | None = None,
+    why: str = "",
+    run: Iterable[str] = (),
+) -> Finding:
+    return Finding(
+        level=level,
+        check=check,
+        ring=ring,
+        message=message,
+        why=why,
+        advice=advice,
+        run=tuple(run),
+    )
+
+
+ok = partial(_finding, Level.OK)
+"""Return a finding that everything is in order, or of something worth knowing."""
+
+warn = partial(_finding, Level.WARN)
+"""Return a finding that something needs attention."""
+
+fail = partial(_finding, Level.FAIL)
+"""Return a finding that something does not work."""
+
+
+def unknown(check: str, unread: Unread, *, ring: RingName | None = None) -> Finding:
+    """Return a finding that the check could not be made."""
+    return warn(check, f"not checked: {unread.why}", unread.advice, ring=ring)

@@ -1,0 +1,255 @@
+"""Facts about what `sharder check` finds: every check is made, and none without its input."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from sharder.core.api.lease import Lease, to_the_second
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
+from sharder.core.diagnosis.check import Facts, RingReads, report
+from sharder.core.diagnosis.fence import FenceFacts
+from sharder.core.diagnosis.finding import Finding, Level, Unread
+from sharder.core.diagnosis.installation import Certificates
+from sharder.core.diagnosis.ring import DRAINING, WAITING
+from sharder.core.diagnosis.webhook import Answer, Configuration
+from sharder.core.fence.probe import NoFence
+from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
+from sharder.core.preview.observe import members_of
+from tests.support.alerts import FILE as ALERTS
+from tests.support.values import DEMO, NOW, A, B, lease, ring
+from tests.unit.core.diagnosis.installed import deployment, released
+
+HERE = "sharding-system"
+UNREAD = Unread("forbidden")
+SOON = NOW + timedelta(seconds=2)
+READY = Condition(type="Ready", status="True", reason="ReconciliationSucceeded")
+
+
+def reported(*conditions: Condition, seen: int = 1, draining: int = 0) -> ControllerRing:
+    """A ring with these conditions, and drains that began at `NOW`."""
+    status = RingStatus(
+        observed_generation=seen,
+        conditions=(*conditions, READY),
+        draining=draining,
+        oldest_drain_since=to_the_second(NOW),
+    )
+    return msgspec.structs.replace(ring(), status=status)
+
+
+def read(of: ControllerRing, *leases: Lease) -> RingReads:
+    return RingReads(
+        ring=of,
+        members=members_of(of, leases),
+        configuration=Configuration(has_ca=True, trusts=True),
+        answer=Answer(request="a create", owner=A),
+    )
+
+
+def facts(*rings: RingReads) -> Facts:
+    """A healthy installation with these rings."""
+    return Facts(
+        now=NOW,
+        skew=timedelta(),
+        schema=released(),
+        user="sharder",
+        asked=37,
+        denied={},
+        deployments=(deployment(wanted=1, ready=1),),
+        leader_ref=ObjectRef(HERE, "sharder"),
+        leader=lease("sharder"),
+        certificates=Certificates(
+            secret=ObjectRef(HERE, "certificates"), foreign=False, problem=None, certificates=()
+        ),
+        rings=rings,
+        known={each.ring.name: each.ring for each in rings},
+        leases=(),
+    )
+
+
+HEALTHY = read(reported(), lease(A))
+
+
+def faults(
+    of: ControllerRing, *leases: Lease, age: timedelta = timedelta(seconds=2)
+) -> list[Finding]:
+    """Return what is not in order some time after `NOW`."""
+    at = replace(
+        facts(read(of, *(leases or (lease(A, seconds=900),)))), now=NOW + age, leader=UNREAD
+    )
+    found = (each for each in report(at).findings if each.ring == DEMO)
+    return [each for each in found if each.level is not Level.OK]
+
+
+def test_a_healthy_installation_has_a_line_for_each_check() -> None:
+    found = report(facts(HEALTHY))
+
+    assert {each.check for each in found.findings if each.ring == DEMO} == {
+        "ring", "shards", "configuration", "webhook",
+    }  # fmt: skip
+    assert (found.failed, found.warned) == (0, 0)
+
+
+def test_a_ring_with_a_fence_has_a_line_more() -> None:
+    fenced = replace(HEALTHY, fence=FenceFacts(proof=NoFence(), users={}))
+
+    found = report(facts(fenced))
+
+    assert (found.findings[-1].check, found.findings[-1].ring) == ("fence", DEMO)
+    assert found.warned == 1
+
+
+@pytest.mark.parametrize(("rings", "level"), [(UNREAD, Level.FAIL), ((), Level.WARN)])
+def test_rings_that_cannot_be_read_fail_and_none_are_a_warning(
+    rings: Unread | tuple[()], level: Level
+) -> None:
+    found = report(replace(facts(), rings=rings))
+
+    assert [each.level for each in found.findings if each.level is not Level.OK] == [level]
+
+
+def test_leases_that_cannot_be_read_are_a_warning_and_not_a_ring_without_shards() -> None:
+    found = report(facts(replace(HEALTHY, members=UNREAD)))
+
+    assert (found.failed, found.warned) == (0, 1)
+
+
+def test_a_ring_that_cannot_be_decoded_is_not_checked_further() -> None:
+    broken = unreadable_ring(PartialObject(metadata=ring().metadata), "spec: wrong")
+
+    found = report(facts(replace(HEALTHY, ring=broken)))
+
+    assert [each.check for each in found.findings if each.ring == DEMO] == ["ring"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "reason", "level"),
+    [
+        ("Ready", "False", "ReconciliationFailed", Level.FAIL),
+        ("Covered", "False", "ObjectsUnassigned", Level.WARN),
+        ("Covered", "False", "ControlledObjectsApart", Level.WARN),
+        ("Covered", "Unknown", "ObjectsUncounted", Level.WARN),
+        ("CapacityExhausted", "True", "InsufficientCapacity", Level.WARN),
+        ("Watched", "False", "WatchMissing", Level.WARN),
+    ],
+)
+def test_each_condition_with_a_fault_is_a_line_with_its_message(
+    kind: str, status: str, reason: str, level: Level
+) -> None:
+    condition = Condition(type=kind, status=status, reason=reason, message="because")
+
+    (found,) = faults(reported(condition))
+
+    assert (found.level, found.why) == (level, "because")
+    assert found.run
+
+
+def test_objects_that_have_just_begun_to_wait_are_no_fault_yet() -> None:
+    since = to_the_second(NOW)
+    waits = Condition(
+        type="Covered", status="False", reason="ObjectsUnassigned", last_transition_time=since
+    )
+
+    assert faults(reported(waits), age=WAITING - timedelta(seconds=1)) == []
+    assert [each.check for each in faults(reported(waits), age=WAITING)] == ["ring"]
+
+
+def test_a_drain_is_a_warning_after_a_minute_or_its_timeout() -> None:
+    draining = reported(draining=4)
+    late = Condition(type="Covered", status="False", reason="DrainOverdue")
+
+    assert faults(draining, age=DRAINING - timedelta(seconds=1)) == []
+    (found,) = faults(draining, age=DRAINING)
+    assert (found.level, found.message) == (Level.WARN, "4 drains not acknowledged")
+    assert found.run == ("sharder objects demo --draining",)
+    assert [each.message for each in faults(reported(late, draining=4))] == [found.message]
+
+
+def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
+    status = msgspec.structs.replace(reported().status, uncontrolled=4)
+    found = report(facts(read(msgspec.structs.replace(ring(), status=status), lease(A))))
+
+    assert found.warned == 0
+    assert any(
+        each.message.startswith("4 objects of controlled resources") for each in found.findings
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "level"), [(reported(seen=0), Level.WARN), (ring(), Level.FAIL)], ids=["edit", "ring"]
+)
+def test_what_no_leader_has_seen_is_named(of: ControllerRing, level: Level) -> None:
+    assert [(each.check, each.level) for each in faults(of)] == [("ring", level)]
+
+
+def test_a_shard_that_has_left_is_no_fault() -> None:
+    assert faults(reported(), lease(A), lease(B, holder="")) == []
+
+
+def test_a_shard_that_cannot_work_is_named_with_the_reason_and_only_once() -> None:
+    def unable(each: Lease) -> Lease:
+        annotations = {PROBLEM_ANNOTATION: "cannot watch x"}
+        metadata = msgspec.structs.replace(each.metadata, annotations=annotations)
+        return msgspec.structs.replace(each, metadata=metadata)
+
+    condition = Condition(type="Watched", status="False", reason="ShardUnable")
+
+    found = faults(reported(condition), unable(lease(A)), unable(lease(B, holder="")))
+
+    assert [(each.level, each.message) for each in found] == [
+        (Level.FAIL, "shard-a keeps its objects but cannot watch x"),
+        (Level.WARN, "shard-b left: cannot watch x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (
+            lease(B, renewed=NOW - timedelta(seconds=60)),
+            "shard shard-b is late: has not renewed the Lease since ",
+        ),
+        (
+            lease(B, renewed=NOW + timedelta(seconds=62)),
+            "shard-b renewed the Lease 60s in the future => correct the clock",
+        ),
+        (lease(B, seconds=None), f"1 invalid Lease: default/{B}: "),
+    ],
+    ids=["late", "future", "invalid"],
+)
+def test_a_lease_with_a_fault_is_named(bad: Lease, said: str) -> None:
+    (found,) = faults(reported(), lease(A), bad)
+
+    assert found.level is Level.WARN
+    assert found.said.startswith(said)
+
+
+def test_the_first_of_many_shards_are_named_and_the_rest_counted() -> None:
+    late = [lease(f"s-{n}", renewed=NOW - timedelta(seconds=60)) for n in range(5)]
+
+    (found,) = faults(reported(), lease(A), *late)
+
+    assert found.message == "shards s-0, s-1, s-2 and 2 more are late"
+
+
+def test_a_ring_without_an_available_shard_fails() -> None:
+    (found,) = faults(reported(), lease(A, holder=""))
+
+    assert (found.level, found.check) == (Level.FAIL, "shards")
+
+
+def test_a_held_lease_of_a_ring_that_does_not_exist_is_named() -> None:
+    others = (lease(A), lease(B, of="gone"), lease("left", of="gone", holder=""))
+
+    found = report(replace(facts(HEALTHY), leases=others))
+
+    assert found.warned == 1
+    assert f"default/{B} names the ring gone" in found.findings[-1].message
+
+
+def test_the_alert_on_waiting_objects_has_the_same_limit() -> None:
+    limit = f"controller_sharding_unassigned_oldest_seconds) > {WAITING.total_seconds():.0f}\n"
+
+    assert limit in ALERTS.read_text()
