@@ -81,8 +81,8 @@ class Readable(Protocol[T_co]):
         """Read the object (a quorum read)."""
         ...
 
-    def stream(self, labels: str = "") -> AsyncIterator[T_co]:
-        """Yield the objects that match the label selector, in pages, each at most once."""
+    def stream(self, labels: str = "", fields: str = "") -> AsyncIterator[T_co]:
+        """Yield the objects that also match these selectors, in pages, each at most once."""
         ...
 
 

@@ -56,7 +56,7 @@ class Empty(Source[PartialObject]):
     ) -> "Empty":
         return self
 
-    async def stream(self, _labels: str = "") -> AsyncIterator[PartialObject]:
+    async def stream(self, _labels: str = "", _fields: str = "") -> AsyncIterator[PartialObject]:
         for obj in list[PartialObject]():
             yield obj
 
@@ -104,7 +104,7 @@ class Statuses:
 class Leases(Source[Lease]):
     """Leases that only their shards write."""
 
-    async def stream(self, _labels: str = "") -> AsyncIterator[Lease]:
+    async def stream(self, _labels: str = "", _fields: str = "") -> AsyncIterator[Lease]:
         for lease in self._items:
             yield lease
 

@@ -110,16 +110,15 @@ class KubeStore(Generic[T]):
         """Return all objects, read from etcd in pages of one consistent state."""
         items: list[T] = []
         version = ""
-        async for page in self._pages(self._labels):
+        async for page in self._pages(self._labels, self._fields):
             items.extend(filter(keep, self._items(page)) if keep else self._items(page))
             version = page.metadata.resource_version
         self._listed = version
         return Listed(items, version)
 
-    async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
-        """Yield all objects that also match `labels`; `Expired` if this takes too long."""
-        selector = ",".join(filter(None, (self._labels, labels)))
-        async for page in self._pages(selector):
+    async def stream(self, labels: str = "", fields: str = "") -> AsyncGenerator[T, None]:
+        """Yield all objects that also match these selectors; `Expired` if this takes too long."""
+        async for page in self._pages(_both(self._labels, labels), _both(self._fields, fields)):
             for obj in self._items(page):
                 yield obj
 
@@ -132,7 +131,7 @@ class KubeStore(Generic[T]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-        } | self._selecting(self._labels)
+        } | _selecting(self._labels, self._fields)
         path = self._all
         stream = self._client.lines(path, query=query, accept=self._accept, pause=self._pause)
         async with stream as lines:
@@ -186,9 +185,9 @@ class KubeStore(Generic[T]):
         }
         await self._client.request("DELETE", self._path(ref), body=options)
 
-    async def _pages(self, labels: str) -> AsyncGenerator[_Page, None]:
+    async def _pages(self, labels: str, fields: str) -> AsyncGenerator[_Page, None]:
         # No resourceVersion: with one, the server can ignore the limit and send all objects.
-        query = self._selecting(labels)
+        query = _selecting(labels, fields)
         path = self._all
         limit = PAGE_LIMIT
         while True:
@@ -298,9 +297,14 @@ class KubeStore(Generic[T]):
     def _path(self, ref: ObjectRef) -> str:
         return f"{self._collection(ref.namespace)}/{quote(ref.name, safe='')}{self._suffix}"
 
-    def _selecting(self, labels: str) -> dict[str, str]:
-        selectors = {"labelSelector": labels, "fieldSelector": self._fields}
-        return {name: selector for name, selector in selectors.items() if selector}
+
+def _both(first: str, second: str) -> str:
+    return ",".join(filter(None, (first, second)))
+
+
+def _selecting(labels: str, fields: str) -> dict[str, str]:
+    selectors = {"labelSelector": labels, "fieldSelector": fields}
+    return {name: selector for name, selector in selectors.items() if selector}
 
 
 async def _page(answer: bytes, path: str) -> _Page:

@@ -125,6 +125,32 @@ async def returning(story: Story) -> None:
     await story.during(3.0, lambda: story.of("p0") == mine)
 
 
+async def returning_unseen(story: Story) -> None:
+    """The same, where its Lease was deleted, and no event says that it has a new one."""
+    leader = await story.begin("p0 p1", sites=8)
+    mine = story.of("p0")
+    story.shards["p0"].kill()
+    await story.lease("p0", "DELETE")
+    await asyncio.sleep(0.5)
+    leader.link.stall("leases")
+    await story.join("p0")
+    await story.during(20.0, lambda: story.of("p0") == mine)
+
+
+async def returning_unknown(story: Story) -> None:
+    """The same, where the leader has never seen the Lease that was deleted."""
+    leader = await story.begin("p0 p1", sites=8, resources=[MAIN])
+    mine = story.of("p0")
+    leader.kill()
+    story.shards["p0"].kill()
+    await story.lease("p0", "DELETE")
+    replica = story.stage.replica("r1")
+    await story.until(lambda: replica.leads)
+    replica.link.stall("leases")
+    await story.join("p0")
+    await story.during(40.0, lambda: story.of("p0") == mine)
+
+
 async def kept(story: Story) -> None:
     """A released Lease is kept for a minute, whatever the clock of its shard, and then deleted."""
     await story.begin("p1")

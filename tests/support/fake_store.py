@@ -118,10 +118,13 @@ class FakeStore(Generic[T]):
         items = self._matching(self._labels)
         return Listed(list(filter(keep, items)) if keep else items, str(self._state.versions.now))
 
-    async def stream(self, labels: str = "") -> AsyncGenerator[T, None]:
-        """Yield the objects of this view that also match `labels`."""
+    async def stream(self, labels: str = "", fields: str = "") -> AsyncGenerator[T, None]:
+        """Yield the objects of this view that also match these selectors."""
         self._stumble()
-        for obj in self._matching(",".join(filter(None, (self._labels, labels)))):
+        both = [
+            ",".join(filter(None, p)) for p in ((self._labels, labels), (self._fields, fields))
+        ]
+        for obj in self.selecting(both[0], namespace=self._namespace, fields=both[1]).now():
             yield obj
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:

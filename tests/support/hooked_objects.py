@@ -84,9 +84,11 @@ class HookedStore:
         await self._all.run(call, self._all.before)
         return await self._inner.list(keep)
 
-    async def stream(self, labels: str = "") -> AsyncGenerator[PartialObject, None]:
+    async def stream(
+        self, labels: str = "", fields: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
         await self._run("stream")
-        async for obj in self._inner.stream(labels):
+        async for obj in self._inner.stream(labels, fields):
             await self._run("next", obj.metadata.ref)
             yield obj
 

@@ -91,7 +91,9 @@ class Endless(FakeStore[PartialObject]):
     log: list[str]
 
     @override
-    async def stream(self, labels: str = "") -> AsyncGenerator[PartialObject, None]:
+    async def stream(
+        self, labels: str = "", fields: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
         while True:
             self.log.append("read")
             yield obj(SECRETS, "one of many")

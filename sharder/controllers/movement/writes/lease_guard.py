@@ -20,11 +20,13 @@ from weakref import WeakValueDictionary
 from msgspec import structs, to_builtins
 
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.unheld_leases import ShardReturned, UnheldLeases
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError, Conflict, NotFound, SharderError, Unavailable
+from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
-from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
+from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
@@ -49,10 +51,6 @@ REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
 
 _log = logging.getLogger(__name__)
-
-
-class ShardReturned(SharderError):
-    """The shard holds its Lease again: its objects must not be taken."""
 
 
 class _Rest(NamedTuple):
@@ -85,6 +83,7 @@ class LeaseGuard:
         self._cache = cache
         self._leases = leases
         self._clock = clock
+        self._unheld = UnheldLeases(leases, clock)
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
         self._quiet: dict[ObjectRef, float] = {}
@@ -93,22 +92,24 @@ class LeaseGuard:
 
     @asynccontextmanager
     async def holding(
-        self, ref: ObjectRef, *, again: bool = False
+        self, snapshot: RingSnapshot, shard: ShardName, *, again: bool = False
     ) -> AsyncIterator[Callable[[], None]]:
-        """Keep the shard from acquiring this Lease while the body writes.
+        """Keep the shard from acquiring its Lease while the body writes.
 
-        Does nothing if there is no Lease.  Yields a check that raises `Unavailable` if the hold
-        ends too soon for a request.  A retry (`again`) causes no new hold soon after a release:
-        the shard might want its Lease.
+        If there is no Lease to write, it only confirms that the shard holds none.  Yields a check
+        that raises `Unavailable` if the hold ends too soon for a request.  A retry (`again`)
+        causes no new hold soon after a release: the shard might want its Lease.
 
         Raises:
             ShardReturned: the shard holds its Lease.
-            ApiError: the Lease could not be written, or backs off.
+            ApiError: the Lease could not be written or read, or backs off.
         """
+        ref = ObjectRef(snapshot.members.namespaces.get(shard, ""), shard)
         async with self._lock(ref):
-            held_lease = await self._fresh(ref, again=again)
+            is_written = ref not in snapshot.members.validity.problems
+            held_lease = await self._fresh(ref, again=again) if is_written else None
         if held_lease is None:
-            yield lambda: None
+            yield await self._unheld.confirm(snapshot.ring, shard)
             return
         held_lease.users += 1
         try:

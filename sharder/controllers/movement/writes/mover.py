@@ -14,18 +14,19 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.writes.drain_budget import DrainBudget, DrainDeferred
 from sharder.controllers.movement.writes.failures import Failures
-from sharder.controllers.movement.writes.lease_guard import LeaseGuard, ShardReturned
+from sharder.controllers.movement.writes.lease_guard import LeaseGuard
 from sharder.controllers.movement.writes.reservations import reserving
 from sharder.controllers.movement.writes.written_steps import WrittenSteps
 from sharder.controllers.permissions import naming_the_rule, read
 from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.budget import Refusal
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.planner import Reservations
 from sharder.core.movement.step import Assign, Claim, Keep, Recall, Relabel, Step
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 
@@ -241,16 +242,11 @@ class Mover:
         No resourceVersion guards against its return.
         """
         owner = snapshot.owner_of(obj)
-        namespace = None if owner is None else snapshot.members.namespaces.get(owner)
-        if self._lease_guard is None or owner is None or namespace is None:
+        if self._lease_guard is None or owner is None or not isinstance(step, Assign | Recall):
             return nullcontext(_pass)
-        if not isinstance(step, Assign | Recall):
-            return nullcontext(_pass)
-        ref = ObjectRef(namespace, owner)
-        if ref in snapshot.members.validity.problems:
-            return nullcontext(_pass)  # an invalid Lease is never written
         key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-        return self._lease_guard.holding(ref, again=self.failures.is_stubborn(key))
+        again = self.failures.is_stubborn(key)
+        return self._lease_guard.holding(snapshot, owner, again=again)
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
         """Return why a drain of the shard would be deferred now, None if it would not."""
