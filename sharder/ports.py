@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # commands use few of the ports, and start faster without the
     from sharder.core.api.cluster import User
     from sharder.core.fence.probe import Proof
     from sharder.core.status.stats import StatsOf
-    from sharder.core.status.transition_messages import Transition
+    from sharder.core.status.transitions import Transition
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

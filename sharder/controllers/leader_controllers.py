@@ -20,7 +20,7 @@ from sharder.controllers.validating_webhook import ValidationKeeper
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.names import NO_RING, ObjectRef, RingName
 from sharder.core.status.stats import Apart, ObjectStats, ResyncReport
-from sharder.core.status.transition_messages import Kind, Transition, sentence
+from sharder.core.status.transitions import Kind, Transition, sentence
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.workqueue import K, Worker, WorkQueue
@@ -260,9 +260,7 @@ class LeaderControllers:
         return RingTransitions(
             cache=ports.cache,
             stats=self._stats,
-            last_resync=self._last_resync,
             last_rebalance=self._movement.rebalancer.last,
-            uncounted=self._uncounted,
             ownerless=self._movement.ownerless,
             recorder=ports.recorder,
             metrics=ports.metrics,

@@ -5,7 +5,6 @@ until its new owner is written.  Only the process that saw the beginning measure
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sharder.controllers.scope import ObjectKey
@@ -18,6 +17,9 @@ MAX_RELEASED: Final = 10_000
 
 MAX_ENDED: Final = 2_048
 """Limit on the remembered ended shards: any client can create Leases and let them expire."""
+
+ENDED_SECONDS: Final = 600.0
+"""How long an end is remembered: an object that is on the shard later was put there since."""
 
 DRAINED, LOST = "drained", "lost"
 """Why an object had no owner; values of the label `reason`."""
@@ -44,19 +46,6 @@ class _Release(NamedTuple):
     assigns it."""
 
 
-@dataclass(slots=True)
-class Rescue:
-    """The objects of an ended shard that have been assigned to other shards."""
-
-    since: float
-    """When the shard was last known to work (monotonic)."""
-    noted: float
-    """When its end was noticed."""
-    objects: int = 0
-    seconds: float = 0.0
-    """The longest time that one of these objects had no owner."""
-
-
 class Ownerless:
     """The released objects and the ended shards of all rings."""
 
@@ -74,7 +63,8 @@ class Ownerless:
         self._on_assigned = on_assigned
         self._clock = clock
         self._released: dict[ObjectKey, _Release] = {}
-        self._rescues: dict[tuple[RingName, ShardName], Rescue] = {}
+        self._ended: dict[tuple[RingName, ShardName], float] = {}
+        """When each shard that ended was last known to work (monotonic)."""
 
     def released(
         self,
@@ -100,18 +90,13 @@ class Ownerless:
 
     def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
         """Record that a shard ended, `seconds` after it was last known to work."""
-        now = self._clock.monotonic()
-        self._rescues[ring, shard] = Rescue(since=now - seconds, noted=now)
-        while len(self._rescues) > MAX_ENDED:
-            del self._rescues[next(iter(self._rescues))]
-
-    def rescues(self) -> dict[tuple[RingName, ShardName], Rescue]:
-        """Return the rescues of all ended shards, by ring and shard."""
-        return dict(self._rescues)
+        self._ended[ring, shard] = self._clock.monotonic() - seconds
+        while len(self._ended) > MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
 
     def forget(self, ring: RingName, shard: ShardName) -> None:
-        """Forget a shard that works again, or that has no objects left."""
-        self._rescues.pop((ring, shard), None)
+        """Forget the end of a shard that works again."""
+        self._ended.pop((ring, shard), None)
 
     def assigned(
         self, key: ObjectKey, version: str, owner: ShardName | None, shard: ShardName
@@ -123,11 +108,9 @@ class Ownerless:
         object since, and its time without an owner is not measured.
         """
         now, released = self._clock.monotonic(), self._released.pop(key, None)
-        rescue = None if owner is None else self._rescues.get((key.ring, owner))
-        if rescue is not None:
-            rescue.objects += 1
-            rescue.seconds = max(rescue.seconds, now - rescue.since)
-            self._metrics.transitions.handed_over(key.ring, LOST, now - rescue.since)
+        ended = None if owner is None else self._ended.get((key.ring, owner))
+        if ended is not None and now - ended < ENDED_SECONDS:
+            self._metrics.transitions.handed_over(key.ring, LOST, now - ended)
         elif owner is None and released is not None and released.version in {None, version}:
             owner = released.expected or released.shard or None
             self._metrics.transitions.handed_over(key.ring, DRAINED, now - released.since)

@@ -6,14 +6,21 @@ from typing import Final
 
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.errors import ApiError
+from sharder.core.errors import ApiError, Unavailable
 from sharder.kube.client import Client
+from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
 
 _QUIET_SECONDS: Final = 600.0
 """Seconds between two equal Warnings on one object (docs/troubleshooting.md, "All Events")."""
 _MESSAGE_LENGTH: Final = 1024
 """The server rejects longer messages (kubernetes v1.36, pkg/apis/core/validation/events.go)."""
+
+_BURST, _PAUSE_SECONDS = 100, 0.25
+"""Events in one namespace: `_BURST` at once, then one per `_PAUSE_SECONDS`.  So what a user does
+to many objects hides no Event on rings or on the objects of others."""
+_MAX_NAMESPACES: Final = 1_000
+"""Limit on the remembered namespaces; the one with the least recent Event is forgotten."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +32,7 @@ class KubeRecorder:
         self._client = client
         self._clock = clock
         self._recorded: dict[tuple[str, str, str, str], float] = {}
+        self._allowances: dict[str, Allowance] = {}
         self._missed = 0
         """Events in a row that could not be recorded; only the first is logged."""
 
@@ -49,6 +57,7 @@ class KubeRecorder:
         """Create the Event; return whether it was created."""
         namespace = event_namespace(about)
         try:
+            self._take(about.metadata.namespace)
             await self._client.request(
                 "POST",
                 f"/api/v1/namespaces/{namespace}/events",
@@ -71,6 +80,15 @@ class KubeRecorder:
             _log.info("events are recorded again", extra={"why": f"{self._missed} missed"})
         self._missed = 0
         return True
+
+    def _take(self, namespace: str) -> None:
+        """Count an Event; raise `Unavailable` if there are too many."""
+        allowance = self._allowances.pop(namespace, None) or Allowance(_BURST, _PAUSE_SECONDS)
+        self._allowances[namespace] = allowance
+        if len(self._allowances) > _MAX_NAMESPACES:
+            del self._allowances[next(iter(self._allowances))]
+        if not allowance.take(self._clock.monotonic()):
+            raise Unavailable("too many Events in a short time")
 
     def _forget_before(self, end: float) -> None:
         """Forget the Warnings recorded before `end`; the oldest are first in the dict."""

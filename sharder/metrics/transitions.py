@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from sharder.core.names import RingName
-from sharder.core.status.transition_messages import Transition
+from sharder.core.status.transitions import Transition
 from sharder.metrics.collectors import Counts, Times
 
 HANDOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300)
@@ -70,19 +70,13 @@ class TransitionMetrics:
             HANDOVER_BUCKETS,
             (_RING, "reason"),
         )
-        self._rescues = Times(
-            prefix + "rescue_seconds",
-            "Time from the end of a shard until the last of its objects was reassigned",
-            HANDOVER_BUCKETS,
-            (_RING,),
-        )
         self._transitions = Counts(
             prefix + "transitions_total",
             "Transitions of the ring that the leader reported, by the reason of their Events",
             (_RING, "reason"),
         )
         self._conditions = Conditions(prefix)
-        collectors = (self._handovers, self._rescues, self._transitions, self._conditions)
+        collectors = (self._handovers, self._transitions, self._conditions)
         for collector in collectors:
             registry.register(collector)
         self.series: tuple[Series, ...] = collectors
@@ -90,10 +84,6 @@ class TransitionMetrics:
     def handed_over(self, ring: RingName, reason: str, seconds: float) -> None:
         """Record how long an object had no live owner; the reason is a fixed word."""
         self._handovers.observe(seconds, ring, reason)
-
-    def rescued(self, ring: RingName, seconds: float) -> None:
-        """Record how long it took until all objects of an ended shard were reassigned."""
-        self._rescues.observe(seconds, ring)
 
     def happened(self, ring: RingName, transition: Transition) -> None:
         """Count a transition."""

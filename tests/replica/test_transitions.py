@@ -7,7 +7,6 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
-    CORDONED_ANNOTATION,
     EVACUATE_ANNOTATION,
     LOAD_ANNOTATION,
     ZONE_LABEL,
@@ -47,14 +46,13 @@ async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world
     await world.puppets["p2"].release()
     news = await reader.news(4)
     assert news["ShardLeft"] == "shard p2 has left (1 object); 2 shards are available"
-    assert news["ObjectsReassigned"].startswith("1 object of shard p2 reassigned")
-    assert set(news) == {"ShardLeft", "ObjectsReassigned"}
+    assert set(news) == {"ShardLeft"}
 
     shard = world.puppets["p1"]
     shard.renews = False
-    assert set(await reader.news(8)) == {"ShardLate"}
+    assert await reader.news(8) == {}, "it is late, which its state shows"
     shard.renews = True
-    assert set(await reader.news(3)) == {"ShardReady"}
+    await asyncio.sleep(3)
     for number in range(2):
         await world.put(f"s{number}", "p1", SECRETS, to="p1")
     await asyncio.sleep(35)
@@ -63,10 +61,8 @@ async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world
     assert news["ShardLost"] == (
         "shard p1 was lost (3 objects): Lease expired or deleted; 1 shard is available"
     )
-    assert news["ObjectsReassigned"].startswith("3 objects of shard p1 reassigned")
+    assert set(news) == {"ShardLost"}
     labels = {"controllerring": "demo"}
-    assert world.metric("rescue_seconds_count", **labels) == 2
-    assert 9 <= (world.metric("rescue_seconds_sum", **labels) or 0) <= 16
     assert world.metric("handover_seconds_count", **labels, reason="lost") == 4
     assert world.metric("transitions_total", **labels, reason="ShardLost") == 1
     journal = world.replicas["r0"].replica.console.ring("demo")  # type: ignore[arg-type]
@@ -103,30 +99,23 @@ async def test_many_transitions_are_few_events(world: World) -> None:
     await asyncio.sleep(5)
     assert len(world.events("ShardLeft")) <= 12
     assert len(world.events()) - before <= 24
-    await world.annotate_lease("p0", **{CORDONED_ANNOTATION: "true"})
-    await eventually(lambda: world.events("ShardCordoned"), within=8)
+    world.join("last")
+    await eventually(lambda: "last" in str(world.events("ShardJoined")), within=14)
 
 
 @staged
-async def test_cordon_evacuation_and_pause_are_told_from_start_to_end(world: World) -> None:
+async def test_what_a_user_does_is_shown_in_the_status_and_makes_no_event(world: World) -> None:
     await world.begin("p0", "p1")
-    world.puppets["p1"].acknowledges = False
     await world.put("secret", "p1", SECRETS)
     await asyncio.sleep(35)
     reader = Reader(world)
     await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: "true"})
-    assert await reader.news() == {"ShardEvacuating": "shard p1 is being evacuated (1 object)"}
+    await eventually(lambda: world.owner("secret", SECRETS) == "p0", within=10)
+    await world.edit_ring(movement={"paused": True})
     assert await reader.news(4) == {}
-    world.puppets["p1"].acknowledges = True
-    assert await reader.news(4) == {"ShardEvacuated": "shard p1 is evacuated: 1 object moved"}
-    assert world.owner("secret", SECRETS) == "p0"
-    await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: None})
-    assert set(await reader.news()) == {"ShardUncordoned"}
-    for paused in (True, False):
-        await world.edit_ring(movement={"paused": paused or None})
-        news = await reader.news()
-        assert set(news) == {"MovementPaused" if paused else "MovementResumed"}
-        assert world.conditions()["Paused"] == ("MovementPaused" if paused else "MovementActive")
+    assert world.conditions()["Paused"] == "MovementPaused"
+    shown = {each.name: each for each in world.status.shard_statuses}["p1"]
+    assert (shown.evacuating, shown.objects) == (True, 0)
 
 
 @staged
@@ -147,8 +136,7 @@ async def test_a_new_leader_tells_what_happened_without_one_and_repeats_nothing(
     await asyncio.sleep(2)
     world.start("r2")
     await eventually(lambda: world.replicas["r2"].leads, within=20)
-    news = set(await reader.news(5)) - {"ObjectsReassigned"}
-    assert news == {"LeaderElection", "ShardLeft", "ShardJoined"}
+    assert set(await reader.news(5)) == {"LeaderElection", "ShardLeft", "ShardJoined"}
 
 
 @staged

@@ -18,7 +18,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.status.stats import StatsOf
-from sharder.core.status.transition_messages import Transition
+from sharder.core.status.transitions import Transition
 from sharder.kube.typed_stores import LEASES, RINGS
 from sharder.ports import Backlog
 from tests.support.fake_store import FakeStore

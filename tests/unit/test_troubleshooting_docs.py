@@ -9,7 +9,7 @@ from sharder.controllers import annotation_warnings as mistakes
 from sharder.controllers.movement.watches import overdue
 from sharder.controllers.movement.writes import failures
 from sharder.core.status import conditions
-from sharder.core.status.transition_messages import Kind
+from sharder.core.status.transitions import Kind
 from tests.support.documents import DOCUMENTS, ROOT, code, read, section, tables
 
 TROUBLESHOOTING = Path("docs/troubleshooting.md")

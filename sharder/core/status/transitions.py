@@ -1,22 +1,28 @@
-"""Which transitions lead from one state of a ring to the next.
+"""What happened to a ring: the difference between the state last told and the present one.
 
-A shard counts until its objects can be taken, because a shard whose Lease was deleted might still
-be working.
+So the told transitions add up to the shards of the ring, however seldom they are told.  A shard
+counts until its objects can be taken, because a shard whose Lease was deleted might still be
+working.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from sharder.core.api.ring import RingStatus
 from sharder.core.leases.state import ShardState, duration_of
 from sharder.core.names import ShardName
+from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.conditions import PAUSED, condition_of
 from sharder.core.status.phases import ShardPhase, leases_of, phases_of
-from sharder.core.status.transition_messages import Kind, Transition, of_shards
+
+NAMED: Final = 3
+"""Maximum shards that a sentence names; other shards are counted."""
+
+Phases: TypeAlias = Mapping[ShardName, ShardPhase]
+"""The shards of a ring that own objects or did, and those whose end was not told yet."""
 
 _STORED: Final[Mapping[str, ShardPhase]] = {
     ShardState.READY: ShardPhase.READY,
@@ -26,65 +32,121 @@ _STORED: Final[Mapping[str, ShardPhase]] = {
 """The phases of shards that are not gone, by their states in the status."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RingView:
-    """The state of a ring at one moment that its transitions depend on."""
+class Kind(StrEnum):
+    """The kinds of transitions, the most important first; the value is the reason of the Event."""
 
-    phases: Mapping[ShardName, ShardPhase]
-    """The shards that own objects, and those of the previous view that were not gone then."""
-    cordoned: frozenset[ShardName]
-    evacuating: frozenset[ShardName]
-    paused: bool
+    LOST = "ShardLost"
+    MISSING = "ShardMissing"
+    LEFT = "ShardLeft"
+    JOINED = "ShardJoined"
+    REBALANCED = "Rebalanced"
+    LEADER = "LeaderElection"
+    """It belongs to no ring; client-go uses the same reason."""
 
-    @cached_property
-    def shards(self) -> frozenset[ShardName]:
-        """The shards that work or might be working."""
-        return frozenset(shard for shard, phase in self.phases.items() if not phase.is_gone)
+    @property
+    def words(self) -> str:
+        """The message of a log record, such as `shard lost` for `ShardLost`."""
+        return "".join(f" {c.lower()}" if c.isupper() else c for c in self).strip()
 
-    def ended_in(self, after: "RingView") -> dict[ShardName, ShardPhase]:
-        """Return the shards that are gone in `after`, and how they ended.
+    @property
+    def is_warning(self) -> bool:
+        """Whether a person should look at the ring."""
+        return self in {Kind.LOST, Kind.MISSING}
 
-        A shard whose Lease was deleted while it was held is missing first.
-        """
-        return {
-            shard: after.phases.get(shard, _VANISHED.get(self.phases[shard], ShardPhase.LEFT))
-            for shard in sorted(self.shards - after.shards)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """What happened to a ring."""
+
+    kind: Kind
+    shards: tuple[ShardName, ...] = ()
+    objects: int | None = None
+    """The number of objects of these shards, or of moves; None: unknown or not relevant."""
+    available: int | None = None
+    """The number of available shards of the ring afterwards; None: not relevant."""
+    detail: str = ""
+    """The result of a rebalancing run, the identity of a leader, or why a shard has left."""
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether a person should look at the ring."""
+        return self.kind.is_warning or (self.kind is Kind.LEFT and bool(self.detail))
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """All known numbers, as fields of a log record."""
+        known = {
+            "shards": len(self.shards) or None,
+            "objects": self.objects,
+            "available": self.available,
         }
+        return {name: number for name, number in known.items() if number is not None}
+
+    @property
+    def who(self) -> str:
+        """The shards in words; empty if the transition is not about shards."""
+        if len(self.shards) > NAMED:
+            return f"{', '.join(self.shards[:NAMED])} and {len(self.shards) - NAMED} more"
+        return " and ".join(filter(None, (", ".join(self.shards[:-1]), *self.shards[-1:])))
 
 
-_VANISHED: Final = {ShardPhase.MISSING: ShardPhase.LOST}
-"""How a shard without a Lease ended, by its last phase."""
+_SENTENCES: Final[Mapping[Kind, str]] = {
+    Kind.LOST: "{who} {was} lost{having}: Lease expired or deleted{rest}",
+    Kind.MISSING: "{who} {are} missing: no Lease, but might be working, so the objects stay",
+    Kind.LEFT: "{who} {has} left{having}{rest}{why}",
+    Kind.JOINED: "{who} {has} joined{rest}",
+    Kind.REBALANCED: "{detail}",
+    Kind.LEADER: "{detail} became leader",
+}
 
 
-def view_of(snapshot: RingSnapshot, before: frozenset[ShardName]) -> RingView:
-    """Return the present state of the ring; `before` are the shards of the last view."""
-    members = snapshot.members
-    phases = phases_of(members, before)
-    own = [s for s in members.shards.values() if s.name in phases and phases[s.name].owns]
-    return RingView(
-        phases={shard: p for shard, p in phases.items() if p.owns or shard in before},
-        cordoned=frozenset(s.name for s in own if s.cordoned and not s.evacuating),
-        evacuating=frozenset(s.name for s in own if s.evacuating),
-        paused=snapshot.ring.spec.movement.paused,
+def sentence(of: Transition) -> str:
+    """Return what happened, as the message of an Event."""
+    is_one = len(of.shards) == 1
+    return _SENTENCES[of.kind].format(
+        who=f"shard {of.who}" if is_one else f"shards {of.who}",
+        was="was" if is_one else "were",
+        has="has" if is_one else "have",
+        are="is" if is_one else "are",
+        having="" if of.objects is None else f" ({counted(of.objects, 'object')})",
+        rest="" if of.available is None else f"; {_available(of.available)}",
+        detail=of.detail,
+        why=of.detail and f": {of.detail}",
     )
 
 
-def stored_view(status: RingStatus, now: RingView) -> RingView:
-    """Return the state of the ring as the last leader reported it.
+def present(phases: Phases) -> frozenset[ShardName]:
+    """Return the shards that work or might be working."""
+    return frozenset(shard for shard, phase in phases.items() if not phase.is_gone)
+
+
+def phases_after(before: Phases, snapshot: RingSnapshot) -> dict[ShardName, ShardPhase]:
+    """Return the present phases; shards that `before` says have ended stay, unless they are back.
+
+    A shard without a Lease was lost if it was missing before, because a Lease that was deleted
+    while it was held makes its shard missing first.
+    """
+    found = phases_of(snapshot.members, present(before))
+    shown = {shard: p for shard, p in found.items() if p.owns or shard in before}
+    for shard, phase in before.items():
+        if phase.is_gone and (shard not in found or not found[shard].owns):
+            shown[shard] = phase
+        elif shard not in found:
+            missed = phase is ShardPhase.MISSING
+            shown[shard] = ShardPhase.LOST if missed else ShardPhase.LEFT
+    return shown
+
+
+def phases_stored(status: RingStatus, now: Phases) -> Phases:
+    """Return the phases that the last leader reported.
 
     If the status does not list all shards, the shards of `now` count as known, so that their
-    arrival is not reported twice.
+    arrival is not told twice.
     """
     listed = status.shard_statuses
     known = {ShardName(s.name): _STORED[state] for s in listed if (state := s.state) in _STORED}
     is_partial = status.shard_statuses_truncated or (status.shards > 0 and not listed)
-    paused = condition_of(status, PAUSED)
-    return RingView(
-        phases={**now.phases, **known} if is_partial else known,
-        cordoned=frozenset(ShardName(s.name) for s in listed if s.cordoned and not s.evacuating),
-        evacuating=frozenset(ShardName(s.name) for s in listed if s.evacuating),
-        paused=paused is not None and paused.status == "True",
-    )
+    return {**now, **known} if is_partial else known
 
 
 def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> float:
@@ -97,54 +159,47 @@ def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> f
 
 
 def transitions(
-    before: RingView,
-    after: RingView,
+    before: Phases,
+    after: Phases,
     objects: Mapping[ShardName, int] | None,
     unable: Mapping[ShardName, str] = MappingProxyType({}),
 ) -> Iterator[Transition]:
-    """Yield what happened between two views.
+    """Yield what happened between two states of a ring.
 
-    `objects` is the number of objects of each shard, None if they are not counted yet; `unable`
-    has the shards that cannot work, and why.
+    `objects` is the number of objects that each shard had when it ended, None if they were not
+    counted yet; `unable` has the shards that cannot work, and why.
     """
-    available = sum(phase.owns for phase in after.phases.values())
-    for kind, shards in _changes(before, after).items():
+    was, stay = present(before), present(after)
+    lost = {shard for shard in was if after.get(shard) is ShardPhase.LOST}
+    missing = {s for s in was & stay if not _is_missing(before, s) and _is_missing(after, s)}
+    changes = (
+        (Kind.LOST, lost),
+        (Kind.MISSING, missing),
+        (Kind.LEFT, was - stay - lost),
+        (Kind.JOINED, stay - was),
+    )
+    available = sum(phase.owns for phase in after.values())
+    for kind, shards in changes:
         if shards:
-            number = {shard: (objects or {}).get(shard, 0) for shard in shards}
-            yield of_shards(
-                kind,
-                number,
-                counted=objects is not None and kind in _COUNTED,
-                available=available if kind in _LEAVES else None,
-                detail=next((unable[s] for s in sorted(shards) if s in unable), "")
-                if kind is Kind.LEFT
-                else "",
+            counts = (objects or {}) if kind in {Kind.LOST, Kind.LEFT} else None
+            why = [unable[s] for s in sorted(shards) if s in unable and kind is Kind.LEFT]
+            fullest = sorted(shards, key=lambda shard: (-(counts or {}).get(shard, 0), shard))
+            yield Transition(
+                kind=kind,
+                shards=tuple(fullest),
+                objects=None
+                if objects is None or counts is None
+                else sum(counts.get(shard, 0) for shard in shards),
+                available=None if kind is Kind.MISSING else available,
+                detail=why[0] if why else "",
             )
-    if after.paused != before.paused:
-        yield Transition(kind=Kind.PAUSED if after.paused else Kind.RESUMED)
 
 
-def _changes(before: RingView, after: RingView) -> Mapping[Kind, Set[ShardName]]:
-    ended = before.ended_in(after)
-    stay = after.shards & before.shards
-    begun = {s: after.phases[s] for s in stay if after.phases[s] is not before.phases[s]}
-    set_aside = after.cordoned | after.evacuating
-    return {
-        **{kind: {s for s, p in ended.items() if p is how} for kind, how in _ENDS.items()},
-        Kind.JOINED: after.shards - before.shards,
-        **{kind: {s for s, p in begun.items() if p is now} for kind, now in _TURNS.items()},
-        Kind.EVACUATING: after.evacuating - before.evacuating,
-        Kind.CORDONED: after.cordoned - before.cordoned - before.evacuating,
-        Kind.UNCORDONED: ((before.cordoned | before.evacuating) & stay) - set_aside,
-    }
+def _is_missing(phases: Phases, shard: ShardName) -> bool:
+    return phases[shard] is ShardPhase.MISSING
 
 
-_ENDS: Final = {Kind.LOST: ShardPhase.LOST, Kind.LEFT: ShardPhase.LEFT}
-_TURNS: Final = {
-    Kind.MISSING: ShardPhase.MISSING,
-    Kind.LEAVING: ShardPhase.LEAVING,
-    Kind.LATE: ShardPhase.LATE,
-    Kind.READY: ShardPhase.READY,
-}
-_LEAVES: Final = frozenset({Kind.LOST, Kind.LEFT, Kind.JOINED})
-_COUNTED: Final = frozenset({Kind.LOST, Kind.LEFT, Kind.EVACUATING})
+def _available(number: int) -> str:
+    if number > 1:
+        return f"{number} shards are available"
+    return f"{'1' if number else 'no'} shard is available"

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 
 from hack.playground import RING, Playground
-from sharder.core.status.transition_messages import Kind
+from sharder.core.status.transitions import Kind
 from sharder.kube.client import Client
 from sharder.runtime.clock import SystemClock
 

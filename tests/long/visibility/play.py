@@ -15,7 +15,7 @@ from hack.ownership import SECRETS, create_secrets
 from hack.playground import RING, SHARDS, Playground
 from sharder.core.leases.state import is_held
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, SHARDER_IDENTITY
-from sharder.core.status.transition_messages import Kind
+from sharder.core.status.transitions import Kind
 from sharder.kube.client import Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.e2e.trace import Trace
@@ -149,11 +149,9 @@ class Run:
         self._begin()
         self._playground.kill(shard)
         self._live.discard(shard)
-        late = self._observer.renewed(shard) + timedelta(seconds=LEASE_SECONDS)
         taken = await self._observer.lease(
             shard, lambda lease: lease.spec.holder_identity == SHARDER_IDENTITY
         )
-        await self._expect(Kind.LATE, late, shard)
         await self._expect_end(Kind.LOST, taken, shard)
 
     async def _leave(self, shard: str) -> None:
@@ -167,29 +165,24 @@ class Run:
         had = self._observer.shares(at)[shard]
         await self._expect(kind, at, shard, had)
         if had:
-            await self._expect(Kind.REASSIGNED, await self._observer.emptied(shard), shard, had)
+            await self._observer.emptied(shard)
         await self._settle()
 
     async def _evacuate(self, shard: str) -> None:
-        had = self._observer.shares()[shard]
-        at = await self._annotate(shard, EVACUATE_ANNOTATION, "true")
-        await self._expect(Kind.EVACUATING, at, shard, had)
-        await self._expect(Kind.EVACUATED, await self._observer.emptied(shard), shard, had)
-        at = await self._annotate(shard, EVACUATE_ANNOTATION, None)
-        await self._expect(Kind.UNCORDONED, at, shard)
+        await self._annotate(shard, EVACUATE_ANNOTATION, "true")
+        await self._observer.emptied(shard)
+        await self._annotate(shard, EVACUATE_ANNOTATION, None)
         await self._settle()
 
     async def _cordon(self, shard: str) -> None:
-        for value, kind in (("true", Kind.CORDONED), (None, Kind.UNCORDONED)):
-            at = await self._annotate(shard, CORDONED_ANNOTATION, value)
-            await self._expect(kind, at, shard)
+        for value in ("true", None):
+            await self._annotate(shard, CORDONED_ANNOTATION, value)
         await self._settle()
 
     async def _pause(self) -> None:
-        for paused, kind in ((True, Kind.PAUSED), (False, Kind.RESUMED)):
+        for paused in (True, False):
             self._begin()
             await self._change_ring({"movement": {"paused": paused}})
-            await self._expect(kind, SystemClock().now())
 
     async def _fill(self, another: str) -> None:
         """Let the ring have room for all but a few objects, and then start another shard."""
@@ -200,12 +193,12 @@ class Run:
         await self._settle()
         self._begin()
         await create_secrets(self._client, [f"more-{n:02}" for n in range(more)])
-        await self._expect(Kind.EXHAUSTED, await self._observer.unowned(), objects=OVER)
+        await self._observer.unowned()
         self._begin()
         self._playground.start_shard(another)
         self._live.add(another)
         await self._expect(Kind.JOINED, await self._observer.lease(another, is_held), another)
-        await self._expect(Kind.SUFFICIENT, await self._observer.emptied(""))
+        await self._observer.emptied("")
         await self._settle()
 
     def _begin(self) -> None:

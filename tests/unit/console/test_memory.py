@@ -3,7 +3,7 @@
 from sharder.console.memory import MAX_EVENTS, MAX_TEXT, Memory
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.names import NO_RING
-from sharder.core.status.transition_messages import Kind, Transition
+from sharder.core.status.transitions import Kind, Transition
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.values import DEMO, SECRETS
 

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.core.status.stats import ShardLoad
-from sharder.core.status.transition_messages import Kind, Transition
+from sharder.core.status.transitions import Kind, Transition
 from sharder.metrics.registry import Metrics
 
 RING, OTHER = RingName("demo"), RingName("other")
@@ -92,7 +92,6 @@ def use_everything(metrics: Metrics, ring: RingName = RING) -> None:
     metrics.rings.calculated(ring)
     metrics.resynced(ring, 2.5)
     metrics.transitions.handed_over(ring, "lost", 31)
-    metrics.transitions.rescued(ring, 32)
     metrics.transitions.happened(ring, Transition(kind=Kind.LOST))
     metrics.transitions.show_conditions(ring, {"Ready": "True"})
     metrics.rings.set_unreadable(ring, unreadable=True)
@@ -137,8 +136,6 @@ object_failures_total{controllerring="demo",group="example.com",resource="widget
 overdue_drains{controllerring="demo",group="example.com",resource="widgets"} 1.0
 rebalance_moves_total{controllerring="demo"} 1.0
 rebalance_planned_moves{controllerring="demo"} 5.0
-rescue_seconds_count{controllerring="demo"} 1.0
-rescue_seconds_sum{controllerring="demo"} 32.0
 resync_duration_seconds_count{controllerring="demo"} 1.0
 resync_duration_seconds_sum{controllerring="demo"} 2.5
 ring_calculations_total{controllerring="demo"} 1.0
