@@ -17,10 +17,11 @@ from hack.bench.secrets_ring import stored
 from sharder.core.names import RingName, ShardName
 from sharder.ports import Changed
 from sharder.runtime.clock import SystemClock
-from sharder.sdk.reads.cache import ObjectCache, whole
-from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.cache import ObjectCache
+from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reads.progress import Progress
+from sharder.shard.identity import Identity
+from sharder.shard.objects import OwnObject, whole
 
 OBJECTS: Final = 20_000
 CASES: Final = (0, 100, 1000, 10_000)

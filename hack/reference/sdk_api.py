@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from sharder.sdk.cluster import Cluster
+from sharder.shard.cluster import Cluster
 
 ROOT: Final = Path(__file__).parents[2]
 DOCUMENT: Final = ROOT / "docs/sdk-api.md"

@@ -19,9 +19,9 @@ from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
-from sharder.sdk.reads.collection import OwnObjects
-from sharder.sdk.reads.objects import OwnObject, guarded
-from sharder.sdk.reads.watched import Watched
+from sharder.shard.cluster import OwnObjects
+from sharder.shard.objects import OwnObject, guarded
+from sharder.shard.watched import Watched
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two checks of the draining objects."""

@@ -21,24 +21,24 @@ from sharder.core.addresses import address_of
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains, Touch
-from sharder.kopf.work import Work
+from sharder.kopf.gate import HandlerGate
 from sharder.kube.client import SHARD_AGENT, Client, connect
 from sharder.metrics.shard import process_metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.cluster import KubeCluster
-from sharder.sdk.context import ShardContext
-from sharder.sdk.fitness import in_served_versions
-from sharder.sdk.lifecycle import lease_holder, serve_until_stopped
-from sharder.sdk.observability.probes import Readiness, probes
-from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.reads.owned import Identity
-from sharder.sdk.reads.watched import Watched
-from sharder.sdk.reconciler import Handled
-from sharder.sdk.startup.environment import Settings
-from sharder.sdk.startup.permissions import needed_rights
-from sharder.sdk.startup.preparation import Preparation, alone_on
-from sharder.sdk.startup.ring_check import RingCheck
+from sharder.shard.cluster import Cluster
+from sharder.shard.context import ShardContext
+from sharder.shard.fitness import in_served_versions
+from sharder.shard.identity import Identity
+from sharder.shard.lifecycle import lease_holder, serve_until_stopped
+from sharder.shard.objects import OwnObject
+from sharder.shard.preparation import Preparation, alone_on
+from sharder.shard.probes import Readiness, probes
+from sharder.shard.resources import Handled
+from sharder.shard.rights import needed_rights
+from sharder.shard.ring_check import RingCheck
+from sharder.shard.settings import Settings
+from sharder.shard.watched import Watched
 
 _REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
@@ -53,7 +53,7 @@ class LeaseThread:
         identity: Identity,
         resources: Sequence[GroupResource],
         settings: Settings,
-        work: Work,
+        gate: HandlerGate,
         *,
         touch: Touch,
         end_kopf: Callable[[], None],
@@ -65,7 +65,7 @@ class LeaseThread:
         self._identity = identity
         self._resources = resources
         self._settings = settings
-        self._work = work
+        self._gate = gate
         self._touch = touch
         self._end_kopf = end_kopf
         self._clock = SystemClock()
@@ -163,7 +163,7 @@ class LeaseThread:
     async def _serve_on(self, client: Client, lease: ObjectRef) -> None:
         settings, clock, rng = self._settings, self._clock, self._rng
         # Before the Lease, so that a shard that cannot work gets no objects.
-        cluster = KubeCluster(client)
+        cluster = Cluster(client)
         preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
         found = await preparation.discover(self._resources, pause=settings.lease.retry_period)
         if found is None:
@@ -199,7 +199,7 @@ class LeaseThread:
 
     def _cancel(self, uid: str) -> None:
         with suppress(RuntimeError):  # kopf's loop has ended
-            self._kopf_loop.call_soon_threadsafe(self._work.cancel, uid)
+            self._kopf_loop.call_soon_threadsafe(self._gate.cancel, uid)
 
     async def _follow(self, context: ShardContext, wanted: GroupResource) -> None:
         """Act on the draining objects of a resource, in the version in which it is served."""
@@ -220,7 +220,7 @@ class LeaseThread:
                 objects,
                 watched,
                 touch=self._touch,
-                is_running=self._work.is_running,
+                is_running=self._gate.is_running,
                 cancel=self._cancel,
                 grace=context.settings.drain_grace.total_seconds(),
                 clock=clock,
@@ -239,12 +239,12 @@ class LeaseThread:
     @property
     def objects(self) -> int:
         """How many objects the shard has."""
-        return self._work.objects
+        return self._gate.objects
 
     @property
     def is_empty(self) -> bool:
         """Whether the shard has no objects, or kopf has ended."""
-        return not self._work.objects or self._ended.is_set()
+        return not self._gate.objects or self._ended.is_set()
 
     def problem(self, seconds: float) -> str:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""

@@ -14,11 +14,11 @@ import kopf
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.kopf.gate import HandlerGate
 from sharder.kopf.lease_thread import LeaseThread
-from sharder.kopf.work import Work
-from sharder.sdk.reads.collection import parse_resource
-from sharder.sdk.reads.owned import Identity
-from sharder.sdk.startup.environment import Settings, local_settings
+from sharder.shard.identity import Identity
+from sharder.shard.resources import parse_resource
+from sharder.shard.settings import Settings, local_settings
 
 _ID: Final = "sharder"
 _JOINED: Final = WeakSet[kopf.OperatorRegistry]()
@@ -66,11 +66,11 @@ def join(
     kopf.on.cleanup(id=_ID, errors=permanent, registry=registry)(shard.stop)
     for group, resource in shard.resources:
         on_event = kopf.on.event(
-            group, resource, id=_ID, when=shard.work.notice, registry=registry
+            group, resource, id=_ID, when=shard.gate.notice, registry=registry
         )
-        on_event(shard.work.acknowledge)
+        on_event(shard.gate.acknowledge)
     with _without_warning():
-        kopf.set_default_lifecycle(shard.work.choose)
+        kopf.set_default_lifecycle(shard.gate.choose)
 
 
 class _Shard:
@@ -88,7 +88,7 @@ class _Shard:
         self._registry = registry
         self._identity = Identity(ring=ring, shard=ShardName(settings.name))
         self._lease: LeaseThread | None = None
-        self.work = Work(
+        self.gate = HandlerGate(
             self._identity,
             self.resources,
             lifecycle=kopf.get_default_lifecycle(),
@@ -106,13 +106,13 @@ class _Shard:
         settings.queueing.exit_timeout = max(settings.queueing.exit_timeout, grace)
         # kopf has no public function that returns all daemons and timers.
         spawning = self._registry._spawning._handlers  # noqa: SLF001
-        spawning[:] = map(self.work.guard, spawning)
+        spawning[:] = map(self.gate.guard, spawning)
         storage = settings.persistence.progress_storage
         self._lease = LeaseThread(
             self._identity,
             self.resources,
             self._settings,
-            self.work,
+            self.gate,
             touch=lambda obj, value: touch(storage, obj, value),
             end_kopf=lambda: signal.raise_signal(signal.SIGINT),
         )
@@ -127,7 +127,7 @@ class _Shard:
         """Release the Lease when kopf has ended all work."""
         if self._lease is None:
             return
-        if self.work.is_idle:
+        if self.gate.is_idle:
             await self._lease.release()
         else:
             _log.warning("the Lease is not released: a handler or daemon exceeded stop_grace")

@@ -37,13 +37,13 @@ from sharder.sdk.predicates import (
     generation_changed,
     labels_changed,
 )
-from sharder.sdk.reads.objects import Document, OwnMeta
 from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
-from sharder.sdk.startup.environment import Settings, local_settings
 from sharder.sdk.writes.children import NameTaken
+from sharder.shard.objects import Document, OwnMeta
+from sharder.shard.settings import Settings, local_settings
 
 __all__ = [
     "ApiError",

@@ -1,35 +1,35 @@
-"""Wire the work on one main resource: watches, caches, requests and the author's functions."""
+"""Wire the controller of one main resource: watches, caches and the author's functions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.sdk.context import ShardContext
-from sharder.sdk.observability.measures import Measures
+from sharder.sdk.controller import Controller
+from sharder.sdk.measures import Measures
 from sharder.sdk.reads.cache import ObjectCache, everything
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.handoff import Cached, Handoff
 from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
-from sharder.sdk.reads.watched import Watched
 from sharder.sdk.reconciler import Reconciler
-from sharder.sdk.resource_work import Work
+from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
-from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.events import EVENTS, EventRecorder
 from sharder.sdk.writes.recorded import RecordedDocuments
+from sharder.shard.context import ShardContext
+from sharder.shard.watched import Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """Makes the work on each resource of a shard."""
+    """Makes the controllers of a shard."""
 
     context: ShardContext
     holds_lease: Callable[[], bool]
 
-    def work(self, reconciler: Reconciler) -> Work:
-        """Return new work on the reconciler's resource, without state from earlier work."""
+    def controller(self, reconciler: Reconciler) -> Controller:
+        """Return a new controller of the reconciler's resource, without any earlier state."""
         context, clock, rng = self.context, self.context.clock, self.context.rng
         resource, identity = context.found[reconciler.resource], context.identity
         main = self._collected(resource, reconciler)
@@ -39,7 +39,7 @@ class Assembly:
         )
         statuses = context.cluster.statuses(resource)
         measures = Measures(identity.ring, resource.id, context.metrics, clock)
-        workplace = Workplace(
+        of_resource = ResourceContext(
             identity=identity,
             owned=OwnedObjects(identity, when=reconciler.when),
             main=main,
@@ -50,9 +50,9 @@ class Assembly:
             events=EventRecorder(context.cluster.documents(EVENTS), identity, clock=clock),
             kept_finalizer=reconciler.handlers.kept_finalizer,
         )
-        return Work(
-            workplace,
-            Runner(reconciler.handlers, workplace, measures=measures, rng=rng),
+        return Controller(
+            of_resource,
+            Runner(reconciler.handlers, of_resource, measures=measures, rng=rng),
             handoff=Handoff(
                 main=self._cached(main) if main.cache else None,
                 children=[self._cached(child) for child in children if child.cache],

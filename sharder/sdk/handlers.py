@@ -16,9 +16,9 @@ from sharder.core.errors import ConfigError, Conflict, InvalidObject, NotFound
 from sharder.core.names import ObjectRef, is_label_key
 from sharder.runtime.backoff import Backoff
 from sharder.sdk.predicates import Selector, every_object
-from sharder.sdk.reads.objects import OwnMeta
 from sharder.sdk.request import Request
 from sharder.sdk.retries import BACKOFF, Requeue, check_backoff
+from sharder.shard.objects import OwnMeta
 
 Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
 """Brings one object into its wanted state; it can run at any time, any number of times.

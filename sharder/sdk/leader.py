@@ -18,8 +18,8 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
-from sharder.sdk.context import ShardContext
-from sharder.sdk.startup.environment import Settings
+from sharder.shard.context import ShardContext
+from sharder.shard.settings import Settings
 
 _log = logging.getLogger(__name__)
 

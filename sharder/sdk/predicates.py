@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from sharder.sdk.reads.objects import OwnMeta
+from sharder.shard.objects import OwnMeta
 
 Predicate: TypeAlias = Callable[[OwnMeta, OwnMeta], bool]
 """Returns whether a change, from the first state to the second, needs a reconcile."""

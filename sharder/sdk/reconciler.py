@@ -1,17 +1,14 @@
 """A main resource of a shard, its functions, and the resources of its children.  Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Self
 
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource
 from sharder.sdk.handlers import Handlers
 from sharder.sdk.predicates import Predicate, any_change, any_of, safe, selection_changed
-from sharder.sdk.reads.collection import parse_resource
-
-Handled: TypeAlias = Mapping[GroupResource, Sequence[GroupResource]]
-"""The main resources that a shard reconciles, and the resources of the children of each."""
+from sharder.shard.resources import parse_resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +50,6 @@ class Reconciler:
                 f"`cache` has {', '.join(sorted(map(str, unknown)))}, which is neither "
                 f"{self.resource} nor in its `owns`"
             )
-
-
-def children_of(handled: Handled) -> Sequence[GroupResource]:
-    """Return the resources of children, each once."""
-    return tuple(dict.fromkeys(child for owns in handled.values() for child in owns))
-
-
-def resources_of(handled: Handled) -> Sequence[GroupResource]:
-    """Return all resources, each once."""
-    return (*handled, *children_of(handled))
 
 
 def require_apart(reconcilers: Iterable[Reconciler]) -> None:

@@ -10,11 +10,12 @@ from typing_extensions import deprecated
 from sharder.core.errors import ApiError, ConfigError, Conflict
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.permit import Permit
-from sharder.sdk.reads.collection import Documents, parse_resource
-from sharder.sdk.reads.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
-from sharder.sdk.workplace import Workplace
+from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.writes.child_writes import ChildWriter, delete_seen
 from sharder.sdk.writes.conditions import with_condition
+from sharder.shard.cluster import Documents
+from sharder.shard.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
+from sharder.shard.resources import parse_resource
 
 T = TypeVar("T")
 
@@ -27,14 +28,14 @@ class Request:
     has ended.  Do not catch these errors: the object is requeued if necessary.
     """
 
-    def __init__(self, ref: ObjectRef, meta: OwnMeta, workplace: Workplace) -> None:
+    def __init__(self, ref: ObjectRef, meta: OwnMeta, context: ResourceContext) -> None:
         self._ref = ref
         self._meta = meta
         self._read: msgspec.Raw | None = None
         """The object as this request last read or wrote it."""
-        self._workplace = workplace
-        self._children = ChildWriter(workplace, self.check)
-        self.permit = Permit(ref, meta.uid, workplace)
+        self._context = context
+        self._children = ChildWriter(context, self.check)
+        self.permit = Permit(ref, meta.uid, context)
 
     @property
     def ref(self) -> ObjectRef:
@@ -49,12 +50,12 @@ class Request:
     @property
     def ring(self) -> RingName:
         """The ring that this shard is on."""
-        return self._workplace.identity.ring
+        return self._context.identity.ring
 
     @property
     def shard(self) -> ShardName:
         """This shard."""
-        return self._workplace.identity.shard
+        return self._context.identity.shard
 
     @overload
     async def get(self, *, fresh: bool = ...) -> Document: ...
@@ -77,7 +78,7 @@ class Request:
             NotOwned: the object is draining, or this shard no longer owns it.
             InvalidObject: the object does not have the shape.
         """
-        main = self._workplace.main
+        main = self._context.main
         raw = await (main.documents.get(self._ref) if fresh else main.read(self._ref))
         self._refresh(raw)
         self.check()
@@ -106,7 +107,7 @@ class Request:
             NotOwned: the object is draining, or this shard no longer owns it.
             InvalidObject: a child does not have the shape.
         """
-        raws = await self._workplace.cached_children(parse_resource(resource), self._meta.uid)
+        raws = await self._context.cached_children(parse_resource(resource), self._meta.uid)
         self.check()
         if shape is None:
             return [document(raw) for raw in raws]
@@ -122,11 +123,11 @@ class Request:
             Conflict: another client has changed the object since.
             LeaseLost, NotOwned: this shard must not write the object.
         """
-        return await self._patch(self._workplace.main.documents, body)
+        return await self._patch(self._context.main.documents, body)
 
     async def patch_status(self, body: Body) -> Document:
         """Do the same as `patch` to the status subresource; `body` is `{"status": {…}}`."""
-        return await self._patch(self._workplace.status, body)
+        return await self._patch(self._context.status, body)
 
     async def set_condition(
         self, kind: str, *, status: bool | None, reason: str, message: str = ""
@@ -158,7 +159,7 @@ class Request:
             reason=reason,
             message=message,
             generation=generation,
-            now=self._workplace.clock.now(),
+            now=self._context.clock.now(),
         )
         if conditions == known:
             return seen
@@ -182,7 +183,7 @@ class Request:
             Conflict: another client has changed the object since this request last saw it.
             LeaseLost, NotOwned: this shard must not write the object.
         """
-        if name == self._workplace.kept_finalizer(self._meta):
+        if name == self._context.kept_finalizer(self._meta):
             raise ConfigError(
                 f"the finalizer {name} would be added to {self._ref} again: leave the object out "
                 "by `selects`, or retire the finalizer by a reconciler without on_delete"
@@ -209,7 +210,7 @@ class Request:
         """
         if child is not None:
             return await self._children.delete(self._meta, child)
-        documents = self._workplace.main.documents
+        documents = self._context.main.documents
         return await self._write(lambda: delete_seen(documents, self._meta))
 
     async def ensure(
@@ -258,7 +259,7 @@ class Request:
             LeaseLost, NotOwned: this shard must not act on the object.
         """
         self.check()
-        await self._workplace.record(self._meta, reason, note, warning=warning)
+        await self._context.record(self._meta, reason, note, warning=warning)
 
     def check(self) -> None:
         """Raise unless this shard can act on the object now; call it right before side effects.
@@ -281,7 +282,7 @@ class Request:
             return await send()
         except Conflict:
             with suppress(ApiError):
-                now = await self._workplace.main.documents.get(self._ref)
+                now = await self._context.main.documents.get(self._ref)
                 self.permit.require_ours(decode(now, OwnObject).metadata)
             raise
 

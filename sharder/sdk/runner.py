@@ -10,10 +10,10 @@ from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Rng
 from sharder.sdk.handlers import Handlers, Handling
-from sharder.sdk.observability.measures import Measures, Result
+from sharder.sdk.measures import Measures, Result
 from sharder.sdk.request import Request
+from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.retries import PermanentError, Requeue, seconds_of
-from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.children import NameTaken
 
 _log = logging.getLogger(__name__)
@@ -25,14 +25,14 @@ class Runner:
     def __init__(
         self,
         handlers: Handlers,
-        workplace: Workplace,
+        context: ResourceContext,
         *,
         measures: Measures,
         rng: Rng,
     ) -> None:
         self._handlers = handlers
         self._handling = Handling(handlers)
-        self._workplace = workplace
+        self._context = context
         self._measures = measures
         self._rng = rng
         self._failures: dict[ObjectRef, int] = {}
@@ -44,7 +44,7 @@ class Runner:
 
         An error of the function is logged, and leads to the back-off of the object.
         """
-        meta = self._workplace.owned.get(ref)
+        meta = self._context.owned.get(ref)
         if meta is None or self._given_up.get(ref) == meta.resource_version:
             return None
         try:
@@ -55,7 +55,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - `selects` is foreign code
             self._warn(ref, repr(error), traceback=True)
             return self._back_off(ref)
-        return await self._run(Request(ref, meta, self._workplace))
+        return await self._run(Request(ref, meta, self._context))
 
     def forget(self, ref: ObjectRef) -> None:
         """Forget an object that is gone, or on another shard."""
@@ -70,7 +70,7 @@ class Runner:
     async def _run(self, request: Request) -> float | None:
         """Measure the run, and log its start and end: the log shows that none overlap."""
         result, began = Result.CANCELLED, self._measures.began(request.ref)
-        _log.info("reconcile started", extra=self._workplace.fields(request.ref))
+        _log.info("reconcile started", extra=self._context.fields(request.ref))
         if (task := asyncio.current_task()) is not None:
             task.set_name(f"reconcile of {request.ref}")  # for a warning that it blocks the loop
         try:
@@ -84,7 +84,7 @@ class Runner:
             request.permit.close()
             self._measures.ended(result, began)
             why = str(result)
-            _log.info("reconcile ended", extra=self._workplace.fields(request.ref, why=why))
+            _log.info("reconcile ended", extra=self._context.fields(request.ref, why=why))
         return after
 
     async def _failed(self, request: Request, error: Exception) -> tuple[Result, float | None]:
@@ -93,7 +93,7 @@ class Runner:
         if request.permit.was_refused or (task is not None and task.cancelling()):
             why = str(error) or repr(error)
             # The message repeats the fields, as in `_warn`.
-            fields = self._workplace.fields(ref, error=why)
+            fields = self._context.fields(ref, error=why)
             _log.info("reconcile cancelled: %s", why, extra=fields)
             # The watch might be late, or a drain be withdrawn.
             return Result.CANCELLED, self._back_off(ref)
@@ -111,12 +111,12 @@ class Runner:
         self._measures.failed(retries=True)
         if isinstance(error, NameTaken):
             self._measures.name_taken()
-            await self._workplace.record(request.metadata, "NameTaken", str(error), warning=True)
+            await self._context.record(request.metadata, "NameTaken", str(error), warning=True)
         return Result.ERROR, self._back_off(ref)
 
     def _give_up(self, request: Request, error: PermanentError) -> None:
         self._measures.failed(retries=False)
-        fields = self._workplace.fields(request.ref, error=str(error))
+        fields = self._context.fields(request.ref, error=str(error))
         # The message repeats the fields, as in `_warn`.
         _log.warning(
             "reconcile failed, no retry until the object changes: %s: %s",
@@ -129,7 +129,7 @@ class Runner:
 
     def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
         # The message repeats the fields: an author's log format might not show them.
-        fields = self._workplace.fields(ref, error=error)
+        fields = self._context.fields(ref, error=error)
         _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
 
     def _back_off(self, ref: ObjectRef) -> float:

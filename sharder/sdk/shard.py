@@ -13,23 +13,23 @@ from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.sdk.assembly import Assembly
-from sharder.sdk.cluster import Cluster, KubeCluster
-from sharder.sdk.context import ShardContext
+from sharder.sdk.controllers import Controllers
 from sharder.sdk.handlers import Handlers, OnDelete, Reconcile
 from sharder.sdk.leader import LeaderTask, LeaderTasks
-from sharder.sdk.lifecycle import lease_holder, serve_until_stopped, until_signal
-from sharder.sdk.observability.blocked_loop import watched
-from sharder.sdk.observability.probes import Readiness, probes
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
-from sharder.sdk.reads.collection import parse_resource
-from sharder.sdk.reads.owned import Identity
-from sharder.sdk.reconciler import Handled, Reconciler, require_apart, resources_of
+from sharder.sdk.reconciler import Reconciler, require_apart
 from sharder.sdk.retries import BACKOFF
-from sharder.sdk.shard_work import ShardWork
-from sharder.sdk.startup.environment import Settings, local_settings
-from sharder.sdk.startup.permissions import Right, lease_rights, needed_rights
-from sharder.sdk.startup.preparation import Preparation, alone_on
-from sharder.sdk.startup.ring_check import RingCheck
+from sharder.shard.blocked_loop import watched
+from sharder.shard.cluster import Cluster
+from sharder.shard.context import ShardContext
+from sharder.shard.identity import Identity
+from sharder.shard.lifecycle import lease_holder, serve_until_stopped, until_signal
+from sharder.shard.preparation import Preparation, alone_on
+from sharder.shard.probes import Readiness, probes
+from sharder.shard.resources import Handled, parse_resource, resources_of
+from sharder.shard.rights import Right, lease_rights, needed_rights
+from sharder.shard.ring_check import RingCheck
+from sharder.shard.settings import Settings, local_settings
 
 _log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class Shard:
         try:
             with watched(clock, renew_deadline=settings.lease.renew_deadline):
                 await self.serve_on(
-                    KubeCluster(client), clock=clock, rng=SystemRandom(), metrics=metrics
+                    Cluster(client), clock=clock, rng=SystemRandom(), metrics=metrics
                 )
         finally:
             await client.close()
@@ -261,7 +261,7 @@ class Shard:
         check = RingCheck(context.cluster, self._ring, handled, clock=context.clock)
         while await preparation.until_suitable(check, rights, holder.left_because):
             # New work under each Lease: state from before the Lease was lost is outdated.
-            work = ShardWork(assembly, self._reconcilers, check, self._leader.campaign(context))
+            work = Controllers(assembly, self._reconcilers, check, self._leader.campaign(context))
             readiness.follow(holder, work.not_ready)
             try:
                 why = await serve_until_stopped(

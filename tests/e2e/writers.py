@@ -13,7 +13,7 @@ import msgspec
 from hack.audit_log import POD, SHARD, audit_flags, audit_policy, events
 from hack.playground import NAMESPACE
 from sharder.core.api.meta import Json, PartialObject
-from sharder.sdk.reads.objects import OwnObject
+from sharder.shard.objects import OwnObject
 
 STORY: Final[Json] = {
     "namespaces": [NAMESPACE],

@@ -16,7 +16,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import OwnMeta, Request, Shard
-from sharder.sdk.reads.objects import OwnObject
+from sharder.shard.objects import OwnObject
 from tests.unit.sdk.scene import (
     DRAIN,
     ME,

@@ -21,9 +21,9 @@ from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.metrics.registry import Metrics
 from sharder.sdk import Request, Shard
 from sharder.sdk import Settings as ShardSettings
-from sharder.sdk.cluster import KubeCluster
 from sharder.sdk.testing.requests import Call, place_of
 from sharder.sdk.testing.requests import Client as User
+from sharder.shard.cluster import Cluster
 from tests.history.traces import Happening
 from tests.stage.loop import PROCESS, Process
 from tests.stage.network import Link, NetworkClient, ProcessClock
@@ -274,7 +274,7 @@ class ShardActor(Actor):
     @override
     async def main(self) -> None:
         """Work until it is asked to stop, or has lost its Lease."""
-        await self.shard.serve_on(KubeCluster(self.client), clock=self.clock, rng=self.rng)
+        await self.shard.serve_on(Cluster(self.client), clock=self.clock, rng=self.rng)
 
     @override
     def stop(self) -> None:

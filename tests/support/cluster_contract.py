@@ -1,4 +1,4 @@
-"""What every `sharder.sdk.cluster.Cluster` does, in memory or on a server."""
+"""What every `sharder.shard.cluster.Cluster` does, in memory or on a server."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import Conflict, NotFound, Rejected
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Document
-from sharder.sdk.cluster import Cluster
+from sharder.shard.cluster import Cluster
 
 CONFIG_MAPS = GroupResource("", "configmaps")
 DEPLOYMENTS = GroupResource("apps", "deployments")

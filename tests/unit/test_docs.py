@@ -21,7 +21,7 @@ from sharder.core.placement.hash_ring import HashRing
 from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import ShardMetrics
-from sharder.sdk.startup.permissions import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
+from sharder.shard.rights import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
@@ -405,7 +405,7 @@ def test_the_map_is_in_the_order_that_the_import_contract_demands(
 
 
 def test_the_variables_of_the_sdk_are_those_in_the_code() -> None:
-    source = (ROOT / "sharder/sdk/startup/environment.py").read_text()
+    source = (ROOT / "sharder/shard/settings.py").read_text()
     text = section(SDK, "Settings")
 
     assert set(re.findall(r"SHARD_[A-Z_]+", text)) == set(re.findall(r"SHARD_[A-Z_]+", source))

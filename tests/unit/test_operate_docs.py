@@ -11,7 +11,7 @@ from sharder.controllers.movement.watches.overdue import OVERDUE
 from sharder.core.api.ring import MovementSpec
 from sharder.core.status.conditions import COVERED
 from sharder.core.status.conditions import OVERDUE as OVERDUE_REASON
-from sharder.sdk.startup.environment import settings_from
+from sharder.shard.settings import settings_from
 from tests.support.documents import blocks, code, read, section, tables
 
 OPERATE = Path("docs/operate.md")

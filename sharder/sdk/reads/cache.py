@@ -9,43 +9,11 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.sdk.reads.objects import OwnMeta, OwnObject
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.versions import is_reached
+from sharder.shard.objects import Whole
 
 Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
-
-
-class Whole(OwnObject, frozen=True, kw_only=True):
-    """An object: its metadata decoded, and all of it as JSON without `managedFields`."""
-
-    raw: bytes = b""
-
-
-_ENCODER = msgspec.json.Encoder()
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_META = msgspec.json.Decoder(OwnMeta)
-
-
-def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
-    """Decode an object of a list or a watch; items of lists lack `apiVersion` and `kind`.
-
-    Raises:
-        msgspec.DecodeError: `raw` is not a Kubernetes object.
-    """
-    fields = _FIELDS.decode(raw)
-    metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
-    metadata.pop("managedFields", None)
-    encoded = msgspec.json.encode(metadata)
-    typed = {"apiVersion": api_version, "kind": kind, **fields, "metadata": msgspec.Raw(encoded)}
-    buffer = bytearray()
-    _ENCODER.encode_into(typed, buffer)
-    return Whole(
-        api_version=api_version,
-        kind=kind,
-        metadata=_META.decode(encoded),
-        raw=bytes(buffer),  # a copy without the spare memory of the buffer
-    )
 
 
 def everything(_: PartialObject) -> bool:

@@ -3,49 +3,21 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
-from sharder.core.api.meta import Json, Resource
-from sharder.core.names import GroupResource, ObjectRef
-from sharder.ports import Changed, Listed, Removed, Watchable
+from sharder.core.api.meta import Resource
+from sharder.core.names import ObjectRef
+from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache
-from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
-from sharder.sdk.reads.watched import Watched
-
-
-class OwnObjects(Watchable[OwnObject], Protocol):
-    """The objects of this shard, to watch, and to patch for an acknowledgement."""
-
-    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
-        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
-        ...
-
-
-class Documents(Protocol):
-    """Whole objects of one resource, undecoded."""
-
-    async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        """Read the object from the API server (a quorum read)."""
-        ...
-
-    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
-        """Create an object; `Conflict` if the name is taken."""
-        ...
-
-    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
-        ...
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
-        ...
+from sharder.shard.cluster import Documents, OwnObjects
+from sharder.shard.objects import OwnObject
+from sharder.shard.watched import Watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +58,6 @@ class Collected:
                     self.cache.update(event)
                 move(_version(event))
                 yield event
-
-
-def parse_resource(text: str) -> GroupResource:
-    """Parse the name of a resource, such as `secrets` or `deployments.apps`."""
-    resource, _, group = text.partition(".")
-    return GroupResource(group, resource)
 
 
 def _version(event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]) -> str:

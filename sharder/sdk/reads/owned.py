@@ -5,58 +5,16 @@ are never stored.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum, auto
 
-from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import SharderError
-from sharder.core.names import ObjectRef, RingName, ShardName, drain_label, owner_label
+from sharder.core.names import ObjectRef
 from sharder.sdk.predicates import Predicate, any_change
-from sharder.sdk.reads.objects import OwnMeta, OwnObject
+from sharder.shard.identity import Identity, Ownership
+from sharder.shard.objects import OwnMeta, OwnObject
 
 
 class NotOwned(SharderError):
     """This shard does not own the object, or no longer owns it: stop working on it."""
-
-
-class Ownership(Enum):
-    """The relation of an object to this shard."""
-
-    OURS = auto()
-    """This shard owns the object and can work on it."""
-    DRAINING = auto()
-    """This shard owns the object, and must acknowledge its drain."""
-    ELSEWHERE = auto()
-    """Another shard owns the object, or the object is unassigned or deleted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """The shard and its ring, and the labels of its objects."""
-
-    ring: RingName
-    shard: ShardName
-
-    @property
-    def owner_label(self) -> str:
-        """The label that names the owner."""
-        return owner_label(self.ring)
-
-    @property
-    def drain_label(self) -> str:
-        """The label that requests a drain."""
-        return drain_label(self.ring)
-
-    @property
-    def selector(self) -> str:
-        """The label selector of the shard's objects."""
-        return f"{self.owner_label}={self.shard}"
-
-    def ownership_of(self, meta: ObjectMeta) -> Ownership:
-        """Return the ownership of an object according to its labels."""
-        if meta.label(self.owner_label) != self.shard:
-            return Ownership.ELSEWHERE
-        return Ownership.DRAINING if meta.has_label(self.drain_label) else Ownership.OURS
 
 
 class OwnedObjects:

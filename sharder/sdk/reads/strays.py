@@ -12,9 +12,9 @@ import msgspec
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
-from sharder.sdk.reads.objects import decode
-from sharder.sdk.reads.owned import Identity, Ownership
 from sharder.sdk.reads.progress import Progress
+from sharder.shard.identity import Identity, Ownership
+from sharder.shard.objects import decode
 
 
 class Strays:

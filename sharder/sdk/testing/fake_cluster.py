@@ -15,11 +15,6 @@ from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.typed_stores import LEASES, NAMESPACES
 from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_record import Leases
-from sharder.sdk.cluster import KubeCluster
-from sharder.sdk.reads.collection import Documents, OwnObjects, parse_resource
-from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject, decode
-from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.collection import Collection, Faults
 from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
@@ -27,7 +22,10 @@ from sharder.sdk.testing.memory_client import MemoryClient
 from sharder.sdk.testing.requests import Call, Client, Place, Refused, place_of
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
-from sharder.sdk.writes.children import api_version
+from sharder.shard.cluster import Cluster
+from sharder.shard.objects import Document, OwnMeta, OwnObject, api_version, decode
+from sharder.shard.resources import parse_resource
+from sharder.shard.rights import Right
 
 _SHARD: Final = Client(username="shard")
 """The user of all shards; a test acts as another one."""
@@ -58,7 +56,7 @@ class ReconcileCounts(ShardMetrics):
         return max(self._counts.items(), key=lambda item: item[1], default=None)
 
 
-class FakeCluster:
+class FakeCluster(Cluster):
     """A cluster that serves the usual resources of Kubernetes, and others that a test adds.
 
     The cluster follows the rules of the API server: resource versions and conflicts, watches,
@@ -86,20 +84,11 @@ class FakeCluster:
         self.server.allows = self._allows
         self._faults = defaultdict[GroupResource, Faults](Faults)
         self._is_away = False
-        self._shards = KubeCluster(
-            MemoryClient(self.server, _SHARD, before=self._before, after=self._after)
-        )
+        super().__init__(MemoryClient(self.server, _SHARD, before=self._before, after=self._after))
         self.lease_store = Collection(self.server, LEASES, Lease, self._faults[LEASES.id])
         """The Leases of all shards."""
 
-    def leases(self, namespace: str) -> Leases:
-        """Return the Leases of a namespace."""
-        return self._shards.leases(namespace)
-
-    async def find(self, resource: GroupResource) -> Resource:
-        """Return the resource; `NotFound` if it is not served."""
-        return await self._shards.find(resource)
-
+    @override
     async def ring(self, name: RingName) -> ControllerRing:
         """Return the ring; `NotFound` if there is none."""
         try:
@@ -107,25 +96,10 @@ class FakeCluster:
         except KeyError:
             raise NotFound(f"there is no ControllerRing {name}") from None
 
+    @override
     async def may(self, right: Right) -> bool:
         """Return whether shards have the right."""
         return right not in self.denied
-
-    def objects(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the metadata of the objects that match the label selector."""
-        return self._shards.objects(resource, labels)
-
-    def whole(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the whole objects that match the label selector."""
-        return self._shards.whole(resource, labels)
-
-    def documents(self, resource: Resource) -> Documents:
-        """Return the whole objects."""
-        return self._shards.documents(resource)
-
-    def statuses(self, resource: Resource) -> Documents:
-        """Return the whole objects; patches go to their status."""
-        return self._shards.statuses(resource)
 
     def serve(self, resource: Resource) -> None:
         """Serve a resource in this version, and in no other, like a changed CRD."""

@@ -5,8 +5,8 @@ from typing import Final
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource
-from sharder.sdk.reads.collection import parse_resource
 from sharder.sdk.writes.events import EVENTS
+from sharder.shard.resources import parse_resource
 
 
 def custom(name: str, *, kind: str, version: str = "v1", namespaced: bool = True) -> Resource:

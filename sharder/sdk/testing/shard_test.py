@@ -14,12 +14,12 @@ from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.leases.state import is_held
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
-from sharder.sdk.reads.collection import parse_resource
-from sharder.sdk.reads.objects import Document
 from sharder.sdk.shard import Shard
-from sharder.sdk.startup.environment import Settings
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.sdk.testing.fake_cluster import FakeCluster
+from sharder.shard.objects import Document
+from sharder.shard.resources import parse_resource
+from sharder.shard.settings import Settings
 
 SETTINGS: Final = Settings(name="shard-a", namespace="default", lease=LeaseTiming())
 """Settings of a shard that need no environment."""

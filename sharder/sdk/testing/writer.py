@@ -22,7 +22,7 @@ from sharder.sdk.testing.writes import (
     metadata_of,
     updated,
 )
-from sharder.sdk.writes.children import api_version
+from sharder.shard.objects import api_version
 
 _TRIES: Final = 5
 """How often a write without a resourceVersion is tried against other writers."""

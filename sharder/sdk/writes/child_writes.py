@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import NotFound
-from sharder.sdk.reads.collection import Documents
-from sharder.sdk.reads.objects import Body, Document, decode, document, guarded
-from sharder.sdk.workplace import Workplace
+from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.writes.children import Parent, difference
+from sharder.shard.cluster import Documents
+from sharder.shard.objects import Body, Document, decode, document, guarded
 
 _log = logging.getLogger(__name__)
 
@@ -16,15 +16,15 @@ _log = logging.getLogger(__name__)
 class ChildWriter:
     """Writes children during one reconcile; `check` raises unless the shard can act now."""
 
-    def __init__(self, workplace: Workplace, check: Callable[[], None]) -> None:
-        self._workplace = workplace
+    def __init__(self, context: ResourceContext, check: Callable[[], None]) -> None:
+        self._context = context
         self._check = check
 
     async def ensure(
         self, of: ObjectMeta, body: Body, *, replace: Collection[str], adopt: bool
     ) -> Document:
         """Create or update a child of the object `of`; see `Request.ensure`."""
-        collected, parent = self._workplace.children_like(body), self._parent(of)
+        collected, parent = self._context.children_like(body), self._parent(of)
         ref = parent.locate(body, collected.resource)
         self._check()
         try:
@@ -48,14 +48,14 @@ class ChildWriter:
         self._check()
         raw = await collected.documents.patch(ref, guarded(changes, child))
         if adopts:
-            _log.info("adopted %s", ref, extra=self._workplace.fields(of.ref))
+            _log.info("adopted %s", ref, extra=self._context.fields(of.ref))
             # A webhook can restore the owner label that the child had before.
             parent.admit(decode(raw, PartialObject).metadata, collected.resource)
         return document(raw)
 
     async def delete(self, of: ObjectMeta, body: Body) -> bool:
         """Delete a child of the object `of`; see `Request.delete`."""
-        collected, parent = self._workplace.children_like(body), self._parent(of)
+        collected, parent = self._context.children_like(body), self._parent(of)
         ref = parent.locate(body, collected.resource)
         self._check()
         try:
@@ -74,12 +74,12 @@ class ChildWriter:
         Otherwise a shard whose watch is late would adopt the children that
         `kubectl delete --cascade=orphan` has just released, and they would be deleted.
         """
-        parent = decode(await self._workplace.main.documents.get(of.ref), PartialObject).metadata
+        parent = decode(await self._context.main.documents.get(of.ref), PartialObject).metadata
         return parent.uid == of.uid and parent.deletion_timestamp is None
 
     def _parent(self, meta: ObjectMeta) -> Parent:
-        main = self._workplace.main.resource
-        return Parent(identity=self._workplace.identity, resource=main, meta=meta)
+        main = self._context.main.resource
+        return Parent(identity=self._context.identity, resource=main, meta=meta)
 
 
 async def delete_seen(documents: Documents, meta: ObjectMeta) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from sharder.core.api.meta import Json, ObjectMeta, Resource
 from sharder.core.errors import Conflict, InvalidObject
 from sharder.core.names import ObjectRef
-from sharder.sdk.reads.objects import Body
-from sharder.sdk.reads.owned import Identity, NotOwned, Ownership
+from sharder.sdk.reads.owned import NotOwned
+from sharder.shard.identity import Identity, Ownership
+from sharder.shard.objects import Body, api_version
 
 
 class NameTaken(Conflict):
@@ -168,8 +169,3 @@ def _change(current: Json, wanted: Json, *, exact: bool) -> tuple[Json, ...]:
 
 def _mapping(value: Json) -> Body:
     return value if isinstance(value, Mapping) else {}
-
-
-def api_version(resource: Resource) -> str:
-    """Return the apiVersion of a resource's objects."""
-    return f"{resource.id.group}/{resource.version}" if resource.id.group else resource.version

@@ -12,7 +12,7 @@ from sharder.core.errors import ApiError, Conflict, Forbidden, InvalidObject, No
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.events import event_body, event_namespace
 from sharder.runtime.clock import Clock
-from sharder.sdk.reads.owned import Identity
+from sharder.shard.identity import Identity
 
 EVENTS: Final = Resource(
     id=GroupResource("", "events"), version="v1", kind="Event", namespaced=True

@@ -10,9 +10,9 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk.reads.cache import ObjectCache
-from sharder.sdk.reads.collection import Documents
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
+from sharder.shard.cluster import Documents
 
 _OBJECTS = msgspec.json.Decoder(PartialObject)
 

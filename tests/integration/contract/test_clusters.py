@@ -3,11 +3,11 @@
 import pytest
 
 from sharder.kube.client import Client
-from sharder.sdk.cluster import KubeCluster
+from sharder.shard.cluster import Cluster
 from tests.support.cluster_contract import ClusterContract, Place
 
 
-class TestKubeCluster(ClusterContract):
+class TestCluster(ClusterContract):
     @pytest.fixture
     def place(self, client: Client, own_namespace: str) -> Place:
-        return Place(cluster=KubeCluster(client), namespace=own_namespace)
+        return Place(cluster=Cluster(client), namespace=own_namespace)

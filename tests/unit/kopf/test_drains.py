@@ -13,9 +13,9 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import Conflict, Unavailable
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains
-from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.reads.watched import Watched
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
+from sharder.shard.objects import OwnObject
+from sharder.shard.watched import Watched
 from tests.support.fake_store import FakeStore
 from tests.support.values import DRAIN, OWNER, SECRETS, A
 

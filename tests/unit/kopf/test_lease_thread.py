@@ -6,10 +6,10 @@ import threading
 import kopf
 
 from sharder.core.names import RingName, ShardName
+from sharder.kopf.gate import HandlerGate
 from sharder.kopf.lease_thread import LeaseThread
-from sharder.kopf.work import Work
 from sharder.sdk import Settings
-from sharder.sdk.reads.owned import Identity
+from sharder.shard.identity import Identity
 
 IDENTITY = Identity(ring=RingName("demo"), shard=ShardName("shard-a"))
 BLOCKED_SECONDS = 0.2
@@ -17,7 +17,7 @@ BLOCKED_SECONDS = 0.2
 
 def lease_thread() -> LeaseThread:
     """Return one that serves the running event loop, as if kopf ran there."""
-    work = Work(
+    work = HandlerGate(
         IDENTITY, [], lifecycle=kopf.lifecycles.all_at_once, holds_lease=bool, drain_grace=0
     )
     settings = Settings(name="shard-a", namespace="default")

@@ -12,7 +12,7 @@ import pytest
 import sharder.kopf
 from sharder.core.names import ObjectRef
 from sharder.sdk import ConfigError, Settings
-from sharder.sdk.startup.preparation import alone_on
+from sharder.shard.preparation import alone_on
 from tests.support.values import OWNER
 
 SETTINGS = Settings(name="shard-a", namespace="default", kubeconfig="/absent")

@@ -7,16 +7,18 @@ import msgspec
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import GroupResource, ObjectRef, ShardName
 from sharder.sdk import Request
-from sharder.sdk.reads.collection import Collected, Documents
-from sharder.sdk.reads.objects import Document, OwnMeta, OwnObject
-from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
-from sharder.sdk.reads.watched import Watched
+from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.testing.requests import Client
 from sharder.sdk.testing.reviews import everything
-from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.events import EVENTS, EventRecorder
+from sharder.shard.cluster import Documents
+from sharder.shard.identity import Identity
+from sharder.shard.objects import Document, OwnMeta, OwnObject
+from sharder.shard.watched import Watched
 from tests.unit.sdk.scene import CONFIGMAPS, ME, RING, SECRETS, HalfWay, Scene
 
 CHILD: Mapping[str, Json] = {
@@ -36,7 +38,7 @@ class Bench:
         self.ref = ref
         self.lease_is_valid = True
         self.owned = OwnedObjects(IDENTITY)
-        self.workplace = Workplace(
+        self.context = ResourceContext(
             identity=IDENTITY,
             owned=self.owned,
             main=self._collected(SECRETS, scene.cluster.documents(SECRETS)),
@@ -62,7 +64,7 @@ class Bench:
     def request(self) -> Request:
         meta = self.owned.get(self.ref)
         assert meta is not None
-        return Request(self.ref, meta, self.workplace)
+        return Request(self.ref, meta, self.context)
 
     def show(self, labels: dict[str, str], *, uid: str | None = None) -> None:
         meta = self.owned.get(self.ref) or OwnMeta()

@@ -24,13 +24,13 @@ from sharder.core.names import (
 from sharder.metrics.shard import ShardMetrics
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Reconcile, Request, Settings, Shard, testing
-from sharder.sdk.reads.collection import OwnObjects
-from sharder.sdk.reads.objects import Document, OwnObject
-from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing import FakeClock, settle
 from sharder.sdk.testing.admission import Attributes, Open
 from sharder.sdk.testing.collection import Collection
 from sharder.sdk.writes.events import EVENTS
+from sharder.shard.cluster import OwnObjects
+from sharder.shard.objects import Document, OwnObject
+from sharder.shard.rights import Right
 
 RING = RingName("demo")
 ME, OTHER = "shard-a", "shard-b"

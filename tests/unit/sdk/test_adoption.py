@@ -9,9 +9,9 @@ from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, drain_label, owner_label
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Reconcile, Request, Shard
-from sharder.sdk.reads.objects import Document
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 from sharder.sdk.testing.admission import Attributes, Open
+from sharder.shard.objects import Document
 from tests.support.samples import total
 from tests.unit.sdk.scene import Scene, Webhook, at_work
 

@@ -14,8 +14,8 @@ from sharder.sdk import (
     Shard,
 )
 from sharder.sdk.predicates import any_change
-from sharder.sdk.reads.objects import OwnObject
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
+from sharder.shard.objects import OwnObject
 
 ENABLED, FINALIZER, THEIRS = "example.com/enabled", "example.com/mirror", "example.org/theirs"
 SECRET = {"kind": "Secret", "metadata": {"name": "demo", "labels": {ENABLED: "true"}}}

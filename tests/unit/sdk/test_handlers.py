@@ -13,12 +13,12 @@ from sharder.core.names import ObjectRef
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue, Selector
 from sharder.sdk.handlers import Handlers
-from sharder.sdk.observability.measures import Measures
+from sharder.sdk.measures import Measures
 from sharder.sdk.predicates import every_object
-from sharder.sdk.reads.objects import Document
 from sharder.sdk.runner import Runner
 from sharder.sdk.testing.admission import Attributes
 from sharder.sdk.testing.writes import metadata_of
+from sharder.shard.objects import Document
 from tests.unit.sdk.bench import CHILD, Bench
 from tests.unit.sdk.scene import RING, SECRETS, HalfWay, Webhook
 
@@ -55,7 +55,7 @@ class Stage:
     def __init__(self, bench: Bench, author: Author, handlers: Handlers) -> None:
         self.bench, self.author = bench, author
         measures = Measures(RING, SECRETS.id, ShardMetrics(), bench.scene.clock)
-        self._runner = Runner(handlers, bench.workplace, measures=measures, rng=HalfWay())
+        self._runner = Runner(handlers, bench.context, measures=measures, rng=HalfWay())
 
     @classmethod
     async def make(

@@ -11,8 +11,9 @@ from sharder.sdk.predicates import (
     labels_changed,
     safe,
 )
-from sharder.sdk.reads.objects import OwnMeta, OwnObject
-from sharder.sdk.reads.owned import Identity, OwnedObjects
+from sharder.sdk.reads.owned import OwnedObjects
+from sharder.shard.identity import Identity
+from sharder.shard.objects import OwnMeta, OwnObject
 from tests.unit.sdk.scene import DRAIN, ME, OWNER, RING
 
 OLD = OwnMeta(

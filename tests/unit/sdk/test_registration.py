@@ -16,8 +16,8 @@ from sharder.sdk import (
     generation_changed,
 )
 from sharder.sdk.handlers import OnDelete
-from sharder.sdk.startup.permissions import LEASES, Right
 from sharder.sdk.testing.fake_clock import FakeClock, settle
+from sharder.shard.rights import LEASES, Right
 from tests.unit.sdk.scene import (
     LEASE,
     ME,

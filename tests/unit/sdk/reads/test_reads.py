@@ -12,10 +12,10 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import Request, Shard
-from sharder.sdk.reads.objects import Document
 from sharder.sdk.testing.admission import Attributes, Open
 from sharder.sdk.testing.fake_clock import settle
 from sharder.sdk.testing.writes import merge
+from sharder.shard.objects import Document
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     DRAIN,

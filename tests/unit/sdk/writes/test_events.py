@@ -6,8 +6,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import Forbidden, LeaseLost, NotFound
-from sharder.sdk.reads.objects import Document
 from sharder.sdk.writes.events import REFRESH_SECONDS
+from sharder.shard.objects import Document
 from tests.unit.sdk.bench import Bench
 from tests.unit.sdk.scene import ME, RING
 

@@ -9,15 +9,16 @@ from sharder.core.api.meta import ObjectMeta, PartialObject, api_group
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.runtime.clock import Clock
-from sharder.sdk.reads.collection import Collected, Documents
-from sharder.sdk.reads.objects import Body, OwnMeta
-from sharder.sdk.reads.owned import Identity, OwnedObjects
-from sharder.sdk.writes.children import api_version
+from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.writes.events import EventRecorder
+from sharder.shard.cluster import Documents
+from sharder.shard.identity import Identity
+from sharder.shard.objects import Body, OwnMeta, api_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workplace:
+class ResourceContext:
     """The dependencies that the requests of one main resource share."""
 
     identity: Identity

@@ -8,9 +8,9 @@ from typing import Any
 import kopf
 import pytest
 
-from sharder.kopf.work import Work
-from sharder.sdk.reads.owned import Identity
+from sharder.kopf.gate import HandlerGate
 from sharder.sdk.testing.fake_clock import settle
+from sharder.shard.identity import Identity
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B
 
 UID = "uid-1"
@@ -29,7 +29,7 @@ class Scene:
     def __init__(self) -> None:
         self.holds_lease = True
         self.registry = kopf.OperatorRegistry()
-        self.work = Work(
+        self.gate = HandlerGate(
             Identity(ring=DEMO, shard=A),
             [SECRETS],
             lifecycle=kopf.lifecycles.all_at_once,
@@ -39,7 +39,7 @@ class Scene:
 
     def see(self, labels: dict[str, str], event: str = "MODIFIED") -> bool:
         body = kopf.Body({"metadata": {"labels": labels}})
-        return self.work.notice(
+        return self.gate.notice(
             type=event, uid=UID, labels=body.metadata.labels, name="x", namespace="default"
         )
 
@@ -49,16 +49,16 @@ class Scene:
 
     def daemon(self, function: AsyncFunction, **settings: Any) -> Any:
         kopf.daemon("secrets", registry=self.registry, **settings)(function)
-        return self.work.guard(list(self.registry._spawning.get_all_handlers())[-1])
+        return self.gate.guard(list(self.registry._spawning.get_all_handlers())[-1])
 
     def chosen(self, handler: Any, resource: kopf.Resource = SECRET) -> list[Any]:
-        return list(self.work.choose([handler], state={}, uid=UID, resource=resource))
+        return list(self.gate.choose([handler], state={}, uid=UID, resource=resource))
 
     async def acknowledged(self, labels: dict[str, str]) -> dict[str, str]:
         """What is left of these labels, if they are those of the patched version."""
         body: Any = {"metadata": {"labels": {**labels, "app": "x"}}}
         patch = kopf.Patch(body=kopf.Body(body))
-        await self.work.acknowledge(uid=UID, patch=patch)
+        await self.gate.acknowledge(uid=UID, patch=patch)
         for function in patch.fns:
             function(body)
         left: dict[str, str] = body["metadata"]["labels"]
@@ -133,12 +133,12 @@ async def test_no_drain_is_acknowledged_while_a_handler_runs(scene: Scene) -> No
     scene.see(DRAINING)
 
     assert DRAIN in await scene.acknowledged(DRAINING)
-    assert scene.work.is_running(UID)
+    assert scene.gate.is_running(UID)
 
     running.cancel()
     await asyncio.wait([running])
 
-    assert scene.work.is_idle
+    assert scene.gate.is_idle
     assert DRAIN not in await scene.acknowledged(DRAINING)
 
 
@@ -148,8 +148,8 @@ async def test_a_draining_handler_is_cancelled_and_left_to_the_next_owner(scene:
     running = asyncio.create_task(handler.fn())
     await settle()
 
-    scene.work.cancel(UID)
-    scene.work.cancel(UID)
+    scene.gate.cancel(UID)
+    scene.gate.cancel(UID)
 
     with pytest.raises(kopf.TemporaryError, match="the object is draining") as raised:
         await asyncio.wait_for(running, timeout=5)
@@ -165,7 +165,7 @@ async def test_a_handler_with_a_limit_of_attempts_or_time_is_not_cancelled(
     running = asyncio.create_task(handler.fn())
     await settle()
 
-    scene.work.cancel(UID)
+    scene.gate.cancel(UID)
     await settle()
 
     assert not running.done()
@@ -220,7 +220,7 @@ async def test_no_drain_is_acknowledged_before_the_daemons_have_ended(scene: Sce
     await asyncio.wait(running)
     await settle()
 
-    assert scene.work.is_idle
+    assert scene.gate.is_idle
     assert DRAIN not in await scene.acknowledged(DRAINING)
 
 
@@ -234,7 +234,7 @@ async def test_daemons_are_cancelled_if_their_object_is_not_ours(scene: Scene) -
     running = asyncio.create_task(runner())
     await settle()
     scene.see(OURS)
-    scene.work.cancel(UID)
+    scene.gate.cancel(UID)
     await settle()
     assert not running.done()
 

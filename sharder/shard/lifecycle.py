@@ -22,8 +22,8 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
-from sharder.sdk.context import ShardContext
-from sharder.sdk.fitness import Fitness, Watcher
+from sharder.shard.context import ShardContext
+from sharder.shard.fitness import Fitness, Watcher
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops a shard cleanly, the second one at once."""

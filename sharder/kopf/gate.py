@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import kopf
 
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.reads.owned import Identity
+from sharder.shard.identity import Identity
 
 if TYPE_CHECKING:
     from kopf._core.actions.execution import Handler, LifeCycleFn
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 H = TypeVar("H", bound="SpawningHandler")
 
 
-class Work:
+class HandlerGate:
     """The work of one kopf process on the objects of its shard; an object is named by its uid."""
 
     def __init__(

@@ -20,10 +20,10 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.sdk import LeaseTiming, Request, Shard
-from sharder.sdk.reads.collection import parse_resource
-from sharder.sdk.startup.permissions import Right
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
-from tests.unit.sdk.observability.test_probes import get
+from sharder.shard.resources import parse_resource
+from sharder.shard.rights import Right
+from tests.unit.shard.test_probes import get
 
 RING: Final = RingName("demo")
 DURATION: Final = 10

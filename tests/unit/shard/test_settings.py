@@ -21,7 +21,7 @@ from sharder.core.names import (
     RingName,
 )
 from sharder.sdk import LeaseTiming, Settings
-from sharder.sdk.startup.environment import pod_uid_in, settings_from
+from sharder.shard.settings import pod_uid_in, settings_from
 
 SOUND = Settings(name="shard-a", namespace="default")
 

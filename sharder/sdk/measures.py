@@ -7,7 +7,7 @@ from enum import StrEnum
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.clock import Clock
-from sharder.sdk.reads.owned import Ownership
+from sharder.shard.identity import Ownership
 
 
 class Result(StrEnum):

@@ -1,11 +1,11 @@
-"""The cluster as a shard uses it: a Protocol, and its implementation by the Kubernetes client."""
+"""The cluster as a shard uses it."""
 
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from sharder.core.api.meta import Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
@@ -13,52 +13,42 @@ from sharder.kube.objects import discover
 from sharder.kube.reviews import may_i
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import leases, rings
+from sharder.ports import Watchable
 from sharder.runtime.lease_record import Leases
-from sharder.sdk.reads.cache import Whole, whole
-from sharder.sdk.reads.collection import Documents, OwnObjects
-from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.startup.permissions import Right
-from sharder.sdk.writes.children import api_version
+from sharder.shard.objects import OwnObject, Whole, api_version, whole
+from sharder.shard.rights import Right
 
 
-class Cluster(Protocol):
+class OwnObjects(Watchable[OwnObject], Protocol):
+    """The objects of this shard, to watch, and to patch for an acknowledgement."""
+
+    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
+        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
+        ...
+
+
+class Documents(Protocol):
+    """Whole objects of one resource, undecoded."""
+
+    async def get(self, ref: ObjectRef) -> msgspec.Raw:
+        """Read the object from the API server (a quorum read)."""
+        ...
+
+    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
+        """Create an object; `Conflict` if the name is taken."""
+        ...
+
+    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
+        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
+        ...
+
+    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
+        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
+        ...
+
+
+class Cluster:
     """Leases, ring and rights; metadata to watch, and whole objects to read and write."""
-
-    def leases(self, namespace: str) -> Leases:
-        """Return the Leases of a namespace."""
-        ...
-
-    async def find(self, resource: GroupResource) -> Resource:
-        """Discover the resource; `NotFound` if the API server does not serve it."""
-        ...
-
-    async def ring(self, name: RingName) -> ControllerRing:
-        """Return the ring; `NotFound` if there is none."""
-        ...
-
-    async def may(self, right: Right) -> bool:
-        """Return whether the shard's own user has the right."""
-        ...
-
-    def objects(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the metadata of the objects that match the label selector."""
-        ...
-
-    def whole(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the whole objects that match the label selector, as `Whole`."""
-        ...
-
-    def documents(self, resource: Resource) -> Documents:
-        """Return the whole objects, undecoded."""
-        ...
-
-    def statuses(self, resource: Resource) -> Documents:
-        """Return the whole objects, undecoded; patches go to their status."""
-        ...
-
-
-class KubeCluster:
-    """The cluster that `client` is connected to."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from sharder.runtime.clock import SystemClock
 from sharder.sdk import Request
-from sharder.sdk.observability.blocked_loop import Watchdog, watched
 from sharder.sdk.testing.fake_clock import FakeClock
+from sharder.shard.blocked_loop import Watchdog, watched
 from tests.unit.sdk.scene import Scene, at_work
 
 
@@ -77,11 +77,11 @@ async def test_a_real_block_is_reported_before_it_ends(caplog: pytest.LogCapture
         def emit(self, record: logging.LogRecord) -> None:
             reported.set()
 
-    logging.getLogger("sharder.sdk.observability.blocked_loop").addHandler(handler := Noted())
+    logging.getLogger("sharder.shard.blocked_loop").addHandler(handler := Noted())
 
     with watched(SystemClock(), renew_deadline=0.5):
         is_reported = reported.wait(timeout=30)
-    logging.getLogger("sharder.sdk.observability.blocked_loop").removeHandler(handler)
+    logging.getLogger("sharder.shard.blocked_loop").removeHandler(handler)
 
     assert is_reported
     assert "in test_a_real_block_is_reported_before_it_ends" in warnings(caplog)[0]

@@ -9,8 +9,8 @@ from sharder.core.errors import ApiError, Forbidden, InvalidObject, NotFound
 from sharder.core.names import RingName
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
-from sharder.sdk.cluster import Cluster
-from sharder.sdk.reconciler import Handled
+from sharder.shard.cluster import Cluster
+from sharder.shard.resources import Handled
 
 CHECK_SECONDS: Final = 60.0
 """Between two checks while the shard works."""

@@ -21,14 +21,14 @@ from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.observability.measures import Measures
+from sharder.sdk.measures import Measures
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.handoff import Handoff
-from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.reads.owned import Ownership
+from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
-from sharder.sdk.workplace import Workplace
 from sharder.sdk.writes.label_reverted import RevertedDrains
+from sharder.shard.identity import Ownership
+from sharder.shard.objects import OwnObject
 
 DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""
@@ -47,12 +47,12 @@ class _Running:
     is_cancelled: bool = False
 
 
-class Work:
+class Controller:
     """The work on one main resource of a shard."""
 
     def __init__(
         self,
-        workplace: Workplace,
+        context: ResourceContext,
         runner: Runner,
         *,
         handoff: Handoff,
@@ -62,8 +62,8 @@ class Work:
         clock: Clock,
         rng: Rng,
     ) -> None:
-        self._workplace = workplace
-        self._owned = workplace.owned
+        self._context = context
+        self._owned = context.owned
         self._measures = measures
         self._runner = runner
         self._handoff = handoff
@@ -97,7 +97,7 @@ class Work:
     @property
     def collections(self) -> Sequence[Collected]:
         """The main objects and the children."""
-        return (self._workplace.main, *self._workplace.children)
+        return (self._context.main, *self._context.children)
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
@@ -114,7 +114,7 @@ class Work:
                 group.create_task(self._follow_objects(), name="follow objects"),
                 *(
                     group.create_task(self._follow_children(each), name="follow children")
-                    for each in self._workplace.children
+                    for each in self._context.children
                 ),
                 group.create_task(
                     self._reconciles.run(self._reconcile, concurrency=self._workers),
@@ -141,7 +141,7 @@ class Work:
             _log.warning("stop_grace timed out, cancelling reconciles")
 
     async def _follow_objects(self) -> None:
-        main, clock, rng = self._workplace.main, self._clock, self._rng
+        main, clock, rng = self._context.main, self._clock, self._rng
         events = main.follow(doing="watch own objects", clock=clock, rng=rng)
         async with aclosing(events):
             async for event in events:
@@ -181,7 +181,7 @@ class Work:
                         self._enqueue_parent(obj)
 
     def _enqueue_parent(self, child: PartialObject) -> None:
-        parent, main = child.metadata.controller, self._workplace.main.resource
+        parent, main = child.metadata.controller, self._context.main.resource
         if parent is None or (parent.group, parent.kind) != (main.id.group, main.kind):
             return
         namespace = child.metadata.namespace if main.namespaced else ""
@@ -216,7 +216,7 @@ class Work:
             async with asyncio.timeout(None) as scope:
                 self._running[ref] = _Running(scope)
                 await self._handoff.settle(ref)
-                await self._workplace.main.progress.until_shown(ref)
+                await self._context.main.progress.until_shown(ref)
                 if self._owned.ownership(ref) is not Ownership.OURS:
                     return None
                 return await self._runner.run(ref)
@@ -242,20 +242,20 @@ class Work:
             return self._limit(ref, running)
         if wait := self._reverted.wait(ref):
             return wait
-        identity = self._workplace.identity
+        identity = self._context.identity
         patch = acknowledge(
             meta, owner_label=identity.owner_label, drain_label=identity.drain_label
         )
         self._require_lease()
-        written = await self._workplace.main.objects.patch(ref, patch)
+        written = await self._context.main.objects.patch(ref, patch)
         if identity.ownership_of(written.metadata) is Ownership.DRAINING:
             # A webhook restored both labels.  The write might cause no event, so keep the object.
-            return self._reverted.add(ref, self._workplace.fields(ref))
+            return self._reverted.add(ref, self._context.fields(ref))
         self._reverted.forget(ref)
         # The watch might be ahead of this answer, and show that the object has come back.
         self._owned.forget(ref, version=meta.resource_version)
         self._measures.acknowledged(ref)
-        _log.info("drain acknowledged", extra=self._workplace.fields(ref))
+        _log.info("drain acknowledged", extra=self._context.fields(ref))
         return None
 
     def _limit(self, ref: ObjectRef, running: _Running) -> float | None:
@@ -274,8 +274,8 @@ class Work:
         if running is not None and not running.is_cancelled:
             running.is_cancelled = True
             running.scope.reschedule(asyncio.get_running_loop().time())
-            _log.info("reconcile cancelled", extra=self._workplace.fields(ref, why=why))
+            _log.info("reconcile cancelled", extra=self._context.fields(ref, why=why))
 
     def _require_lease(self) -> None:
-        if not self._workplace.holds_lease():
+        if not self._context.holds_lease():
             raise LeaseLost("the lease was not renewed in time")

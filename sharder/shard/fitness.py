@@ -25,9 +25,9 @@ from sharder.core.names import RING_LABEL, GroupResource
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.reflector import follow
 from sharder.runtime.task_pool import race
-from sharder.sdk.context import ShardContext
-from sharder.sdk.reads.objects import OwnObject
-from sharder.sdk.reads.watched import Moved, Watched
+from sharder.shard.context import ShardContext
+from sharder.shard.objects import OwnObject
+from sharder.shard.watched import Moved, Watched
 
 _KEEP_SECONDS: Final = 30.0
 """Between two writes to a Lease that was given back: the sharder deletes it after a minute."""

@@ -1,4 +1,4 @@
-"""The work of a shard on all its resources, under one Lease."""
+"""The controllers of a shard, under one Lease."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,15 +6,15 @@ from datetime import timedelta
 
 from sharder.core.names import GroupResource
 from sharder.sdk.assembly import Assembly
-from sharder.sdk.fitness import in_served_versions
+from sharder.sdk.controller import Controller
 from sharder.sdk.leader import Campaign
 from sharder.sdk.reconciler import Reconciler
-from sharder.sdk.resource_work import Work
-from sharder.sdk.startup.ring_check import RingCheck
+from sharder.shard.fitness import in_served_versions
+from sharder.shard.ring_check import RingCheck
 
 
-class ShardWork:
-    """One run of the shard's work; create a new one after the Lease was lost."""
+class Controllers:
+    """Runs the controllers once; create a new one after the Lease was lost."""
 
     def __init__(
         self,
@@ -25,15 +25,15 @@ class ShardWork:
     ) -> None:
         self._assembly = assembly
         self._reconcilers = reconcilers
-        self._works = dict[GroupResource, Work]()
-        """The work on each main resource; it begins anew with another version of a resource."""
+        self._running = dict[GroupResource, Controller]()
+        """By main resource; a new version of a resource leads to a new controller."""
         self._beside = (check, campaign) if campaign else (check,)
         """Loops that run as long as the work runs."""
 
     @property
     def objects(self) -> int:
         """How many main objects the shard has, as its watches last showed them."""
-        return sum(work.objects for work in self._works.values())
+        return sum(each.objects for each in self._running.values())
 
     @property
     def is_empty(self) -> bool:
@@ -42,7 +42,7 @@ class ShardWork:
 
     def problem(self, seconds: float) -> str:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        collections = (each for work in self._works.values() for each in work.collections)
+        collections = (each for one in self._running.values() for each in one.collections)
         problems = (each.watched.problem(seconds) for each in collections)
         return next(filter(None, problems), "")
 
@@ -59,22 +59,25 @@ class ShardWork:
         cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(each.run(), name="beside work") for each in self._beside]
+            beside = [
+                group.create_task(each.run(), name="beside controllers") for each in self._beside
+            ]
             async with asyncio.TaskGroup() as working:
                 for each in self._reconcilers:
-                    working.create_task(self._work(each, stop, stop_grace), name="work")
+                    working.create_task(self._control(each, stop, stop_grace), name="control")
             for task in beside:
                 task.cancel()
 
     def _has_listed(self) -> bool:
-        has_begun = len(self._works) == len(self._reconcilers)
-        return has_begun and all(work.has_listed for work in self._works.values())
+        has_begun = len(self._running) == len(self._reconcilers)
+        return has_begun and all(each.has_listed for each in self._running.values())
 
-    async def _work(
+    async def _control(
         self, reconciler: Reconciler, stop: asyncio.Event, stop_grace: timedelta
     ) -> None:
         async def run() -> None:
-            work = self._works[reconciler.resource] = self._assembly.work(reconciler)
-            await work.run(stop, stop_grace=stop_grace)
+            controller = self._assembly.controller(reconciler)
+            self._running[reconciler.resource] = controller
+            await controller.run(stop, stop_grace=stop_grace)
 
         await in_served_versions(self._assembly.context.found, run)

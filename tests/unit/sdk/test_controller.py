@@ -9,9 +9,9 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Expired, Unavailable
 from sharder.sdk import NotOwned, Request
-from sharder.sdk.reads.objects import Document
 from sharder.sdk.testing.collection import Collection
 from sharder.sdk.testing.fake_clock import settle
+from sharder.shard.objects import Document
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
 
 

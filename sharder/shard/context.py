@@ -8,9 +8,9 @@ from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
-from sharder.sdk.cluster import Cluster
-from sharder.sdk.reads.owned import Identity
-from sharder.sdk.startup.environment import Settings
+from sharder.shard.cluster import Cluster
+from sharder.shard.identity import Identity
+from sharder.shard.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from sharder.core.errors import (
     Unavailable,
 )
 from sharder.sdk import Shard
-from sharder.sdk.startup.permissions import LEASES, Right, needed_rights
+from sharder.shard.rights import LEASES, Right, needed_rights
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,

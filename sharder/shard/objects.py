@@ -5,7 +5,7 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import InvalidObject
 
 Body: TypeAlias = Mapping[str, Json]
@@ -52,3 +52,40 @@ def guarded(body: Body, meta: ObjectMeta) -> Body:
     metadata = body.get("metadata")
     fields = metadata if isinstance(metadata, Mapping) else {}
     return {**body, "metadata": {**fields, "resourceVersion": meta.resource_version}}
+
+
+class Whole(OwnObject, frozen=True, kw_only=True):
+    """An object: its metadata decoded, and all of it as JSON without `managedFields`."""
+
+    raw: bytes = b""
+
+
+_ENCODER = msgspec.json.Encoder()
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_META = msgspec.json.Decoder(OwnMeta)
+
+
+def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
+    """Decode an object of a list or a watch; items of lists lack `apiVersion` and `kind`.
+
+    Raises:
+        msgspec.DecodeError: `raw` is not a Kubernetes object.
+    """
+    fields = _FIELDS.decode(raw)
+    metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
+    metadata.pop("managedFields", None)
+    encoded = msgspec.json.encode(metadata)
+    typed = {"apiVersion": api_version, "kind": kind, **fields, "metadata": msgspec.Raw(encoded)}
+    buffer = bytearray()
+    _ENCODER.encode_into(typed, buffer)
+    return Whole(
+        api_version=api_version,
+        kind=kind,
+        metadata=_META.decode(encoded),
+        raw=bytes(buffer),  # a copy without the spare memory of the buffer
+    )
+
+
+def api_version(resource: Resource) -> str:
+    """Return the apiVersion of a resource's objects."""
+    return f"{resource.id.group}/{resource.version}" if resource.id.group else resource.version

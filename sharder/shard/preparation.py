@@ -18,9 +18,9 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.task_pool import race
-from sharder.sdk.cluster import Cluster
-from sharder.sdk.startup.permissions import Right, advice
-from sharder.sdk.startup.ring_check import RingCheck
+from sharder.shard.cluster import Cluster
+from sharder.shard.rights import Right, advice
+from sharder.shard.ring_check import RingCheck
 
 BACKOFF: Final = Backoff(base=2.0, cap=30.0)
 """Seconds between two checks while a problem keeps the shard from working."""

@@ -1,1 +1,0 @@
-"""The observability of a shard: metrics, probes, and warnings about a blocked event loop."""

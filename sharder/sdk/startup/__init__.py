@@ -1,1 +1,0 @@
-"""Settings, and the checks before a shard takes its Lease."""
