@@ -28,7 +28,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import StrategyName
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, RingName
-from sharder.core.placement.counting.assumption import LIVES
+from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import Metrics
 from sharder.ports import Store

@@ -19,7 +19,7 @@ from sharder.core.movement.planner import (
 )
 from sharder.core.movement.step import Assign, Drain, Step, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.placement.distribution import LeastDrawn
+from sharder.core.placement.distribution import LowestPriorities
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import admitted, written
 from tests.support.values import WIDGETS
@@ -54,7 +54,7 @@ class Resting:
 
     def displaced(self, name: ShardName, many: int) -> Iterable[PartialObject]:
         """Return the objects that a shard has too many."""
-        leaving = LeastDrawn[PartialObject](many)
+        leaving = LowestPriorities[PartialObject](many)
         for found in self.objects.values():
             if self.ring.owner_of(found) == name:
                 leaving.offer(keep_priority_of(self.ring, found, name), found)

@@ -139,8 +139,8 @@ class Looks:
         snapshot = build(of, members=members_of(of, self._leases), namespaces=frozenset())
         assert snapshot.tally is not None
         found = self._objects.values()
-        entries = {snapshot.identity_of(o): snapshot.entry_of(o) for o in found}
-        snapshot.tally.replace("test", entries)
+        for o in found:
+            snapshot.tally.see("test", snapshot.identity_of(o), snapshot.entry_of(o))
         snapshot.tally.synced = True
         return snapshot
 

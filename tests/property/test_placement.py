@@ -264,21 +264,16 @@ PARTS = ("widgets", "secrets")
 """Objects with even numbers are widgets."""
 
 
-def seeing(number: int, entry: Entry | None) -> Callable[[Tally], None]:
-    return lambda tally: tally.see(PARTS[number % 2], number, entry)
+def seeing(number: int, entry: Entry | None, version: int) -> Callable[[Tally], None]:
+    return lambda tally: tally.see(PARTS[number % 2], number, entry, version)
 
 
-def assuming(number: int, entry: Entry) -> Callable[[Tally], None]:
-    return lambda tally: tally.assume(Reservation(number, entry))
+def assuming(number: int, entry: Entry, version: int) -> Callable[[Tally], None]:
+    return lambda tally: tally.assume(Reservation(number, entry, version))
 
 
 def forgetting(number: int) -> Callable[[Tally], None]:
     return lambda tally: tally.forget(number)
-
-
-def replacing(part: int, found: dict[int, Entry]) -> Callable[[Tally], None]:
-    own = {number: entry for number, entry in found.items() if number % 2 == part}
-    return lambda tally: tally.replace(PARTS[part], own)
 
 
 def dropping(part: int) -> Callable[[Tally], None]:
@@ -290,10 +285,9 @@ def dropping(part: int) -> Callable[[Tally], None]:
 
 
 steps = (
-    st.builds(seeing, identities, st.none() | entries)
-    | st.builds(assuming, identities, entries)
+    st.builds(seeing, identities, st.none() | entries, identities)
+    | st.builds(assuming, identities, entries, identities)
     | st.builds(forgetting, identities)
-    | st.builds(replacing, st.integers(0, 1), st.dictionaries(identities, entries))
     | st.builds(dropping, st.integers(0, 1))
     | st.just(Tally.clear)
     | st.just(Tally.age)

@@ -9,7 +9,7 @@ from typing_extensions import override
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts, NoCounts
+from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
@@ -103,16 +103,17 @@ def tally(held: Mapping[ShardName | None, int]) -> Tally:
     return counts
 
 
-class Members(NoCounts):
+class Members(Counts):
     """Counts of the members of one group, which can be too many to list."""
 
     def __init__(self, on: Mapping[ShardName, int]) -> None:
-        self._on = on
+        super().__init__()
+        self._members_on = on
 
     @override
     def members_of(self, group: int) -> Mapping[ShardName, int]:
         """Return them whatever the group."""
-        return self._on
+        return self._members_on
 
 
 def spread_of(

@@ -19,9 +19,9 @@ from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.entries import Entries, Entry
-from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.counting.tally import NEWEST, Tally
 from sharder.core.placement.demand import identity_of
-from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.ring.snapshot import RingSnapshot, version_of
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.backoff import Rng, failures_after
 from sharder.runtime.clock import Clock
@@ -186,7 +186,7 @@ class TallyWatch:
         found = self._entry(obj)
         if found is not None:
             self._unseen.discard(found[0])
-            self._tally.see(self._part, *found)
+            self._tally.see(self._part, *found, version_of(obj) or NEWEST)
         return False
 
     def _begin(self) -> None:
@@ -210,7 +210,8 @@ class TallyWatch:
             entries.pop(identity, None)
         found = self._entry(obj) if is_there else None
         if not any(entries.find(identity) for entries in self._early.values()):
-            self._tally.see(self._part, identity, None if found is None else found[1])
+            entry = None if found is None else found[1]
+            self._tally.see(self._part, identity, entry, version_of(obj) or NEWEST)
 
     def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
         """Return an object's identity and entry, None if it is out of scope or buffered."""

@@ -17,7 +17,7 @@ from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.ring.snapshot import RingSnapshot, Role, version_of
 
 NOT_COUNTED = Choice(None, "the objects of the ring are still being counted")
 
@@ -90,7 +90,7 @@ def admit(snapshot: RingSnapshot, obj: PartialObject) -> tuple[Choice, Reservati
     deleting = obj.metadata.deletion_timestamp is not None
     pinned = demand.pin == choice.shard
     entry = Entry(choice.shard, demand.groups, deleting=deleting, pinned=pinned)
-    return choice, Reservation(demand.identity, entry)
+    return choice, Reservation(demand.identity, entry, version_of(obj))
 
 
 def expected_of(snapshot: RingSnapshot, child: PartialObject) -> ShardName | None:
@@ -107,7 +107,7 @@ def expected_of(snapshot: RingSnapshot, child: PartialObject) -> ShardName | Non
     if snapshot.tally is None:
         return snapshot.wanted(snapshot.key_of(child, Role.CONTROLLED))
     if snapshot.is_controlled_by_another(child):
-        return snapshot.placer.drawn(owner)
+        return snapshot.placer.highest(owner)
     return snapshot.tally.shard_of(identity_of(owner))
 
 
@@ -123,7 +123,7 @@ def reservation_on(
     if snapshot.tally is None:
         return None
     entry = snapshot.entry_on(obj, shard, draining=draining, heading=heading)
-    return Reservation(snapshot.identity_of(obj), entry)
+    return Reservation(snapshot.identity_of(obj), entry, version_of(obj))
 
 
 def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
@@ -143,8 +143,8 @@ def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName
     if tally is None or shard not in layout.names:
         return False
     excess = snapshot.placer.ceilings(tally).excess_on(layout.by_name[shard])
-    is_guest = tally.is_guest(snapshot.identity_of(obj))
-    return excess > (0 if is_guest else tally.guests_on(shard))
+    once_pinned = tally.is_once_pinned(snapshot.identity_of(obj))
+    return excess > (0 if once_pinned else tally.once_pinned_on(shard))
 
 
 def _choose(

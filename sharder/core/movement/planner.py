@@ -31,7 +31,7 @@ from sharder.core.movement.step import (
     position_of,
 )
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.tally import Reservation
+from sharder.core.placement.counting.tally import PLANNED, Reservation
 from sharder.core.placement.distribution import KeepPriority
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -69,7 +69,7 @@ class Owners:
         """
         shard = snapshot.owner_of(obj)
         if shard is None and snapshot.tally is not None:
-            shard = snapshot.placer.drawn(main_key(obj))
+            shard = snapshot.placer.highest(main_key(obj))
         if shard is not None and shard != _expected(snapshot, obj):
             self._shards[main_key(obj)] = shard
 
@@ -123,8 +123,9 @@ class Reservations:
         tally, step = self._snapshot.tally, plan_main(self._snapshot, obj)
         reservation = reservation_of(self._snapshot, obj, step)
         if tally is not None and reservation is not None and isinstance(step, Assign):
-            tally.assume(reservation)
-            self._made[main_key(obj)] = reservation
+            planned = reservation._replace(version=PLANNED)
+            tally.assume(planned)
+            self._made[main_key(obj)] = planned
             self._shards[main_key(obj)] = step.shard
         return step
 
@@ -209,9 +210,9 @@ def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardNam
     """Return the priority of a main object to stay on `shard`, which has too many objects."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
     is_pinned = snapshot.reader.pin_of(obj) == shard
-    tally, identity = snapshot.tally, snapshot.identity_of(obj)
-    is_guest = tally is not None and tally.is_guest(identity)
-    return KeepPriority(is_pinned, not is_guest, snapshot.placer.score(key, shard), main_key(obj))
+    once_pinned = snapshot.counts.is_once_pinned(snapshot.identity_of(obj))
+    score = snapshot.placer.score(key, shard)
+    return KeepPriority(is_pinned, not once_pinned, score, main_key(obj))
 
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:

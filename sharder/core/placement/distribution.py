@@ -11,7 +11,8 @@ without a check for room, so no other object has to leave because of them.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from heapq import heappush, heappushpop
+from heapq import nsmallest
+from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -96,8 +97,8 @@ class _Ring:
             # Pinned objects leave last even if they drain; otherwise they would return each time.
             draining = [p for p in staying[shard] if p.draining and p.demand.pin != shard]
             settled = [p for p in staying[shard] if not p.draining or p.demand.pin == shard]
-            leaving = self._least_drawn(draining, shard, many)
-            leaving += self._least_drawn(settled, shard, many - len(leaving))
+            leaving = self._first_to_leave(draining, shard, many)
+            leaving += self._first_to_leave(settled, shard, many - len(leaving))
             for placed in leaving:
                 self._tally.see(None, *placed.on(None))
                 self.choices[placed.demand.identity] = Choice(None)
@@ -130,13 +131,14 @@ class _Ring:
     def _shard_of(self, placed: Placed) -> ShardName | None:
         return self.choices[placed.demand.identity].shard
 
-    def _least_drawn(self, objects: Iterable[Placed], shard: ShardName, many: int) -> list[Placed]:
-        found = LeastDrawn[Placed](many)
+    def _first_to_leave(
+        self, objects: Iterable[Placed], shard: ShardName, many: int
+    ) -> list[Placed]:
+        found = LowestPriorities[Placed](many)
         for placed in objects:
-            key, pinned = placed.demand.key, placed.demand.pin == shard
-            score = self._placer.score(key, shard)
-            priority = KeepPriority(pinned=pinned, invited=True, score=score, key=key)
-            found.offer(priority, placed)
+            key = placed.demand.key
+            pinned, score = placed.demand.pin == shard, self._placer.score(key, shard)
+            found.offer(KeepPriority(pinned, True, score, key), placed)  # noqa: FBT003
         return found.items()
 
     def _place(self, placed: Placed) -> Choice:
@@ -160,46 +162,29 @@ class KeepPriority(NamedTuple):
     """
 
     pinned: bool
-    invited: bool
-    """Whether it is there because of the strategy, and not because it was pinned before."""
+    chosen: bool
+    """Whether the strategy chose the shard, and not a pin that the object no longer has."""
     score: float
     key: str
 
 
-class _Offer(NamedTuple, Generic[T]):
-    against: "_Reversed"
-    item: T
-
-
-class _Reversed:
-    """A priority in reverse order, because a heap has its smallest item first."""
-
-    __slots__ = ("priority",)
-
-    def __init__(self, priority: KeepPriority) -> None:
-        self.priority = priority
-
-    def __lt__(self, other: "_Reversed") -> bool:
-        return other.priority < self.priority
-
-
-class LeastDrawn(Generic[T]):
+class LowestPriorities(Generic[T]):
     """The objects that have to leave a shard, selected from those that are offered one by one."""
 
     def __init__(self, excess: int) -> None:
-        """Begin without objects; `excess` is how many have to leave, and no more are kept."""
+        """Begin without objects; `excess` is how many have to leave."""
         self._excess = excess
-        self._heap: list[_Offer[T]] = []
+        self._offers: list[tuple[KeepPriority, T]] = []
 
     def offer(self, priority: KeepPriority, item: T) -> None:
-        """Consider an object."""
-        entry = _Offer(_Reversed(priority), item)
-        if len(self._heap) < self._excess:
-            heappush(self._heap, entry)
-        else:
-            heappushpop(self._heap, entry)
+        """Consider an object; at most twice as many as have to leave are kept in memory."""
+        self._offers.append((priority, item))
+        if len(self._offers) > 2 * self._excess:
+            self._offers = self._lowest()
 
     def items(self) -> list[T]:
         """Return the objects that have to leave, the one with the lowest priority first."""
-        ordered = sorted(self._heap, key=lambda offer: offer.against.priority)
-        return [offer.item for offer in ordered]
+        return [item for _, item in self._lowest()]
+
+    def _lowest(self) -> list[tuple[KeepPriority, T]]:
+        return nsmallest(self._excess, self._offers, key=itemgetter(0))

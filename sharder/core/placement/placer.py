@@ -123,10 +123,10 @@ class Placer:
         """Return the score of a shard for a key; objects with the lowest score leave it first."""
         return self.layout.ranking.score(key, self.layout.by_name[shard])
 
-    def drawn(self, key: str) -> ShardName | None:
+    def highest(self, key: str) -> ShardName | None:
         """Return the available shard with the highest score for a key, None if there is none."""
         shards = self.layout.available
-        return self.layout.most_drawn(key, shards).name if shards else None
+        return self.layout.highest(key, shards).name if shards else None
 
     def ceilings(self, counts: Counts) -> Ceilings:
         """Return the ceilings of the shards, by these counts."""

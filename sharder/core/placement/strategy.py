@@ -130,7 +130,7 @@ class Layout:
         """Whether all available shards have the same weight."""
         return len({shard.weight for shard in self.available}) < 2
 
-    def most_drawn(self, key: str, shards: Sequence[Shard]) -> Shard:
+    def highest(self, key: str, shards: Sequence[Shard]) -> Shard:
         """Return the shard with the highest score for a key; `shards` are available, not empty."""
         ranking = self.ranking
         return (ranking.best_of_equals if self.is_even else ranking.best)(key, shards)

@@ -182,8 +182,9 @@ def distribution_of(snapshot: RingSnapshot, main: Iterable[PartialObject]) -> Di
     if snapshot.tally is None:
         return _EMPTY
     objects = tuple(main)
-    entries = {snapshot.identity_of(obj): snapshot.entry_of(obj) for obj in objects}
-    snapshot.tally.replace(_PART, entries)
+    snapshot.tally.clear()
+    for obj in objects:
+        snapshot.tally.see(_PART, snapshot.identity_of(obj), snapshot.entry_of(obj))
     snapshot.tally.synced = True
     paused = snapshot.ring.spec.movement.paused
     return distribute((_placed(snapshot, o) for o in objects), snapshot.placer, paused=paused)

@@ -237,6 +237,12 @@ class RingSnapshot:
         )
 
 
+def version_of(obj: PartialObject) -> int:
+    """Return the object's resourceVersion, 0 if it has none or an aggregated API uses text."""
+    version = obj.metadata.resource_version
+    return int(version) if version.isdecimal() else 0
+
+
 def _hashed(key: str, kind: MainKind | None) -> str:
     """Return the key by which an object is hashed, given its own key."""
     by_namespace = kind is not None and kind.hash_key is HashKey.NAMESPACE

@@ -21,7 +21,7 @@ from sharder.core.api.ring import RingResource
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import keep_priority_of, plan_displaced
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.distribution import LeastDrawn
+from sharder.core.placement.distribution import LowestPriorities
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
@@ -147,7 +147,7 @@ class ResyncPass:
     async def _drain_excess(self, parts: Collection[PartPass]) -> None:
         """Drain the objects above a ceiling, one shard after the other."""
         for shard, excess in excess_of(self._snapshot).items():
-            displaced = LeastDrawn[tuple[Resource, PartialObject]](excess)
+            displaced = LowestPriorities[tuple[Resource, PartialObject]](excess)
             await self._each(parts, partial(self._offer, shard, displaced))
             decide = partial(plan_displaced, self._snapshot, shard=shard)
             async with batch(self._mover.limit) as writes:
@@ -157,7 +157,7 @@ class ResyncPass:
     async def _offer(
         self,
         shard: ShardName,
-        displaced: LeastDrawn[tuple[Resource, PartialObject]],
+        displaced: LowestPriorities[tuple[Resource, PartialObject]],
         part: PartPass,
     ) -> None:
         """Offer the shard's objects of a part, except objects that leave the shard anyway."""

@@ -7,8 +7,6 @@ from functools import partial
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.movement.planner import reservation_of
 from sharder.core.movement.step import Step
-from sharder.core.placement.counting.assumption import Assumption
-from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 
@@ -23,24 +21,16 @@ def reserving(
     reservation = None
     if snapshot.roles[resource.id] is not Role.CONTROLLED:
         reservation = reservation_of(snapshot, obj, step)
-    tally = snapshot.tally
-    if tally is None or reservation is None:
+    if snapshot.tally is None or reservation is None:
         yield _nothing
         return
-    identity = reservation.identity
-    undo = partial(_undo, tally, identity, tally.pending(identity))
-    tally.assume(reservation)
+    undo = partial(snapshot.tally.give_back, reservation)
+    snapshot.tally.assume(reservation)
     try:
         yield undo
     except BaseException:
         undo()
         raise
-
-
-def _undo(tally: Tally, identity: int, reserved: Assumption | None) -> None:
-    tally.forget(identity)
-    if reserved is not None:
-        tally.assume(Reservation(identity, reserved.entry), brief=reserved.brief)
 
 
 def _nothing() -> None:

@@ -1,132 +1,195 @@
-"""The counts of objects, which strategies that stick use."""
+"""The counts of a ring's objects, which strategies that stick use: sums by shard and by group."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Set
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import Final, TypeVar
+
+import msgspec
 
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
+
+K = TypeVar("K", int, ShardName)
+S = TypeVar("S", ShardName, ShardName | None)
+
+_NO_MEMBERS: Final[Mapping[ShardName, int]] = MappingProxyType({})
+_NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
 
 
-class Counts(Protocol):
-    """How many objects of a ring's main resources are on which shards."""
+class Counted(msgspec.Struct, frozen=True, gc=False):
+    """How an object counts."""
 
-    @property
-    def objects(self) -> int:
+    entry: Entry | None
+    is_proven: bool = True
+    """Whether the watch has shown that it stays on its shard; False if that is only assumed."""
+
+
+class Counts:
+    """How many objects of a ring's main resources are on which shards; none at first."""
+
+    def __init__(self) -> None:
+        self.unread: tuple[str, ...] = ()
+        """The parts that cannot be read now, for people: their objects are as last seen, or not
+        counted."""
+        self.objects = 0
         """The number of objects in scope, assigned or not."""
-        ...
+        self.draining = 0
+        """The number of draining objects."""
+        self._on = Counter[ShardName | None]()
+        self._holding: dict[int, set[ShardName]] = {}
+        self._staying = Counter[ShardName]()
+        self._unproven = Counter[ShardName]()
+        """The objects of `_staying` that stay there only by assumption."""
+        self._pinned = Counter[ShardName]()
+        self._once_pinned = Counter[ShardName]()
+        self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
+        """Moving objects, by target and by the shard that has to release them first."""
+        self._members: dict[int, dict[ShardName, int]] = {}
+        """Members, by group and by shard."""
 
-    @property
-    def unread(self) -> Collection[str]:
-        """The parts of the ring that cannot be read now: their objects can be missing here."""
-        ...
+    def entry(self, identity: int) -> Entry | None:
+        """Return how an object counts, None if it does not count."""
+        del identity
+        return None
 
     def holds(self, identity: int) -> bool:
         """Return whether an object is counted."""
-        ...
+        return self.entry(identity) is not None
+
+    def shard_of(self, identity: int) -> ShardName | None:
+        """Return the shard on which an object counts, None if there is none."""
+        entry = self.entry(identity)
+        return None if entry is None else entry.shard
+
+    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
+        """Return the shard that has an object, and the one to which it goes."""
+        entry = self.entry(identity)
+        return (None, None) if entry is None else (entry.shard, entry.heading)
+
+    def where_counted(self, identity: int, group: int) -> ShardName | None:
+        """Return the shard on which an object counts for a group, None if there is none."""
+        entry = self.entry(identity)
+        return entry.member_on if entry is not None and group in entry.groups else None
+
+    @property
+    def unassigned(self) -> int:
+        """The number of objects without an owner label."""
+        return self._on[None]
 
     def on(self, shard: ShardName) -> int:
         """Return how many objects the shard has, draining ones included."""
-        ...
+        return self._on[shard]
 
     @property
     def on_each(self) -> Mapping[ShardName | None, int]:
-        """How many objects each shard has, if it has any; None stands for unassigned objects."""
-        ...
+        """How many objects each shard has; None stands for unassigned objects."""
+        return self._on
+
+    def by_shard(self) -> dict[ShardName, int]:
+        """Return how many objects each shard has, without shards that have none."""
+        return {shard: many for shard, many in self._on.items() if shard is not None and many}
 
     @property
     def holding(self) -> Mapping[int, Set[ShardName]]:
         """The shards that have objects, by their number of objects."""
-        ...
+        return self._holding
 
     def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
         """Return how many objects go to the shard, by the shard that has yet to release them.
 
         None stands for released objects, which are unassigned for a moment.
         """
-        ...
+        return self._heading.get(shard, _NOTHING)
 
     @property
     def targets(self) -> Collection[ShardName]:
         """The shards to which any objects go."""
-        ...
+        return self._heading.keys()
 
     def staying_on(self, shard: ShardName) -> int:
         """Return how many objects of the shard are neither draining nor being deleted."""
-        ...
+        return self._staying[shard]
 
     def settled_on(self, shard: ShardName) -> int:
         """Return how many objects of `staying_on` the watch has shown; others are no excess."""
-        ...
+        return self._staying[shard] - self._unproven[shard]
 
     def pinned_on(self, shard: ShardName) -> int:
         """Return how many objects of `staying_on` are pinned to the shard."""
-        ...
+        return self._pinned[shard]
+
+    def once_pinned_on(self, shard: ShardName) -> int:
+        """Return how many objects of `staying_on` are no longer pinned to the shard."""
+        return self._once_pinned[shard]
+
+    def is_once_pinned(self, identity: int) -> bool:
+        """Return whether an object stays on a shard to which it was pinned before.
+
+        That is known only if the watch has shown the pin since the object is on that shard.
+        """
+        entry = self.entry(identity)
+        return entry is not None and entry.once_pinned
 
     def members_on(self, group: int, shard: ShardName) -> int:
         """Return how many members of a group stay on the shard or go there."""
-        ...
+        return self.members_of(group).get(shard, 0)
 
     def members_of(self, group: int) -> Mapping[ShardName, int]:
         """Return the number of members for each shard that has any, even if the shard is gone."""
-        ...
+        return self._members.get(group, _NO_MEMBERS)
 
-    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Return the shard that has an object, and the one to which it goes."""
-        ...
+    def _add(self, counted: Counted, one: int) -> None:
+        """Add an object to the sums, or remove it if `one` is -1."""
+        entry = counted.entry
+        if entry is None:
+            return
+        shard = entry.shard
+        self.objects += one
+        self._add_on(shard, one)
+        if entry.draining:
+            self.draining += one
+        if entry.heading is not None:
+            _add_to(self._heading, entry.heading, shard, one)
+        if entry.groups and (member_on := entry.member_on) is not None:
+            for group in entry.groups:
+                _add_to(self._members, group, member_on, one)
+        if shard is not None and entry.stays:
+            self._staying[shard] += one
+            self._pinned[shard] += one * entry.pinned
+            self._once_pinned[shard] += one * entry.once_pinned
+            self._unproven[shard] += one * (not counted.is_proven)
 
-    def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard on which an object counts for a group, None if there is none."""
-        ...
+    def _add_on(self, shard: ShardName | None, one: int) -> None:
+        """Count an object on a shard, and update `holding`."""
+        before = self._on[shard]
+        after = self._on[shard] = before + one
+        if shard is None:
+            return
+        if before:
+            equals = self._holding[before]
+            equals.remove(shard)
+            if not equals:
+                del self._holding[before]
+        if after:
+            self._holding.setdefault(after, set()).add(shard)
 
-
-class NoCounts:
-    """The counts for strategies that follow: always zero."""
-
-    objects = 0
-    unread: ClassVar[Collection[str]] = ()
-    on_each: ClassVar[Mapping[ShardName | None, int]] = MappingProxyType({})
-    holding: ClassVar[Mapping[int, Set[ShardName]]] = MappingProxyType({})
-    targets: ClassVar[Collection[ShardName]] = ()
-
-    def holds(self, identity: int) -> bool:
-        """Return the empty count."""
-        return False
-
-    def on(self, shard: ShardName) -> int:
-        """Return the empty count."""
-        return 0
-
-    def staying_on(self, shard: ShardName) -> int:
-        """Return the empty count."""
-        return 0
-
-    def settled_on(self, shard: ShardName) -> int:
-        """Return the empty count."""
-        return 0
-
-    def pinned_on(self, shard: ShardName) -> int:
-        """Return the empty count."""
-        return 0
-
-    def members_on(self, group: int, shard: ShardName) -> int:
-        """Return the empty count."""
-        return 0
-
-    def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Return the empty count."""
-        return {}
-
-    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
-        """Return the empty count."""
-        return {}
-
-    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Return the empty count."""
-        return None, None
-
-    def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the empty count."""
-        return None
+    def _tidy(self) -> None:
+        """Drop shards without objects: new shards come and old ones go."""
+        self._on, self._staying = +self._on, +self._staying
+        self._pinned, self._once_pinned = +self._pinned, +self._once_pinned
+        self._unproven = +self._unproven
 
 
-NO_COUNTS = NoCounts()
+def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:
+    """Add to a nested sum, and remove entries that become 0."""
+    by_shard = sums.setdefault(key, {})
+    by_shard[shard] = by_shard.get(shard, 0) + one
+    if not by_shard[shard]:
+        del by_shard[shard]
+    if not by_shard:
+        del sums[key]
+
+
+NO_COUNTS: Final = Counts()
+"""The counts for strategies that follow."""

@@ -30,6 +30,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     deleting: bool = False
     pinned: bool = False
     """Whether it is pinned to this shard."""
+    once_pinned: bool = False
+    """Whether it was pinned to this shard before, and has stayed."""
     heading: ShardName | None = None
     """The shard to which it goes next, if known; it already takes room there."""
 

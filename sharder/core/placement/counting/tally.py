@@ -1,19 +1,22 @@
 """The shards of a ring's objects, compact enough for 100,000 objects.
 
 Only strategies that stick need a tally.  A watch of metadata fills it.  As in kube-scheduler, a
-decision of admission or the leader is *assumed* until the watch shows it, or else forgotten.  The
-tally changes only on one event loop, so an object is counted before the next one is placed.
+decision of admission or the leader is *assumed* until the watch shows a later state of the object.
+The tally changes only on one event loop, so an object is counted before the next one is placed.
 """
 
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Set
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterable, Iterator
+from sys import maxsize
+from typing import Final, NamedTuple, Optional
+
+import msgspec
+from msgspec.structs import replace
+from typing_extensions import override
 
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.assumption import LIVES, Assumption, Assumptions
+from sharder.core.placement.counting.counts import Counted, Counts
 from sharder.core.placement.counting.entries import Entries, Entry, makes_room
-from sharder.core.placement.counting.sums import Counted, Sums
 
 AGE_SECONDS: Final = 1.0
 """Seconds between two calls of `age`."""
@@ -21,9 +24,24 @@ AGE_SECONDS: Final = 1.0
 STEP: Final = 1000
 """Objects that are forgotten in one step, which takes about 5 ms."""
 
-_NONE_PASSED: Final[frozenset[Entry]] = frozenset()
-_NO_MEMBERS: Final[Mapping[ShardName, int]] = MappingProxyType({})
-_NOTHING: Final[Mapping[ShardName | None, int]] = MappingProxyType({})
+LIVES: Final = 30
+"""How many times an assumption ages before it is forgotten: the watch can be late or broken."""
+
+BRIEF_LIVES: Final = 3
+"""The same for a request that the API server might have rejected, while the watch shows changes: a
+create appears in the watch within a second, a failed one never does."""
+
+MAX_BRIEF: Final = 600
+"""Maximum assumptions from requests; only the latest are kept.  An API server handles as many
+requests at a time by default (--max-requests-inflight and --max-mutating-requests-inflight,
+400 + 200)."""
+
+PLANNED: Final = maxsize - 1
+"""The version of a reservation that is not being written yet: no change of the object settles it,
+only its deletion."""
+
+NEWEST: Final = maxsize
+"""A version after all others."""
 
 
 class Reservation(NamedTuple):
@@ -31,167 +49,89 @@ class Reservation(NamedTuple):
 
     identity: int
     entry: Entry
+    version: int = 0
+    """The resourceVersion of the object that was read, 0 if it is new: the next version is either
+    the one that was decided here, or makes the write a conflict."""
 
 
-class Tally:
+class Assumption(msgspec.Struct, gc=False):
+    """How an object counts until the watch shows a version after `version`."""
+
+    entry: Entry
+    version: int
+    brief: bool
+    """Whether it comes from a request that can still be rejected, not from our own write."""
+    previous: Optional["Assumption"]
+    """The assumption that it has replaced, which is valid again if this one is given back."""
+    age: int = 0
+    """How many times it has aged."""
+
+
+class Tally(Counts):
     """Objects by identity, in parts that are listed separately, with sums by shard and group."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.synced = False
         """Whether every part that can be read has been listed; until then, no object is placed."""
-        self.unread: tuple[str, ...] = ()
-        """The parts that cannot be read now, for people: their objects are as last seen, or not
-        counted."""
         self.changes = 0
         """Grows with every change."""
         self.departures = 0
         """Grows with every object that makes room on a shard, or for others of its group there."""
         self._parts: dict[Hashable, Entries] = {}
         """The oldest first; while several parts show an object, the first one counts."""
-        self._assumed = Assumptions()
+        self._assumed: dict[int, Assumption] = {}
+        self._brief = OrderedDict[int, None]()
+        """The objects with a brief assumption, the oldest first."""
         self._ages = 0
         self._is_live = False
         """Whether the watch has shown anything since `age` was last called."""
-        self._guests = set[int]()
-        self._sums = Sums()
 
-    @property
-    def objects(self) -> int:
-        """The number of objects in scope, assigned or not."""
-        return self._sums.objects
-
-    @property
-    def unassigned(self) -> int:
-        """The number of objects without an owner label."""
-        return self._sums.on[None]
-
-    @property
-    def draining(self) -> int:
-        """The number of draining objects."""
-        return self._sums.draining
-
+    @override
     def entry(self, identity: int) -> Entry | None:
         """Return how an object counts, None if it does not count."""
-        assumed = self._assumed.find(identity)
-        return self._found(identity) if assumed is None else assumed.entry
-
-    def holds(self, identity: int) -> bool:
-        """Return whether an object is counted."""
-        return self.entry(identity) is not None
-
-    def on(self, shard: ShardName) -> int:
-        """Return how many objects the shard has, draining ones included."""
-        return self._sums.on[shard]
-
-    @property
-    def on_each(self) -> Mapping[ShardName | None, int]:
-        """How many objects each shard has; None stands for unassigned objects."""
-        return self._sums.on
-
-    @property
-    def holding(self) -> Mapping[int, Set[ShardName]]:
-        """The shards that have objects, by their number of objects."""
-        return self._sums.holding
-
-    def heading_to(self, shard: ShardName) -> Mapping[ShardName | None, int]:
-        """Return how many objects go to the shard, by the shard that has yet to release them."""
-        return self._sums.heading.get(shard, _NOTHING)
-
-    @property
-    def targets(self) -> Collection[ShardName]:
-        """The shards to which any objects go."""
-        return self._sums.heading.keys()
-
-    def staying_on(self, shard: ShardName) -> int:
-        """Return how many objects of the shard are neither draining nor being deleted."""
-        return self._sums.staying[shard]
-
-    def settled_on(self, shard: ShardName) -> int:
-        """Return how many objects of `staying_on` the watch has shown; others are no excess."""
-        return self._sums.staying[shard] - self._sums.unproven[shard]
-
-    def is_guest(self, identity: int) -> bool:
-        """Return whether an object stays on a shard to which it was pinned before.
-
-        That is known only if the watch has shown the pin since the object is on that shard.
-        """
-        return identity in self._guests
-
-    def guests_on(self, shard: ShardName) -> int:
-        """Return how many objects stay on the shard although they are no longer pinned to it."""
-        return self._sums.guests[shard]
-
-    def pinned_on(self, shard: ShardName) -> int:
-        """Return how many objects that stay on the shard are pinned to it."""
-        return self._sums.pinned[shard]
-
-    def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many members of a group stay on the shard or go there."""
-        return self.members_of(group).get(shard, 0)
-
-    def members_of(self, group: int) -> Mapping[ShardName, int]:
-        """Return the number of members for each shard that has any, even if the shard is gone."""
-        return self._sums.members.get(group, _NO_MEMBERS)
-
-    def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard on which an object counts for a group, None if there is none."""
-        entry = self.entry(identity)
-        return entry.member_on if entry is not None and group in entry.groups else None
-
-    def by_shard(self) -> dict[ShardName, int]:
-        """Return how many objects each shard has."""
-        on = self._sums.on
-        return {shard: many for shard, many in on.items() if shard is not None and many}
+        assumed = self._assumed.get(identity)
+        return self._shown(identity) if assumed is None else assumed.entry
 
     def shown_on_each(self) -> Counter[ShardName | None]:
         """Return `on_each` as the watch shows it: what is only assumed is not there yet."""
-        shown = Counter(self._sums.on)
-        for identity, assumed in self._assumed:
-            shown[assumed.entry.shard] -= 1
-            if (found := self._found(identity)) is not None:
-                shown[found.shard] += 1
-        return +shown
-
-    def shard_of(self, identity: int) -> ShardName | None:
-        """Return the shard on which an object counts, None if there is none."""
-        entry = self.entry(identity)
-        return None if entry is None else entry.shard
-
-    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Return the shard that has an object, and the one to which it goes."""
-        entry = self.entry(identity)
-        return (None, None) if entry is None else (entry.shard, entry.heading)
+        on = Counter(self._on)
+        for identity, assumed in self._assumed.items():
+            on[assumed.entry.shard] -= 1
+            if (shown := self._shown(identity)) is not None:
+                on[shown.shard] += 1
+        return +on
 
     def shown_on(self, identity: int) -> ShardName | None:
         """Return the owner that the watch has shown; assumptions do not count."""
-        entry = self._found(identity)
+        entry = self._shown(identity)
         return None if entry is None else entry.shard
-
-    def pending(self, identity: int) -> Assumption | None:
-        """Return the assumption about an object, None if there is none."""
-        return self._assumed.find(identity)
 
     def reserved(self, identity: int) -> ShardName | None:
         """Return the shard that is reserved for an object, None without a pending reservation."""
-        assumed = self._assumed.find(identity)
+        assumed = self._assumed.get(identity)
         return assumed.entry.shard if assumed is not None and not assumed.entry.draining else None
 
-    def see(self, part: Hashable, identity: int, entry: Entry | None) -> None:
-        """Record an object as the watch shows it; `entry` is None if it is gone.
+    def see(
+        self, part: Hashable, identity: int, entry: Entry | None, version: int = NEWEST
+    ) -> None:
+        """Record an object as the watch shows it; `entry` is None if it is gone from the part.
 
-        This confirms or refutes an assumption, unless the watch shows an earlier state.
+        This settles an assumption about an earlier version of the object.
         """
         self._is_live = True
-        before, was = self._counted(identity), self._found(identity)
+        assumed, shown = self._assumed.get(identity), self._shown(identity)
+        before = _counted(assumed, shown)
         known = self._parts.setdefault(part, Entries())
         if entry is None:
             known.pop(identity, None)
         else:
-            known[identity] = entry
-        shown = self._found(identity)
-        self._settle(identity, shown)
-        self._receive(identity, was, shown)
-        self._count(before, self._counted(identity))
+            known[identity] = _after(shown, entry)
+        shown = self._shown(identity)
+        is_later = entry is not None and assumed is not None and version > assumed.version
+        if shown is None or is_later:
+            self._assume(identity, None)
+        self._count(before, _counted(self._assumed.get(identity), shown))
 
     def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
         """Count an object where it was just placed; calling this again does not count it twice.
@@ -199,34 +139,37 @@ class Tally:
         `brief` is for a decision of admission: another client writes the object, or does not.
         Such assumptions are forgotten early, and the oldest one if there are too many.
         """
-        identity, entry = reservation
-        pending, shown = self._assumed.find(identity), self._found(identity)
-        before = self._counted_as(identity, pending.entry if pending else shown, shown)
-        owner, passed = before.entry.shard if before.entry else None, _NONE_PASSED
-        if pending is not None:
-            owner, passed = pending.before, pending.passed | {pending.entry}
-        surplus = self._assumed.add(identity, Assumption(entry, owner, passed, brief))
-        self._count(before, self._counted_as(identity, entry, shown))
-        if surplus is not None:
-            self.forget(surplus)
+        identity, entry, version = reservation
+        previous = self._assumed.get(identity)
+        if previous is not None:
+            previous.previous = None
+        self._replace(identity, Assumption(entry, version, brief, previous))
+        if len(self._brief) > MAX_BRIEF:
+            self.forget(next(iter(self._brief)))
 
     def forget(self, identity: int) -> None:
-        """Forget a reservation that will not be written."""
-        before = self._counted(identity)
-        if self._assumed.drop(identity):
-            self._count(before, self._counted(identity))
+        """Forget the assumption about an object."""
+        self._replace(identity, None)
 
     def give_back(self, reservation: Reservation) -> None:
-        """Forget this reservation, unless another one has replaced it."""
-        identity, entry = reservation
-        pending = self._assumed.find(identity)
-        if pending is not None and pending.entry is entry:
-            self.forget(identity)
+        """Forget a reservation that will not be written, unless another one has replaced it.
+
+        The reservation that it had replaced is valid again.
+        """
+        identity, entry, _ = reservation
+        assumed = self._assumed.get(identity)
+        previous = None if assumed is None else assumed.previous
+        if assumed is not None and assumed.entry is entry:
+            self._replace(identity, previous)
+        elif assumed is not None and previous is not None and previous.entry is entry:
+            assumed.previous = None
 
     def age(self) -> None:
         """Age all assumptions, and forget those that are too old."""
-        for identity in self._assumed.grow_older(is_live=self._is_live):
-            self.forget(identity)
+        for identity, assumed in list(self._assumed.items()):
+            assumed.age += 1
+            if assumed.age > (BRIEF_LIVES if assumed.brief and self._is_live else LIVES):
+                self.forget(identity)
         self._is_live = False
         self._ages += 1
         if not self._ages % LIVES:
@@ -235,13 +178,6 @@ class Tally:
     def shown_by(self, part: Hashable) -> set[int]:
         """Return the objects that a part shows."""
         return set(self._parts.get(part, ()))
-
-    def replace(self, part: Hashable, entries: Mapping[int, Entry]) -> None:
-        """Replace the objects of a part with those of a new list."""
-        for identity in self.shown_by(part) - entries.keys():
-            self.see(part, identity, None)
-        for identity, entry in entries.items():
-            self.see(part, identity, entry)
 
     def removing(self, part: Hashable, identities: Iterable[int]) -> Iterator[None]:
         """Forget objects that a part no longer shows; yield between steps."""
@@ -265,43 +201,34 @@ class Tally:
         yield from self.removing(part, self.shown_by(part))
         self._parts.pop(part, None)
 
+    @override
     def _tidy(self) -> None:
         """Drop unused values: new shards and groups come and old ones go."""
+        super()._tidy()
         for part in self._parts.values():
             part.tidy()
-        self._sums.tidy()
 
-    def _settle(self, identity: int, shown: Entry | None) -> None:
-        """Drop an assumption that the watch confirms or refutes."""
-        assumed = self._assumed.find(identity)
-        if assumed is not None and assumed.is_settled_by(shown):
-            self._assumed.drop(identity)
-
-    def _receive(self, identity: int, was: Entry | None, shown: Entry | None) -> None:
-        """Remember an object that loses its pin and stays, until it moves or is pinned again."""
-        if was is None or shown is None or was.shard != shown.shard or shown.pinned:
-            self._guests.discard(identity)
-        elif was.pinned:
-            self._guests.add(identity)
-
-    def _counted(self, identity: int) -> Counted:
-        assumed, shown = self._assumed.find(identity), self._found(identity)
-        return self._counted_as(identity, shown if assumed is None else assumed.entry, shown)
-
-    def _counted_as(self, identity: int, entry: Entry | None, shown: Entry | None) -> Counted:
-        """Return how an object with the entry `entry` counts while the watch shows `shown`."""
-        if entry is None or not entry.stays:
-            return Counted(entry)
-        is_proven = shown is not None and shown.stays and shown.shard == entry.shard
-        is_guest = is_proven and not entry.pinned and identity in self._guests
-        unproven_on = None if is_proven else entry.shard
-        return Counted(entry, unproven_on, entry.shard if is_guest else None)
-
-    def _found(self, identity: int) -> Entry | None:
+    def _shown(self, identity: int) -> Entry | None:
         for part in self._parts.values():
             if (entry := part.find(identity)) is not None:
                 return entry
         return None
+
+    def _replace(self, identity: int, assumed: Assumption | None) -> None:
+        """Replace the assumption about an object, and count the difference."""
+        shown = self._shown(identity)
+        before = _counted(self._assumed.get(identity), shown)
+        self._assume(identity, assumed)
+        self._count(before, _counted(assumed, shown))
+
+    def _assume(self, identity: int, assumed: Assumption | None) -> None:
+        self._brief.pop(identity, None)
+        if assumed is None:
+            self._assumed.pop(identity, None)
+            return
+        self._assumed[identity] = assumed
+        if assumed.brief:
+            self._brief[identity] = None
 
     def _count(self, before: Counted, after: Counted) -> None:
         if before == after:
@@ -309,5 +236,22 @@ class Tally:
         self.changes += 1
         if before.entry is not None:
             self.departures += makes_room(before.entry, after.entry)
-        self._sums.add(before, -1)
-        self._sums.add(after, 1)
+        self._add(before, -1)
+        self._add(after, 1)
+
+
+def _after(before: Entry | None, entry: Entry) -> Entry:
+    """Return the entry, and that the object was pinned if it loses its pin and stays."""
+    stays = before is not None and before.shard == entry.shard and not entry.pinned
+    if before is None or not stays or not (before.pinned or before.once_pinned):
+        return entry
+    return replace(entry, once_pinned=True)
+
+
+def _counted(assumed: Assumption | None, shown: Entry | None) -> Counted:
+    """Return how an object counts, given the assumption about it and what the watch shows."""
+    if assumed is None:
+        return Counted(shown)
+    entry = assumed.entry
+    is_proven = shown is not None and shown.stays and shown.shard == entry.shard
+    return Counted(entry, is_proven or not entry.stays)

@@ -37,7 +37,7 @@ class Rendezvous:
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score."""
-        return Choice(self.layout.most_drawn(demand.key, candidates).name)
+        return Choice(self.layout.highest(demand.key, candidates).name)
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline no candidate."""

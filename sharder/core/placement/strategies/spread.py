@@ -43,16 +43,16 @@ class Spread:
 
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score; the ranking decides between equal ones."""
-        members, drawn = group_members_of(demand, self._layout, counts), self._layout.most_drawn
+        members, highest = group_members_of(demand, self._layout, counts), self._layout.highest
         if not members.on:
-            return Choice(drawn(demand.key, candidates).name)
+            return Choice(highest(demand.key, candidates).name)
         equals = self._nearby(candidates, members)
         if equals:
-            first = drawn(demand.key, equals)
+            first = highest(demand.key, equals)
             if first.name not in members.on:
                 return Choice(first.name)
             equals = [shard for shard in equals if shard.name not in members.on]
-        return Choice(drawn(demand.key, equals or _highest(candidates, members)).name)
+        return Choice(highest(demand.key, equals or _highest(candidates, members)).name)
 
     def _nearby(self, candidates: Sequence[Shard], members: GroupMembers) -> Sequence[Shard]:
         """Return the candidates in the best zones, if candidates without a member score highest.

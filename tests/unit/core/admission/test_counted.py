@@ -70,7 +70,7 @@ def test_an_object_that_is_released_goes_where_it_is_directed_while_there_is_roo
 
         assert (decision.assigned, decision.reservation) == (
             goal,
-            Reservation(snapshot.identity_of(before), Entry(goal)),
+            Reservation(snapshot.identity_of(before), Entry(goal), 7),
         )
 
 
@@ -83,7 +83,7 @@ def test_what_another_replica_has_chosen_for_the_same_request_stands() -> None:
     decision = asked(snapshot, obj(owner=B), before)
 
     assert (decision.outcome, decision.operations) == ("unchanged", ())
-    assert decision.reservation == Reservation(snapshot.identity_of(before), Entry(B))
+    assert decision.reservation == Reservation(snapshot.identity_of(before), Entry(B), 7)
 
 
 def test_a_child_of_an_owner_whose_shard_is_gone_waits() -> None:

@@ -208,7 +208,7 @@ def test_an_object_that_is_there_already_is_not_counted_anew_when_it_is_created(
     assert admit(snapshot, there)[1] is None
     assert admit(snapshot, bare) == (
         choose_anew(snapshot, bare),
-        Reservation(snapshot.identity_of(bare), Entry(choose_anew(snapshot, bare).shard)),
+        Reservation(snapshot.identity_of(bare), Entry(choose_anew(snapshot, bare).shard), 7),
     )
 
 

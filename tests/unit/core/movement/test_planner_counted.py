@@ -150,7 +150,7 @@ def test_a_step_says_how_its_object_will_count(step: Step, entry: Entry | None) 
     ring, _ = counted(2)
     known = obj(owner=A)
 
-    expected = None if entry is None else Reservation(ring.identity_of(known), entry)
+    expected = None if entry is None else Reservation(ring.identity_of(known), entry, 7)
 
     assert reservation_of(ring, known, step) == expected
 
@@ -168,5 +168,5 @@ def test_a_child_of_an_unassigned_parent_out_of_scope_goes_to_the_highest_score(
 
     owners.leave(snapshot, parent)
 
-    drawn = snapshot.placer.drawn(main_key(parent))
+    drawn = snapshot.placer.highest(main_key(parent))
     assert owners.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == drawn

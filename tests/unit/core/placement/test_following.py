@@ -29,27 +29,12 @@ def test_they_know_no_ceilings(spec: PlacementSpec) -> None:
     assert full.place(demand(), tally({A: 9, B: 9})).shard in {A, B}
 
 
-def test_where_nothing_is_counted_no_shard_has_too_many() -> None:
-    assert [NO_COUNTS.settled_on(name) for name in (A, B)] == [0, 0]
-
-
 def test_consistent_hash_skips_shards_that_cannot_have_the_object() -> None:
     cordoned = placer(shard(A, cordoned=True), *SHARDS[1:], spec=CONSISTENT)
 
     places = [cordoned.place(demand(key), NO_COUNTS).shard for key in KEYS]
 
     assert places == [HashRing([B, C, D]).owner(key) for key in KEYS]
-
-
-def test_nothing_is_known_where_nothing_is_counted() -> None:
-    assert NO_COUNTS.objects == 0
-    assert not NO_COUNTS.holds(1)
-    assert {NO_COUNTS.on(A), NO_COUNTS.staying_on(A), NO_COUNTS.pinned_on(A)} == {0}
-    assert NO_COUNTS.members_on(7, A) == 0
-    assert NO_COUNTS.members_of(7) == {}
-    assert NO_COUNTS.room_of(1) == (None, None)
-    assert NO_COUNTS.heading_to(A) == {}
-    assert NO_COUNTS.where_counted(1, 7) is None
 
 
 @followers

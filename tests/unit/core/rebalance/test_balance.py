@@ -78,8 +78,8 @@ def at(
         leases.append(msgspec.structs.replace(held, metadata=metadata))
     snapshot = build(of, members=members_of(of, leases), namespaces=frozenset({"default"}))
     if snapshot.tally is not None:
-        entries = {snapshot.identity_of(each): snapshot.entry_of(each) for each in objects}
-        snapshot.tally.replace("test", entries)
+        for each in objects:
+            snapshot.tally.see("test", snapshot.identity_of(each), snapshot.entry_of(each))
         snapshot.tally.synced = synced
     return snapshot
 

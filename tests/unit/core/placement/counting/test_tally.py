@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.placement.counting.assumption import BRIEF_LIVES, LIVES, MAX_BRIEF
-from sharder.core.placement.counting.entries import Entries, Entry
-from sharder.core.placement.counting.tally import STEP, Reservation, Tally
+from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import (
+    BRIEF_LIVES,
+    LIVES,
+    MAX_BRIEF,
+    PLANNED,
+    STEP,
+    Reservation,
+    Tally,
+)
 from tests.support.values import A, B, C
 
 WIDGETS, SECRETS = "widgets", "secrets"
@@ -89,37 +96,45 @@ def test_what_is_assumed_is_not_shown_yet() -> None:
     assert tally.shown_on_each() == {B: 2, None: 1}
 
 
-def test_the_first_of_two_moves_does_not_refute_what_was_assumed_of_the_second() -> None:
+STORY = [
+    (Entry(A, pinned=True), 6, B),  # what another client has changed before
+    (Entry(A, pinned=True), 7, B),
+    (Entry(B), 8, None),
+    (Entry(None), 9, None),
+]
+
+
+@pytest.mark.parametrize(("shown", "version", "reserved"), STORY)
+def test_an_assumption_holds_until_a_later_version_is_shown(
+    shown: Entry, version: int, reserved: str | None
+) -> None:
     tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B)))
-    tally.assume(Reservation(0, Entry(B, draining=True)))
+    tally.assume(Reservation(0, Entry(B), 7))
 
-    tally.see(WIDGETS, 0, Entry(B))
-    assert tally.draining == 1
+    tally.see(WIDGETS, 0, shown, version)
 
-    tally.see(WIDGETS, 0, Entry(B, pinned=True))
-    assert tally.draining == 0
+    assert tally.reserved(0) == reserved
+    assert sums(tally) == sums(counted(Entry(B) if reserved else shown))
 
 
-def test_the_release_by_the_old_shard_does_not_refute_the_assumed_target() -> None:
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_plan_holds_whatever_changes_until_the_object_is_gone(gone: bool) -> None:
     tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(0, Entry(B), PLANNED))
 
-    tally.see(WIDGETS, 0, Entry(None))
+    tally.see(WIDGETS, 0, None if gone else Entry(None), 1000)
 
-    assert tally.reserved(0) == B
-    assert sums(tally) == sums(counted(Entry(B)))
+    assert tally.reserved(0) == (None if gone else B)
 
 
-@pytest.mark.parametrize("draining", [True, False])
-def test_a_release_refutes_the_assumption_that_the_object_stays(draining: bool) -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(A, draining=draining)))
+def test_a_write_that_fails_leaves_the_earlier_reservation() -> None:
+    tally, written = counted(Entry(A)), Reservation(0, Entry(C), 7)
+    tally.assume(Reservation(0, Entry(B), PLANNED))
+    tally.assume(written)
 
-    tally.see(WIDGETS, 0, Entry(None))
+    tally.give_back(written)
 
-    assert tally.reserved(0) is None
-    assert sums(tally) == sums(counted(Entry(None)))
+    assert tally.by_shard() == {B: 1}
 
 
 def test_a_reservation_is_given_back_unless_another_has_taken_its_place() -> None:
@@ -176,49 +191,22 @@ def test_what_is_assumed_is_not_settled_until_it_is_shown() -> None:
     assert tally.changes > changes
 
 
-def test_an_object_that_loses_its_pin_is_a_guest_until_it_moves_or_is_pinned_again() -> None:
-    tally = counted(Entry(A, pinned=True), Entry(A))
-    tally.see(WIDGETS, 0, Entry(A))
-    tally.see(WIDGETS, 0, Entry(A, deleting=True))
-    assert [tally.is_guest(number) for number in (0, 1)] == [True, False]
-
-    tally.see(WIDGETS, 0, Entry(A, pinned=True))
-    assert not tally.is_guest(0)
-
-    tally.see(WIDGETS, 0, Entry(A))
-    tally.see(WIDGETS, 0, Entry(B))
-    assert not tally.is_guest(0)
-
-
-def test_guests_are_counted_where_they_stay() -> None:
+def test_an_object_that_loses_its_pin_is_once_pinned_until_it_moves_or_is_pinned_again() -> None:
     tally = counted(*[Entry(A, pinned=True)] * 4, Entry(A))
     for number in range(4):
         tally.see(WIDGETS, number, Entry(A))
-    assert tally.guests_on(A) == 4
+    assert tally.once_pinned_on(A) == 4
 
     tally.see(WIDGETS, 0, Entry(A, pinned=True))
     tally.see(WIDGETS, 1, Entry(B))
     tally.see(WIDGETS, 2, None)
-    assert (tally.guests_on(A), tally.guests_on(B)) == (1, 0)
+    assert [tally.is_once_pinned(number) for number in range(5)] == [False] * 3 + [True, False]
 
-    tally.assume(Reservation(3, Entry(A, draining=True, heading=B)))
-    assert tally.guests_on(A) == 0
-    tally.forget(3)
-    assert tally.guests_on(A) == 1
-    tally.clear()
-    assert tally.guests_on(A) == 0
-
-
-@pytest.mark.parametrize("brief", [True, False])
-def test_what_is_assumed_is_known_as_it_was_assumed(brief: bool) -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B)), brief=brief)
-
-    pending = tally.pending(0)
-
-    assert pending is not None
-    assert (pending.entry, pending.brief) == (Entry(B), brief)
-    assert tally.pending(1) is None
+    draining = Reservation(3, Entry(A, draining=True, heading=B))
+    tally.assume(draining)
+    assert tally.once_pinned_on(A) == 0
+    tally.give_back(draining)
+    assert tally.once_pinned_on(A) == 1
 
 
 def test_time_changes_nothing_that_was_seen() -> None:
@@ -233,21 +221,8 @@ def test_time_changes_nothing_that_was_seen() -> None:
     assert sums(tally) == sums(counted(*entries))
 
 
-def test_a_new_list_settles_assumptions_as_events_do() -> None:
-    tally = counted(Entry(A), Entry(A), Entry(A))
-    for identity in (0, 1, 2, 9):
-        tally.assume(Reservation(identity, Entry(B)))
-
-    tally.replace(WIDGETS, Entries({0: Entry(B), 1: Entry(A)}))
-
-    assert [tally.reserved(identity) for identity in (0, 1, 2, 9)] == [None, B, None, B]
-    assert tally.by_shard() == {B: 3}
-
-
 def test_others_have_their_turn_while_much_is_forgotten() -> None:
-    many = {number: Entry(A) for number in range(3 * STEP)}
-    tally = Tally()
-    tally.replace(WIDGETS, many)
+    tally = counted(*[Entry(A)] * 3 * STEP)
 
     seen = [tally.objects for _ in tally.removing(WIDGETS, range(STEP))]
     seen += [tally.objects for _ in tally.dropping(WIDGETS)]
@@ -256,8 +231,7 @@ def test_others_have_their_turn_while_much_is_forgotten() -> None:
 
 
 def test_what_is_assumed_while_a_part_is_dropped_stands_if_nothing_was_known_before() -> None:
-    tally = Tally()
-    tally.replace(WIDGETS, {number: Entry(A) for number in range(STEP + 1)})
+    tally = counted(*[Entry(A)] * (STEP + 1))
 
     for _ in tally.dropping(WIDGETS):
         tally.assume(Reservation(STEP + 1, Entry(B)))
