@@ -11,6 +11,7 @@ from typing import Final, cast
 import msgspec
 from msgspec import inspect as types
 
+from hack.reference.sdk_api import names_in, row
 from sharder.cli import app, reports
 from sharder.cli.command import COMMANDS, CONTEXT, KUBECONFIG, Argument, Command
 from sharder.core.diagnosis.check import CheckReport
@@ -92,8 +93,7 @@ def _row(argument: Argument) -> str:
     metavar = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
     names = ", ".join(argument.names) if argument.is_option else ""
     value = "" if argument.is_switch else metavar
-    shown = f"{names} {value}".strip().replace("|", "\\|")
-    return f"| `{shown}` | {' '.join(argument.options.get('help', '').split())} |\n"
+    return row(f"{names} {value}".strip(), argument.options.get("help", "")) + "\n"
 
 
 def _fields_of(command: Command) -> Iterator[str]:
@@ -147,13 +147,7 @@ def _type(kind: types.Type) -> str:
 
 
 def _documented(cls: type[msgspec.Struct] | type[Enum]) -> dict[str, str]:
-    """Return the texts below the attributes of a class, which Python does not keep."""
-    found = dict[str, str]()
-    name = ""
-    for each in cast("ast.ClassDef", ast.parse(inspect.getsource(cls)).body[0]).body:
-        if isinstance(each, ast.AnnAssign | ast.Assign):
-            target = each.target if isinstance(each, ast.AnnAssign) else each.targets[0]
-            name = ast.unparse(target)
-        elif name and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
-            found[name] = " ".join(str(each.value.value).split()).replace("None", "null")
-    return found
+    """Return the texts below the attributes of a class."""
+    (found,) = names_in(ast.parse(inspect.getsource(cls)).body)
+    known = {each.name: each.doc.replace("None", "null") for each in names_in(found.body)}
+    return {name: " ".join(doc.split()) for name, doc in known.items() if doc}

@@ -83,7 +83,7 @@ def _defined(module: str, name: str) -> Name:
     for node in tree:
         if isinstance(node, ast.ImportFrom) and name in {each.name for each in node.names}:
             return _defined(node.module or "", name)
-    return next(each for each in _names(tree) if each.name == name)
+    return next(each for each in names_in(tree) if each.name == name)
 
 
 def _members(cls: type) -> list[Name]:
@@ -91,18 +91,18 @@ def _members(cls: type) -> list[Name]:
     known = dict[str, Name]()
     for each in reversed(cls.__mro__):
         if each.__module__.startswith("sharder."):
-            for member in _names(_defined(each.__module__, each.__name__).body):
-                inner = _names(member.body) if member.name == "__init__" else ()
+            for member in names_in(_defined(each.__module__, each.__name__).body):
+                inner = names_in(member.body) if member.name == "__init__" else ()
                 known |= {found.name: found for found in (member, *inner)}
     hidden = INTERNAL.get(cls.__name__, ())
     return [m for m in known.values() if not m.name.startswith("_") and m.name not in hidden]
 
 
-def _names(body: Sequence[ast.stmt]) -> Iterator[Name]:
-    """Yield what a module, a class, or `self` has."""
+def names_in(body: Sequence[ast.stmt]) -> Iterator[Name]:
+    """Yield what a module, a class, or `self` has, with the texts below attributes."""
     for node, after in pairwise([*body, ast.Pass()]):
         if isinstance(node, ast.ClassDef):
-            starts = [each for each in _names(node.body) if each.name == "__init__" and each.doc]
+            starts = [each for each in names_in(node.body) if each.name == "__init__" and each.doc]
             usage = node.name + "".join(each.usage.removeprefix("__init__") for each in starts)
             doc = "\n\n".join([ast.get_docstring(node) or "", *(each.doc for each in starts)])
             yield Name(node.name, usage, doc.strip(), node.body)
@@ -112,11 +112,16 @@ def _names(body: Sequence[ast.stmt]) -> Iterator[Name]:
                 usage = _usage(node)
                 usage = usage.replace("() ->", ":") if "property" in marks else usage
                 yield Name(node.name, usage, ast.get_docstring(node) or "", node.body)
-        elif isinstance(node, ast.AnnAssign):
+        elif isinstance(node, ast.AnnAssign) or _is_value(node):
             usage = _usage(node)
             text = ast.unparse(after) if isinstance(after, ast.Expr) else "''"
             doc = inspect.cleandoc(ast.literal_eval(text)) if text[0] in "'\"" else ""
             yield Name(re.split(r"\W", usage)[0], usage, doc)
+
+
+def _is_value(node: ast.stmt) -> bool:
+    """Return whether it defines a value of an enumeration."""
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).isupper()
 
 
 def _usage(node: ast.stmt) -> str:
@@ -142,11 +147,16 @@ def _section(
     if short:
         yield "| Name | Meaning |\n|---|---|"
     for each in short:
-        usage, doc = each.usage.replace("|", "\\|"), " ".join(each.doc.split())
-        yield f"| `{usage}` | {doc} |" + "\n" * (each is short[-1])
+        yield row(each.usage, each.doc) + "\n" * (each is short[-1])
     for each in members:
         if "\n\n" in each.doc:
             yield from _section(f"{level}#", each._replace(name=of + each.name))
+
+
+def row(usage: str, meaning: str) -> str:
+    """Return a row of a table in Markdown."""
+    escaped = usage.replace("|", "\\|")
+    return f"| `{escaped}` | {' '.join(meaning.split())} |"
 
 
 def _paragraph(text: str) -> str:
