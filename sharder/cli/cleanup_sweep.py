@@ -7,7 +7,7 @@ from typing import Final
 
 from sharder.cli.cluster import Cluster
 from sharder.cli.reports import CleanupFailure, CleanupRow
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
     ApiError,
     Conflict,
@@ -196,34 +196,36 @@ class Sweep:
         """
         if rejected >= REJECTED_IN_A_ROW:
             raise SharderError(f"not tried: all writes in {obj.metadata.namespace} fail")
-        tries = 0
+        store, tries = self.cluster.objects.of(self.resource), 0
         while self._is_marked(obj):
             try:
-                return await self._write(obj)
+                after = await store.patch(obj.metadata.ref, self._patch(obj))
             except NotFound:
                 return False
             except (Conflict, Unavailable):
                 tries += 1
                 if tries == MAX_TRIES:
                     raise
-            await self.cluster.clock.sleep(_BACKOFF.delay(tries, self.cluster.rng))
-            try:
-                obj = await self._store.get(obj.metadata.ref)
-            except NotFound:
-                return False
+                await self.cluster.clock.sleep(_BACKOFF.delay(tries, self.cluster.rng))
+                try:
+                    obj = await store.get(obj.metadata.ref)
+                except NotFound:
+                    return False
+                continue
+            if self._is_marked(after):
+                raise SharderError(
+                    "another client restores the labels: check the mutating webhooks"
+                )
+            return True
         return False
 
-    async def _write(self, obj: PartialObject) -> bool:
-        patch = patches.forget(
+    def _patch(self, obj: PartialObject) -> Json:
+        return patches.forget(
             obj.metadata,
             owner=owner_label(self.ring),
             drain=drain_label(self.ring),
             direction=next_annotation(self.ring),
         )
-        after = await self._store.patch(obj.metadata.ref, patch)
-        if self._is_marked(after):
-            raise SharderError("another client restores the labels: check the mutating webhooks")
-        return True
 
     def _is_marked(self, obj: PartialObject) -> bool:
         keys = (owner_label(self.ring), drain_label(self.ring))

@@ -11,7 +11,7 @@ import msgspec
 from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, view_of
 from sharder.cli.reports import OperationReport
-from sharder.cli.steering import EVACUATE, Outcome, others_accept, steer
+from sharder.cli.steering import EVACUATE, Outcome, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
 from sharder.core.preview.observe import Number, ObjectCount
@@ -47,26 +47,13 @@ async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> Op
     """
     report = await steer(cluster, EVACUATE, ring, shard, dry_run=dry_run)
     try:
-        view = await view_of(cluster, ring)
-        left = await _count(cluster, view, ShardName(shard))
+        left = await _count(cluster, await view_of(cluster, ring), ShardName(shard))
     except ApiError:
         if dry_run:
             raise
         return report  # the shard is marked, so the operation has succeeded
-    result = f"{report.result}; {_outlook(view, shard, left.objects, dry_run=dry_run)}"
+    result = f"{report.result}; it has {left.objects.words}"
     return msgspec.structs.replace(report, objects=left.objects.objects, result=result)
-
-
-def _outlook(view: View, shard: str, objects: Number, *, dry_run: bool) -> str:
-    """Return a message about the future of the shard's objects; none has moved yet."""
-    if not objects:
-        return "it has no objects"
-    number = objects.words
-    if view.snapshot.ring.spec.movement.paused:
-        return f"it has {number}; none moves while movement is paused"
-    if not others_accept(view, shard):
-        return f"it has {number}; none moves until another shard accepts objects"
-    return f"{number} {'would' if dry_run else 'will'} move"
 
 
 async def complete(

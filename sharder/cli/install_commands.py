@@ -58,9 +58,13 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
 
     sharder fence my-ring --service-account my-namespace/my-account
     """
-    from sharder.cli import fence as fencing
+    import yaml
 
-    fencing.show(call.read(partial(fencing.manifests, ring=ring, accounts=accounts)))
+    from sharder.cli.cluster_view import view_of
+    from sharder.core.fence.policy import fence_of
+
+    snapshot = call.read(partial(view_of, name=ring)).snapshot
+    yaml.safe_dump_all(fence_of(snapshot.ring, accounts), sys.stdout, sort_keys=False, width=1000)
 
 
 @command(

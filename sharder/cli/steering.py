@@ -103,7 +103,7 @@ async def _pinnable(cluster: Cluster, view: View, name: str, *, shard: str) -> T
     return found
 
 
-def others_accept(view: View, shard: str) -> bool:
+def _others_accept(view: View, shard: str) -> bool:
     """Return whether another shard of the ring accepts objects."""
     members = view.snapshot.members
     others = members.available - {ShardName(shard)}
@@ -112,7 +112,7 @@ def others_accept(view: View, shard: str) -> bool:
 
 def _of_cordon(target: Target) -> Iterator[str]:
     view, shard = target.view, target.name
-    if not others_accept(view, shard):
+    if not _others_accept(view, shard):
         yield f"no other shard of {view.snapshot.name} accepts objects: new objects wait"
     member = view.snapshot.members.shards.get(ShardName(shard))
     if member is not None and member.evacuating:
@@ -129,7 +129,7 @@ def _of_uncordon(target: Target) -> Iterator[str]:
 
 def _of_evacuation(target: Target) -> Iterator[str]:
     snapshot, shard = target.view.snapshot, target.name
-    if not others_accept(target.view, shard):
+    if not _others_accept(target.view, shard):
         yield f"no other shard of {snapshot.name} accepts objects: its objects stay"
     if ShardName(shard) not in snapshot.members.available:
         yield (

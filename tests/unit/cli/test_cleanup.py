@@ -4,18 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from sharder.cli.cleanup import clean_up, require_complete
+from sharder.cli.cleanup import clean_up
 from sharder.cli.cleanup_sweep import CHECKED_EVERY, MAX_TRIES, REJECTED_IN_A_ROW
-from sharder.cli.reports import CleanupFailure, CleanupReport
+from sharder.cli.reports import CleanupReport
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
     Expired,
     Forbidden,
     Rejected,
-    SharderError,
     Unavailable,
 )
-from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, webhook_configuration
+from sharder.core.names import GroupResource, ObjectRef
 from tests.support.hooked_objects import Call, HookedObjects, on, once, raising
 from tests.support.read_cluster import ReadCluster, as_body
 from tests.support.values import (
@@ -26,7 +25,6 @@ from tests.support.values import (
     WIDGETS,
     A,
     B,
-    lease,
     obj,
     ring,
 )
@@ -148,23 +146,6 @@ async def test_what_is_deleted_meanwhile_is_skipped(busy: bool) -> None:
     assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
 
 
-async def test_an_object_that_fails_is_named_and_the_others_are_cleaned() -> None:
-    fake = Fake()
-    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
-    fake.hooked.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-3"))
-
-    report = await fake.run()
-
-    assert counts(report) == {"secrets": (5, 4, 0, 1)}
-    assert report.resources[0].failures == (
-        CleanupFailure(object="default/s-3", why="no", forbidden=False),
-    )
-    with pytest.raises(
-        SharderError, match=r"cleanup is incomplete: secrets default/s-3 \(no\); fix"
-    ):
-        require_complete(report)
-
-
 async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
     fake = Fake()
     await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
@@ -191,19 +172,6 @@ async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
 
     assert counts(report) == {"secrets": (1, 0, 0, 1)}
     assert "another client restores the labels" in report.resources[0].failures[0].why
-
-
-async def test_a_resource_that_cannot_be_listed_is_a_problem_and_the_others_are_cleaned() -> None:
-    fake = Fake()
-    await fake.fill(NODES, obj(SECRETS, "node", owner=A, namespace=""))
-    fake.hooked.before.append(on("stream", SECRETS, raising(Forbidden("no right"))))
-
-    report = await fake.run()
-
-    assert counts(report) == {"secrets": (0, 0, 0, 0), "nodes": (1, 1, 0, 0)}
-    assert report.resources[0].problem == "no right"
-    with pytest.raises(SharderError, match=r"secrets \(no right\)"):
-        require_complete(report)
 
 
 async def test_a_list_that_took_too_long_is_begun_anew() -> None:
@@ -262,23 +230,12 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
     assert "not tried: all writes in rejecting fail" in report.resources[0].failures[-1].why
 
 
-# What is warned of
-
-
-async def test_what_else_is_there_of_the_ring_is_warned_of() -> None:
+async def test_an_api_group_that_does_not_answer_is_warned_of() -> None:
     fake = Fake()
     fake.silent = ("metrics.example.com",)
-    await fake.leases.create("default", as_body(lease(A)))
-    await fake.leases.create("default", as_body(lease(B, holder="")))
-    name = webhook_configuration(DEMO)
-    await fake.configurations.apply({"metadata": {"name": name, "labels": {RING_LABEL: DEMO}}})
 
     report = await fake.run()
 
-    assert [warning.split(",")[0].split(";")[0] for warning in report.warnings] == [
-        "API group metrics.example.com is unavailable",
-        f"MutatingWebhookConfiguration {name} still exists",
-        "1 shards still hold Leases of the ring: default/shard-a",
-    ]
-    assert fake.screen.getvalue().count("warning: ") == 3
-    require_complete(report)
+    assert report.warnings == (
+        "API group metrics.example.com is unavailable; rerun when it is back",
+    )

@@ -98,19 +98,6 @@ def test_other_words_name_no_object(words: list[str], namespace: str | None, mes
         targets_of(words, namespace)
 
 
-@pytest.mark.parametrize(
-    "word",
-    ["demo", "ring/demo", "ControllerRing/demo", "controllerring.sharding.timebertt.dev/demo"],
-)
-def test_a_ring_can_be_named_with_its_kind(word: str) -> None:
-    assert ring_in(word) == "demo"
-
-
-@pytest.mark.parametrize("word", ["a", "lease/a", "shard/a", "lease.coordination.k8s.io/a"])
-def test_a_shard_can_be_named_with_its_kind(word: str) -> None:
-    assert shard_in(word) == "a"
-
-
 @pytest.mark.parametrize("word", ["secret/demo", "lease.apps/demo"])
 def test_a_name_of_another_kind_stays_as_it_is(word: str) -> None:
     assert ring_in(word) == shard_in(word) == word
