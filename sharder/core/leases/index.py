@@ -1,53 +1,31 @@
 """The Leases of one ring as this process has seen them, bounded in number.
 
 A client that can write Leases can label any number of them with a ring's name.  So only a bounded
-number is kept for each ring: the oldest Leases of shards, some that make no shard, some outside
-the ring's namespaces, and some that were deleted.  If there is no room for a Lease, it is
-forgotten, and the ring is *crowded* until the next list: then an unknown name might be that of a
-working shard.
+number is kept for each ring: the oldest Leases that shards hold, some others, and some that were
+deleted.  If there is no room for a Lease, it is forgotten, and the ring is *crowded* until the
+next list: then an unknown name might be that of a working shard.
 """
 
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from math import inf
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.leases.departures import Departures
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import ShardState, is_given_up, is_held, stops_after
 from sharder.core.leases.validity import MAX_LEASES, problem_of
 from sharder.core.names import STATE_LABEL, ObjectRef
 
+MAX_HELD: Final = MAX_LEASES + 16
+"""Maximum Leases of one ring that shards hold: 16 of the surplus, so that Events report some."""
 
-class Tier(IntEnum):
-    """What a Lease means to its ring."""
-
-    SHARD = 0
-    """It makes a shard and is held."""
-    OTHER = 1
-    """It does not make a shard at present."""
-    FOREIGN = 2
-    """It is outside the ring's namespaces."""
-
-
-REPORTED = 16
-"""Leases of shards beyond the limit that are kept, so that Events can report some of them."""
-
-LIMITS: Final = {
-    Tier.SHARD: MAX_LEASES + REPORTED,
-    Tier.OTHER: MAX_LEASES,
-    Tier.FOREIGN: MAX_LEASES // 4,
-}
-"""Maximum Leases of one ring in each tier."""
-
-MAX_DEPARTED: Final = MAX_LEASES
-"""Maximum deleted Leases of one ring that are remembered."""
+MAX_OTHERS: Final = MAX_LEASES
+"""Maximum other Leases of one ring, and maximum deleted ones that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +66,9 @@ class Known:
 
 
 class _Rank(NamedTuple):
-    """The order within a tier: the first Leases are kept."""
+    """The order in which Leases are kept."""
 
+    is_foreign: bool
     never_worked: bool
     created: str
     ref: ObjectRef
@@ -101,7 +80,7 @@ class RingLeases:
     def __init__(self) -> None:
         self.is_crowded = False
         """Whether a Lease was forgotten whose shard might work."""
-        self.departed = Departures()
+        self.departed: dict[ObjectRef, float] = {}
         """Deleted Leases, and until when their shards might work."""
         self.doubted_until = float("-inf")
         """Until when a shard whose deleted Lease was forgotten might work."""
@@ -114,10 +93,12 @@ class RingLeases:
         self.longest = 0.0
         """Twice the duration of the longest forgotten Lease, in seconds."""
         self._known: dict[ObjectRef, Known] = {}
-        self._order: dict[Tier, list[_Rank]] = {tier: [] for tier in Tier}
-        self._names = Counter[str]()
-        self._forgot = set[Tier]()
-        """Tiers in which Leases were forgotten since the last list."""
+        self._held = list[_Rank]()
+        """The Leases that make shards and are held, ..."""
+        self._others = list[_Rank]()
+        """... and the others, the first ones to forget last."""
+        self._has_forgotten = False
+        """Whether a Lease was forgotten since the last list."""
 
     def __len__(self) -> int:
         """Return how many Leases are kept."""
@@ -142,31 +123,28 @@ class RingLeases:
 
     def has_room(self) -> bool:
         """Return whether there is room for some Leases that a list would show."""
-        return any(len(self._order[tier]) < LIMITS[tier] for tier in self._forgot or Tier)
+        return len(self._held) < MAX_HELD and len(self._others) < MAX_OTHERS
 
     def live_in(self, namespaces: Collection[str]) -> list[ObjectRef]:
         """Set the namespaces of the ring's shards, and return the Leases that are dropped."""
         self.namespaces = frozenset(namespaces)
         known, self._known = self._known, {}
-        self._order = {tier: [] for tier in Tier}
-        self._names.clear()
+        self._held, self._others = [], []
         evicted = [self.keep(each) for each in known.values()]
         return [ref for ref in evicted if ref is not None]
 
     def keep(self, known: Known) -> ObjectRef | None:
         """Keep a Lease as it is now, and return the Lease that is dropped instead, if any."""
-        ref, tier = known.lease.metadata.ref, self._tier(known)
+        ref, order = known.lease.metadata.ref, self._order(known)
         before = self._take_out(ref)
-        if tier is Tier.SHARD or (before is not None and before.worked):
+        if order is self._held or (before is not None and before.worked):
             known = replace(known, worked=True)
-        order = self._order[tier]
-        insort(order, _rank(known))
+        insort(order, self._rank(known))
         self._known[ref] = known
-        self._names[ref.name] += 1
-        if len(order) <= LIMITS[tier]:
+        if len(order) <= (MAX_HELD if order is self._held else MAX_OTHERS):
             return None
         evicted = order[-1].ref
-        self._forget(evicted, tier)
+        self._forget(evicted)
         return evicted
 
     def renew(self, lease: Lease, at: float) -> bool:
@@ -175,7 +153,7 @@ class RingLeases:
         known = self._known.get(ref)
         if known is None or not known.is_merely_renewed(lease, at):
             return False
-        # Shard, tier and rank do not depend on the time of the renewal.
+        # Shard and rank do not depend on the time of the renewal.
         observed = known.observed.then(lease, at)
         self._known[ref] = Known(observed, known.shard, known.problem, known.worked)
         return True
@@ -184,33 +162,29 @@ class RingLeases:
         """Drop a kept Lease and return it."""
         known = self._known[ref]
         self._take_out(ref)
-        if ref.name not in self._names:
-            self.ambiguous.discard(ref.name)
         return known
 
     def _take_out(self, ref: ObjectRef) -> Known | None:
         known = self._known.pop(ref, None)
         if known is not None:
-            order = self._order[self._tier(known)]
-            del order[bisect_left(order, _rank(known))]
-            self._names[ref.name] -= 1
-            if not self._names[ref.name]:
-                del self._names[ref.name]
+            order = self._order(known)
+            del order[bisect_left(order, self._rank(known))]
         return known
 
     def depart(self, ref: ObjectRef, until: float) -> None:
         """Remember a deleted Lease; an earlier time does not replace a later one."""
-        self.departed.note(ref, until)
-        if len(self.departed) > MAX_DEPARTED:
-            self.doubted_until = max(self.doubted_until, self.departed.pop_first())
+        self.departed[ref] = max(until, self.departed.get(ref, -inf))
+        if len(self.departed) > MAX_OTHERS:
+            first = min(self.departed, key=self.departed.__getitem__)
+            self.doubted_until = max(self.doubted_until, self.departed.pop(first))
 
     def prune(self, at: float) -> None:
         """Forget departed shards that have the same standing as unknown ones."""
-        self.departed.prune(at)
+        self.departed = {ref: until for ref, until in self.departed.items() if until > at}
 
     def begin_list(self) -> None:
         """Begin a list of all Leases."""
-        self._forgot.clear()
+        self._has_forgotten = False
 
     def end_list(self, at: float) -> bool:
         """End the list; return whether the ring is no longer crowded.
@@ -218,7 +192,7 @@ class RingLeases:
         That is so if no Lease was forgotten since the list began.  A Lease that was forgotten and
         then deleted might have been renewed until `at`.
         """
-        if not self.is_crowded or self._forgot:
+        if not self.is_crowded or self._has_forgotten:
             return False
         self.is_crowded = False
         self.ambiguous.clear()
@@ -226,23 +200,25 @@ class RingLeases:
         self.longest = 0.0
         return True
 
-    def _forget(self, ref: ObjectRef, tier: Tier) -> None:
+    def _forget(self, ref: ObjectRef) -> None:
         known = self._take_out(ref)
         if known is None or is_given_up(known.lease):
             return
-        if tier is Tier.FOREIGN and self.is_judged and not known.worked:
+        if not self.counts(ref) and self.is_judged and not known.worked:
             return  # It never made a shard of the ring.
-        self.is_crowded = True
-        self._forgot.add(tier)
+        self.is_crowded = self._has_forgotten = True
         self.longest = max(self.longest, stops_after(known.lease))
-        if self._names[ref.name]:
+        if any(other.name == ref.name for other in self._known):
             self.ambiguous.add(ref.name)
 
-    def _tier(self, known: Known) -> Tier:
-        lease = known.lease
-        if not self.counts(lease.metadata.ref):
-            return Tier.FOREIGN
-        return Tier.SHARD if known.problem is None and is_held(lease) else Tier.OTHER
+    def _order(self, known: Known) -> list[_Rank]:
+        is_shard = known.problem is None and is_held(known.lease)
+        return self._held if is_shard and self.counts(known.lease.metadata.ref) else self._others
+
+    def _rank(self, known: Known) -> _Rank:
+        meta = known.lease.metadata
+        is_foreign = not self.counts(meta.ref)
+        return _Rank(is_foreign, not known.worked, meta.creation_timestamp or "", meta.ref)
 
 
 def judged(lease: Lease, before: Known | None, at: float) -> Known:
@@ -257,11 +233,6 @@ def judged(lease: Lease, before: Known | None, at: float) -> Known:
         shard=parsed.shard if parsed is not None else shard_of(lease),
         problem=problem_of(lease),
     )
-
-
-def _rank(known: Known) -> _Rank:
-    meta = known.lease.metadata
-    return _Rank(not known.worked, meta.creation_timestamp or "", meta.ref)
 
 
 def _says_the_same(before: Lease, lease: Lease) -> bool:

@@ -104,7 +104,7 @@ def _departed(
     leases: RingLeases, at: float, *, is_doubtful: bool
 ) -> Iterator[tuple[str, Standing]]:
     """Yield shards whose Lease is gone, unless they have the standing of unknown shards."""
-    for until, ref in leases.departed:
+    for ref, until in leases.departed.items():
         if not leases.counts(ref):
             continue
         if at < until:

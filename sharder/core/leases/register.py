@@ -65,8 +65,8 @@ class _Ring:
 
     def next_edge(self, at: float) -> float:
         """Return when a standing next changes only because time passes; not for unknown shards."""
-        edge, doubted = self.leases.departed.next_after(at), self.leases.doubted_until
-        return min(edge, doubted) if doubted > at else edge
+        edges = [*self.leases.departed.values(), self.leases.doubted_until]
+        return min((edge for edge in edges if edge > at), default=inf)
 
 
 class Membership:
@@ -159,7 +159,7 @@ class Membership:
         known, was_crowded = judged(lease, before, at), ring.leases.is_crowded
         is_news = before is None or is_another(before, known)
         if is_held(lease):
-            is_news |= ring.leases.departed.discard(ref)
+            is_news |= ring.leases.departed.pop(ref, None) is not None
         evicted = self._keep(name, ring, known)
         if evicted == ref:
             is_news = before is not None

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from sharder.core.api.lease import Lease, read_lease
-from sharder.core.leases.index import LIMITS, MAX_DEPARTED, Known, Tier, judged
+from sharder.core.leases.index import MAX_HELD, MAX_OTHERS, Known, judged
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.register import MAX_GUESTS, RELIST_SECONDS, Membership
@@ -64,9 +64,9 @@ def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
     strangers = watching(*forged(holder="another-client"))
     foreign = watching(*forged(namespace="evil"), namespaces=("default",))
 
-    assert kept(shards) == LIMITS[Tier.SHARD]
-    assert kept(released) == kept(strangers) == LIMITS[Tier.OTHER]
-    assert kept(foreign) == LIMITS[Tier.FOREIGN]
+    assert kept(shards) == MAX_HELD
+    assert kept(released) == kept(strangers) == MAX_OTHERS
+    assert kept(foreign) == MAX_OTHERS
 
 
 def test_ten_thousand_forged_leases_take_5_megabytes_at_most_however_large_they_are() -> None:
@@ -91,7 +91,7 @@ def test_ten_thousand_forged_leases_take_5_megabytes_at_most_however_large_they_
     current, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert kept(membership) == LIMITS[Tier.SHARD]
+    assert kept(membership) == MAX_HELD
     assert current < 5_000_000
 
 
@@ -118,7 +118,7 @@ def test_rings_that_do_not_exist_leave_nothing_behind() -> None:
 
 
 def test_a_name_that_was_forgotten_in_one_namespace_is_missing_in_all() -> None:
-    membership = watching(lease(A, created=OLD), *forged(LIMITS[Tier.SHARD] - 1))
+    membership = watching(lease(A, created=OLD), *forged(MAX_HELD - 1))
     membership.see(lease(A, holder="", created=OLD), AT)
     membership.see(lease(B, created=OLD), AT)
 
@@ -140,7 +140,7 @@ def test_what_is_forged_outside_the_ring_s_namespaces_changes_no_standing() -> N
 
 
 def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None:
-    many = LIMITS[Tier.FOREIGN] + 1
+    many = MAX_OTHERS + 1
     membership = watching(*(lease(f"s-{n}", namespace="former") for n in range(many)))
     before = members(membership)
 
@@ -154,7 +154,7 @@ def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None
 
 
 def test_a_list_is_wanted_once_there_is_room_for_what_was_forgotten() -> None:
-    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
+    membership = watching(*forged(MAX_HELD + 1))
     later = AT + RELIST_SECONDS
     full = membership.wants_list(later)
 
@@ -198,7 +198,7 @@ def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -
 
 
 def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
-    membership = watching(*forged(LIMITS[Tier.SHARD] + 1))
+    membership = watching(*forged(MAX_HELD + 1))
 
     for number, _ in enumerate(membership.replacing([lease(A)], AT + 1)):
         membership.expect(RingName(f"ring-{number}"), ())
@@ -212,12 +212,12 @@ def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
 def test_departures_are_bounded_and_who_is_forgotten_may_be_working_as_long() -> None:
     membership = watching(lease(A))
 
-    for number in range(MAX_DEPARTED + 10):
+    for number in range(MAX_OTHERS + 10):
         membership.see(lease(f"x-{number}"), AT + number / 1000)
         membership.forget(lease(f"x-{number}"), AT + 2)
 
     first = ShardName("x-0")
-    assert len(membership._rings[DEMO].leases.departed) == MAX_DEPARTED
+    assert len(membership._rings[DEMO].leases.departed) == MAX_OTHERS
     assert members(membership, AT + 3).standing_of(first) is Standing.MISSING
     assert members(membership, AT + 60).standing_of(first) is Standing.GONE
 
