@@ -97,8 +97,8 @@ class LeaseHolder:
 
     @property
     def lease(self) -> Lease | None:
-        """The Lease as last seen, None before the first read."""
-        return None if self._record.seen is None else self._record.seen.lease
+        """The Lease as last seen, None if there is none, and before the first read."""
+        return self._record.lease
 
     @property
     def reported(self) -> str:

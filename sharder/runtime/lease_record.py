@@ -14,7 +14,6 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, NotFound
 from sharder.core.leases.election import (
     LeaseTiming,
-    ObservedRecord,
     Verdict,
     evacuation,
     judge,
@@ -22,6 +21,7 @@ from sharder.core.leases.election import (
     report,
     taken,
 )
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
 from sharder.ports import Listed, Readable, Removed, Watchable, Writable
 from sharder.runtime.backoff import Rng
@@ -52,8 +52,10 @@ class LeaseRecord:
         pod_uid: str,
     ) -> None:
         """Start without an observation; a label that is None is removed."""
-        self.seen: ObservedRecord | None = None
-        """The last observation."""
+        self.seen: ObservedLease | None = None
+        """The last observation, None if there is no Lease."""
+        self._was_absent = False
+        """Whether an observation showed no Lease."""
         self._shown = -inf
         """When a watch has shown the Lease last."""
         self.renewed: float | None = None
@@ -99,7 +101,7 @@ class LeaseRecord:
     async def read(self) -> Lease | None:
         """Observe the Lease, as the watch has just shown it or by reading it; None: it is gone."""
         if self._clock.monotonic() < self._shown + _SILENCE * self._timing.retry_period:
-            return self._lease
+            return self.lease
         try:
             lease = await self._leases.get(self._ref)
         except NotFound:
@@ -108,13 +110,18 @@ class LeaseRecord:
         return lease
 
     @property
-    def _lease(self) -> Lease | None:
+    def lease(self) -> Lease | None:
+        """The Lease as last observed, None if there is none."""
         return self.seen.lease if self.seen else None
 
     def _observe(self, lease: Lease | None) -> None:
         now = self._clock.monotonic()
-        first = ObservedRecord(lease=lease, since=now, is_first=True)
-        self.seen = self.seen.then(lease, now) if self.seen else first
+        if lease is None:
+            self.seen, self._was_absent = None, True
+        elif self.seen is None:
+            self.seen = ObservedLease(lease, now, renewed=self._was_absent)
+        else:
+            self.seen = self.seen.then(lease, now)
 
     def _doubt(self, _error: ApiError | None = None) -> None:
         """Believe the watch only when it has shown the Lease again."""
@@ -122,7 +129,7 @@ class LeaseRecord:
 
     async def take(self) -> None:
         """Create the Lease, or take it if it is unchanged since it was last seen."""
-        old = self._lease
+        old = self.lease
         spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
         if old is None:
             body = lease_body(
@@ -154,7 +161,7 @@ class LeaseRecord:
         annotations: Mapping[str, str | None] | None = None,
     ) -> Lease:
         """Patch the Lease, guarded by the resourceVersion that was last seen."""
-        lease = self._lease
+        lease = self.lease
         metadata: Json = {
             "resourceVersion": lease.metadata.resource_version if lease else "",
             "labels": labels or {},
@@ -172,17 +179,16 @@ class LeaseRecord:
         self._doubt()  # after a conflict, the watch is late
         lease = await write
         self.written = {renew_time}
-        self.seen = ObservedRecord(lease=lease, since=sent)
+        self.seen = ObservedLease(lease, sent, renewed=True)
         self.renewed = sent
 
     def judge(self) -> Verdict:
         """Return whether the Lease as last seen is free, ours, or held by another process."""
-        now = self._clock.monotonic()
         return judge(
-            self.seen or ObservedRecord(lease=None, since=now),
+            self.seen,
             identity=self._identity,
             written=self.written,
-            now=now,
+            now=self._clock.monotonic(),
             timing=self._timing,
             pod_uid=self._pod_uid,
         )

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
     EVACUATE_ON_STOP,
@@ -42,29 +43,6 @@ class LeaseTiming:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedRecord:
-    """A Lease as last read, None if it does not exist.
-
-    `since` is when we first saw its present spec, in seconds on our monotonic clock.
-    """
-
-    lease: Lease | None
-    since: float
-    is_first: bool = False
-    """Whether the spec has not changed since our first read after we started."""
-
-    def then(self, lease: Lease | None, now: float) -> "ObservedRecord":
-        """Return the record after another read."""
-        before = self.lease.spec if self.lease else None
-        unchanged = lease is not None and lease.spec == before
-        return ObservedRecord(
-            lease=lease,
-            since=self.since if unchanged else now,
-            is_first=self.is_first and unchanged,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Ours:
     """The Lease is as we wrote it."""
@@ -86,7 +64,7 @@ Verdict: TypeAlias = Ours | Free | Held
 
 
 def judge(
-    seen: ObservedRecord,
+    seen: ObservedLease | None,
     *,
     identity: str,
     written: Set[str],
@@ -97,7 +75,8 @@ def judge(
     """Return who holds the Lease.
 
     Args:
-        seen: The Lease and how long it has been unchanged, on our monotonic clock.
+        seen: The Lease and since when it has been unchanged, on our monotonic clock; None: there
+            is no Lease.  It counts as renewed if it appeared after our first read.
         identity: The name under which we hold Leases.
         written: The renew times that we might have written: the last confirmed one, and later ones
             whose answer was lost.  If the Lease has our name and any other time, another process
@@ -110,28 +89,23 @@ def judge(
             has this one.
         pod_uid: The uid of our pod; empty: unknown.
     """
-    spec = seen.lease.spec if seen.lease else LeaseSpec()
-    if not spec.holder_identity:
+    if seen is None or not seen.lease.spec.holder_identity:
         return Free()
+    spec = seen.lease.spec
     if spec.holder_identity == identity:
         if spec.renew_time in written:
             return Ours()
-        is_ours = seen.lease is not None and _is_of(seen.lease, pod_uid)
-        if is_ours and seen.is_first and now - seen.since >= timing.retry_period:
+        is_ours = bool(pod_uid) and seen.lease.metadata.annotation(POD_UID_ANNOTATION) == pod_uid
+        if is_ours and not seen.renewed and now - seen.since >= timing.retry_period:
             return Free()
     if now >= runs_out_at(seen, timing):
         return Free()
-    return Held(spec.holder_identity)
+    return Held(spec.holder_identity or "")
 
 
-def _is_of(lease: Lease, pod_uid: str) -> bool:
-    return bool(pod_uid) and lease.metadata.annotation(POD_UID_ANNOTATION) == pod_uid
-
-
-def runs_out_at(seen: ObservedRecord, timing: LeaseTiming) -> float:
+def runs_out_at(seen: ObservedLease, timing: LeaseTiming) -> float:
     """Return when the Lease can be taken from its holder, if that does not renew it before."""
-    spec = seen.lease.spec if seen.lease else LeaseSpec()
-    return seen.since + (spec.lease_duration_seconds or timing.lease_duration)
+    return seen.since + (seen.lease.spec.lease_duration_seconds or timing.lease_duration)
 
 
 def taken(old: Lease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseSpec:

@@ -10,13 +10,13 @@ from sharder.core.leases.election import (
     Free,
     Held,
     LeaseTiming,
-    ObservedRecord,
     Ours,
     Verdict,
     evacuation,
     judge,
     taken,
 )
+from sharder.core.leases.observed import ObservedLease
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -45,7 +45,7 @@ def verdict(
     pod: str = "pod",
 ) -> Verdict:
     return judge(
-        ObservedRecord(lease=seen, since=100, is_first=is_first),
+        None if seen is None else ObservedLease(seen, since=100, renewed=not is_first),
         identity="me",
         written={written},
         now=100 + age,
@@ -92,22 +92,6 @@ def test_our_name_that_was_seen_to_change_is_a_living_twins() -> None:
 
 def test_what_another_holds_is_not_free_sooner_at_the_first_look() -> None:
     assert verdict(lease("other"), is_first=True, age=14.9) == Held("other")
-
-
-def test_the_first_sight_ends_with_a_change_of_the_spec() -> None:
-    seen = ObservedRecord(lease=lease("me"), since=100, is_first=True)
-
-    assert seen.then(lease("me"), 110).is_first
-    assert not seen.then(lease("me", renewed=LATER), 110).is_first
-
-
-def test_only_a_change_of_the_spec_is_a_sign_of_life() -> None:
-    seen = ObservedRecord(lease=lease("other"), since=100)
-    relabelled = Lease(metadata=ObjectMeta(name="x", labels={"a": "b"}), spec=lease("other").spec)
-
-    assert seen.then(relabelled, 110).since == 100
-    assert seen.then(lease("other", renewed=LATER), 110).since == 110
-    assert seen.then(None, 110).since == 110
 
 
 @pytest.mark.parametrize(("old", "transitions"), [(None, 0), (lease(""), 5), (Lease(), 1)])
