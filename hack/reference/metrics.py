@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -105,16 +104,14 @@ def document(advice: Mapping[str, str], outcomes: Mapping[str, str]) -> str:
 def _families(collector: Collector) -> Iterator[Series]:
     for family in collector.collect():
         suffix = "_total" if family.type == "counter" else ""
-        labels = _labels(collector, family)
+        labels = _labels(family)
         yield Series(f"{family.name}{suffix}", family.type, labels, family.documentation)
 
 
-def _labels(collector: Collector, family: Metric) -> tuple[str, ...]:
+def _labels(family: Metric) -> tuple[str, ...]:
     """Return the label names of a metric; the client library has no public attribute for them."""
-    known = (MetricWrapperBase, GaugeMetricFamily, CounterMetricFamily, HistogramMetricFamily)
-    source = collector if isinstance(collector, MetricWrapperBase) else family
-    if isinstance(source, known):
-        return tuple(source._labelnames)  # noqa: SLF001
+    if isinstance(family, GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily):
+        return tuple(family._labelnames)  # noqa: SLF001
     return tuple(dict.fromkeys(label for each in family.samples for label in each.labels))
 
 

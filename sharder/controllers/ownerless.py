@@ -110,10 +110,10 @@ class Ownerless:
         now, released = self._clock.monotonic(), self._released.pop(key, None)
         ended = None if owner is None else self._ended.get((key.ring, owner))
         if ended is not None and now - ended < ENDED_SECONDS:
-            self._metrics.transitions.handed_over(key.ring, LOST, now - ended)
+            self._metrics.handed_over(key.ring, LOST, now - ended)
         elif owner is None and released is not None and released.version in {None, version}:
             owner = released.expected or released.shard or None
-            self._metrics.transitions.handed_over(key.ring, DRAINED, now - released.since)
+            self._metrics.handed_over(key.ring, DRAINED, now - released.since)
         elif owner is None and released is None:
             owner = self._asked(key)  # another watch has shown first that it has no owner
         if owner != shard:

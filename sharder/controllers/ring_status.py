@@ -148,9 +148,7 @@ class StatusReports:
                 await self._write(snapshot.ring, before, after)
                 pace.wrote(at)
                 before = after
-        self._metrics.transitions.show_conditions(
-            name, {c.type: c.status for c in before.conditions}
-        )
+        self._metrics.show_conditions(name, {c.type: c.status for c in before.conditions})
         return min((wait for wait in waits if wait is not None), default=None)
 
     def compare(self, ring: ControllerRing) -> None:
@@ -161,7 +159,7 @@ class StatusReports:
 
     def forget(self, name: RingName) -> None:
         """Forget a deleted ring."""
-        self._metrics.transitions.hide_conditions(name)
+        self._metrics.hide_conditions(name)
         self._sent.pop(name, None)
         self._paces.pop(name, None)
         self._moving.discard(name)
@@ -169,7 +167,7 @@ class StatusReports:
     def hide(self) -> None:
         """Hide all conditions: another replica shows them now."""
         for name in self._paces:
-            self._metrics.transitions.hide_conditions(name)
+            self._metrics.hide_conditions(name)
 
     def _moving_with(self, name: RingName) -> int:
         """Return how many rings have moving objects, 0 if this ring has none."""

@@ -180,7 +180,7 @@ class RingTransitions:
                     fields["shard"] = transition.who
                 level = logging.WARNING if transition.is_warning else logging.INFO
                 _log.log(level, transition.kind.words, extra=fields)
-                self._metrics.transitions.happened(ring.name, transition)
+                self._metrics.happened(ring.name, transition)
                 self._journal.happened(ring.name, transition)
                 await requests.add(self._record(ring, transition))
 

@@ -1,14 +1,16 @@
 """Collectors that prometheus_client lacks.
 
 Counters and histograms are updated at every admission, and the library's take ten times as long.
-The gauges exist only while they are shown.  Loads are replaced ring by ring.
+Gauges exist only while they are shown, and are replaced ring by ring.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
+from typing import Final, TypeAlias, TypeVar
 
-from prometheus_client import Metric
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -18,7 +20,12 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from sharder.core.names import RingName
-from sharder.core.status.stats import ShardLoad
+
+RING: Final = "controllerring"
+"""The label that has the ring; the first one of counters and histograms of rings."""
+
+Reading: TypeAlias = float | Callable[[], float]
+C = TypeVar("C", "Counts", "Times", "Readings")
 
 
 class Counts(Collector):
@@ -81,39 +88,25 @@ class Times(Collector):
 
 
 class Readings(Collector):
-    """A gauge whose series are read at each scrape, and exist only while they are shown."""
+    """A gauge whose series exist only while they are shown."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
         self._name, self._about, self._labels = name, about, labels
-        self._read: dict[tuple[str, ...], Callable[[], float]] = {}
+        self._ring_at = labels.index(RING) if RING in labels else None
+        self._shown = defaultdict[str, dict[tuple[str, ...], Reading]](dict)
+        """By ring, so that a ring's series are removed without a look at all others."""
 
-    def show(self, read: Callable[[], float], *labels: str) -> None:
-        """Show what `read` returns under these label values; another thread can call it."""
-        self._read[labels] = read
+    def show(self, reading: Reading, *labels: str) -> None:
+        """Show a value, or what a function returns at each scrape; another thread can call it."""
+        self._shown[self._ring_of(labels)][labels] = reading
 
     def hide(self, *labels: str) -> None:
         """Hide the series; no error if it is not shown."""
-        self._read.pop(labels, None)
+        self._shown[self._ring_of(labels)].pop(labels, None)
 
-    @override
-    def collect(self) -> Iterable[Metric]:
-        """Return the metrics of a scrape."""
-        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
-        for labels, read in list(self._read.items()):
-            family.add_metric(labels, read())
-        yield family
-
-
-class Loads(Collector):
-    """The objects of each ring and its shards, and the shards' capacities."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._shown: dict[RingName, tuple[int, tuple[ShardLoad, ...]]] = {}
-
-    def show(self, ring: RingName, objects: int, shards: Iterable[ShardLoad]) -> None:
-        """Show the loads of a ring instead of its previous ones."""
-        self._shown[ring] = objects, tuple(shards)
+    def replace(self, ring: RingName, readings: Mapping[tuple[str, ...], Reading]) -> None:
+        """Show exactly these series of the ring."""
+        self._shown[ring] = dict(readings)
 
     def remove(self, ring: RingName) -> None:
         """Remove the series of a ring; no error if there are none."""
@@ -122,30 +115,43 @@ class Loads(Collector):
     @override
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of a scrape."""
-        shard_labels = ("namespace", "shard", "controllerring")
-        of_rings = self._family(
-            "controllerring_objects",
-            "Main objects in the ring's scope, assigned or not; shown by the leader",
-            ("controllerring",),
-        )
-        of_shards = self._family(
-            "shard_objects",
-            "Main objects that a shard owns, draining ones included; shown by the leader",
-            shard_labels,
-        )
-        ceilings = self._family(
-            "shard_capacity",
-            "Main objects that a shard can own; absent without a limit; shown by the leader",
-            shard_labels,
-        )
-        for ring, (objects, shards) in list(self._shown.items()):
-            of_rings.add_metric((ring,), objects)
-            for load in shards:
-                labels = load.namespace, load.shard, ring
-                of_shards.add_metric(labels, load.objects)
-                if load.ceiling is not None:
-                    ceilings.add_metric(labels, load.ceiling)
-        return of_rings, of_shards, ceilings
+        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
+        for readings in list(self._shown.values()):
+            for labels, reading in list(readings.items()):
+                family.add_metric(labels, reading() if callable(reading) else reading)
+        yield family
 
-    def _family(self, name: str, about: str, labels: Sequence[str]) -> GaugeMetricFamily:
-        return GaugeMetricFamily(self._prefix + name, about, labels=labels)
+    def _ring_of(self, labels: tuple[str, ...]) -> str:
+        return "" if self._ring_at is None else labels[self._ring_at]
+
+
+class Families:
+    """Registers collectors under a prefix, and removes the series of a ring from all of them."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+        self._registry = registry
+        self._prefix = prefix
+        self._by_ring: list[Counts | Times | Readings] = []
+
+    def counts(self, name: str, about: str, *labels: str) -> Counts:
+        """Register a counter."""
+        return self._register(Counts(self._prefix + name, about, labels), labels)
+
+    def times(self, name: str, about: str, buckets: Sequence[float], *labels: str) -> Times:
+        """Register a histogram of seconds."""
+        return self._register(Times(self._prefix + name, about, buckets, labels), labels)
+
+    def gauge(self, name: str, about: str, *labels: str) -> Readings:
+        """Register a gauge."""
+        return self._register(Readings(self._prefix + name, about, labels), labels)
+
+    def forget(self, ring: RingName) -> None:
+        """Remove all series of a ring; no error if there are none."""
+        for each in self._by_ring:
+            each.remove(ring)
+
+    def _register(self, collector: C, labels: Sequence[str]) -> C:
+        self._registry.register(collector)
+        if RING in labels:
+            self._by_ring.append(collector)
+        return collector

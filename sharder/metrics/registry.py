@@ -4,35 +4,61 @@ See docs/metrics.md.  Labels are rings, resources, shards and fixed words; never
 object's name.  Deleted rings and shards leave no series behind.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from prometheus_client import (
-    CollectorRegistry,
-    Gauge,
-    GCCollector,
-    PlatformCollector,
-    ProcessCollector,
-)
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from sharder.core.names import GroupResource, RingName
 from sharder.core.status.stats import ShardLoad
+from sharder.core.status.transitions import Transition
 from sharder.metrics.client_go import ClientGoMetrics
-from sharder.metrics.collectors import Counts, Loads, Times
+from sharder.metrics.collectors import RING, Families
 from sharder.metrics.replica import ReplicaMetrics
 from sharder.metrics.ring_gauges import RingGauges
-from sharder.metrics.transitions import Series, TransitionMetrics
 from sharder.ports import Backlog
 
 PREFIX = "controller_sharding_"
 
-ANSWER_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+ANSWER_BUCKETS = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+)
 """Seconds: from well below the usual answer to the API server's timeout."""
 
-RESYNC_BUCKETS = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+RESYNC_BUCKETS: Final = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 """Seconds: up to the default period."""
 
-_RING = "controllerring"
+HANDOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300)
+"""Seconds: from one watch event to several Lease durations."""
+
+STATUSES: Final = ("True", "False", "Unknown")
+
+_BACKLOGS: Final = {
+    "unassigned_objects": "Objects without an owner label that wait for the leader; shown by the "
+    "leader",
+    "unassigned_oldest_seconds": "Seconds since the present leader first saw the oldest "
+    "unassigned object; 0 without any",
+    "draining_objects": "Draining objects, which their shard has not released yet; shown by the "
+    "leader",
+    "draining_oldest_seconds": "Seconds since the present leader first saw the oldest open drain; "
+    "0 without any",
+}
+
+_RESOURCE: Final = (RING, "group", "resource")
+_SHARD: Final = ("namespace", "shard", RING)
 
 
 class Metrics:
@@ -43,136 +69,124 @@ class Metrics:
     ) -> None:
         """Register all metrics; `shard_states` are the possible states of a shard."""
         self._registry = registry
-        self._gauges_by_ring: list[Gauge] = []
-        self._series_by_ring: list[Series] = []
-        resource = (_RING, "group", "resource")
-        ring = (_RING,)
-
-        def counts(name: str, about: str, labels: Sequence[str]) -> Counts:
-            collector = Counts(PREFIX + name, about, labels)
-            registry.register(collector)
-            if _RING in labels:
-                self._series_by_ring.append(collector)
-            return collector
-
-        def gauge(name: str, about: str, labels: Sequence[str]) -> Gauge:
-            made = Gauge(PREFIX + name, about, labels, registry=registry)
-            if _RING in labels:
-                self._gauges_by_ring.append(made)
-            return made
-
-        self._assignments = counts(
-            "assignments_total",
-            "Objects that this replica's webhook assigned to a shard on admission",
-            resource,
-        )
-        self._movements = counts(
-            "movements_total",
-            "Objects that the leader assigned: unassigned and drained objects, and objects of "
-            "lost shards",
-            resource,
-        )
-        self._drains = counts("drains_total", "Drains that the leader requested", resource)
-        self._failures = counts(
-            "object_failures_total",
-            "Writes of objects that failed, or that another webhook reverted",
-            resource,
-        )
-        self._withheld = counts(
-            "drains_withheld_total",
-            "Drains that were not requested because of a limit; each pass can count an object "
-            "again",
-            (*ring, "limit"),
-        )
-        self._rebalance_moves = counts(
-            "rebalance_moves_total", "Drains that were requested to even out the load", ring
-        )
-        self._rebalance_planned = gauge(
-            "rebalance_planned_moves",
-            "Moves that the last rebalance found, carried out or not",
-            ring,
-        )
-        self._overdue = gauge(
-            "overdue_drains",
-            "Drains open for longer than the ring's spec.movement.drainTimeout; shown by the "
-            "leader",
-            resource,
-        )
-        self._backlogs = [
-            gauge(
-                "unassigned_objects",
-                "Objects without an owner label that wait for the leader; shown by the leader",
-                resource,
-            ),
-            gauge(
-                "unassigned_oldest_seconds",
-                "Seconds since the present leader first saw the oldest unassigned object; 0 "
-                "without any",
-                resource,
-            ),
-            gauge(
-                "draining_objects",
-                "Draining objects, which their shard has not released yet; shown by the leader",
-                resource,
-            ),
-            gauge(
-                "draining_oldest_seconds",
-                "Seconds since the present leader first saw the oldest open drain; 0 without any",
-                resource,
-            ),
-        ]
-        self._answers = counts(
-            "admission_answers_total",
-            "Admission requests that this replica received, by outcome; controllerring is empty "
-            "if the ring is unknown",
-            (*ring, "outcome"),
-        )
-        self._crashes = counts(
+        families = Families(registry, PREFIX)
+        self._register_admission(families)
+        self._register_movement(families)
+        self._register_backlogs(families)
+        self._register_shown(families)
+        self.rings = RingGauges(families, shard_states=shard_states)
+        self._crashes = families.counts(
             "task_crashes_total",
             "Tasks of this replica that ended with an error and were restarted",
-            ("task",),
+            "task",
         )
-        self.rings = RingGauges(
-            gauge,
-            counts(
-                "ring_calculations_total",
-                "How often this replica built a ring's strategy, because its shards or its spec "
-                "changed",
-                ring,
-            ),
-            shard_states=shard_states,
-            forget=self._forget_ring,
-        )
-        self._loads = Loads(PREFIX)
-        registry.register(self._loads)
-
-        def times(name: str, about: str, buckets: Sequence[float], labels: Sequence[str]) -> Times:
-            collector = Times(PREFIX + name, about, buckets, labels)
-            registry.register(collector)
-            if _RING in labels:
-                self._series_by_ring.append(collector)
-            return collector
-
-        self._answer_seconds = times(
-            "admission_duration_seconds",
-            "Seconds that this replica took to receive and answer an admission request; "
-            "controllerring is empty if the ring is unknown",
-            ANSWER_BUCKETS,
-            (*ring, "outcome"),
-        )
-        self._resync_seconds = times(
-            "resync_duration_seconds",
-            "Seconds that the leader's complete passes over a ring's objects took",
-            RESYNC_BUCKETS,
-            ring,
-        )
-        self.replica = ReplicaMetrics(gauge, times, version=version)
-        self.transitions = TransitionMetrics(registry, PREFIX)
-        self._series_by_ring += [self._loads, *self.transitions.series]
+        self.replica = ReplicaMetrics(families, version=version)
         self.client_go = ClientGoMetrics(registry)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
+
+    def _register_admission(self, families: Families) -> None:
+        self._assignments = families.counts(
+            "assignments_total",
+            "Objects that this replica's webhook assigned to a shard on admission",
+            *_RESOURCE,
+        )
+        self._answers = families.counts(
+            "admission_answers_total",
+            "Admission requests that this replica received, by outcome; controllerring is empty "
+            "if the ring is unknown",
+            *(RING, "outcome"),
+        )
+        self._answer_seconds = families.times(
+            "admission_duration_seconds",
+            "Seconds that this replica took to receive and answer an admission request; "
+            "controllerring is empty if the ring is unknown",
+            ANSWER_BUCKETS,
+            *(RING, "outcome"),
+        )
+
+    def _register_movement(self, families: Families) -> None:
+        self._movements = families.counts(
+            "movements_total",
+            "Objects that the leader assigned: unassigned and drained objects, and objects of "
+            "lost shards",
+            *_RESOURCE,
+        )
+        self._drains = families.counts(
+            "drains_total", "Drains that the leader requested", *_RESOURCE
+        )
+        self._failures = families.counts(
+            "object_failures_total",
+            "Writes of objects that failed, or that another webhook reverted",
+            *_RESOURCE,
+        )
+        self._withheld = families.counts(
+            "drains_withheld_total",
+            "Drains that were not requested because of a limit; each pass can count an object "
+            "again",
+            *(RING, "limit"),
+        )
+        self._rebalance_moves = families.counts(
+            "rebalance_moves_total", "Drains that were requested to even out the load", RING
+        )
+        self._rebalance_planned = families.gauge(
+            "rebalance_planned_moves",
+            "Moves that the last rebalance found, carried out or not",
+            RING,
+        )
+        self._resync_seconds = families.times(
+            "resync_duration_seconds",
+            "Seconds that the leader's complete passes over a ring's objects took",
+            RESYNC_BUCKETS,
+            RING,
+        )
+        self._handovers = families.times(
+            "handover_seconds",
+            "Time from when an object had no live owner until its new owner was written: "
+            "for drained from the acknowledgement, for lost from the last renewal or the release "
+            "of the shard's Lease",
+            HANDOVER_BUCKETS,
+            *(RING, "reason"),
+        )
+
+    def _register_backlogs(self, families: Families) -> None:
+        self._overdue = families.gauge(
+            "overdue_drains",
+            "Drains open for longer than the ring's spec.movement.drainTimeout; shown by the "
+            "leader",
+            *_RESOURCE,
+        )
+        self._backlogs = [
+            families.gauge(name, about, *_RESOURCE) for name, about in _BACKLOGS.items()
+        ]
+
+    def _register_shown(self, families: Families) -> None:
+        self._transitions = families.counts(
+            "transitions_total",
+            "Transitions of the ring that the leader reported, by the reason of their Events",
+            *(RING, "reason"),
+        )
+        self._conditions = families.gauge(
+            "controllerring_condition",
+            "1 for the present status of the ring's condition, else 0; shown by the leader",
+            *(RING, "condition", "status"),
+        )
+        self._objects = families.gauge(
+            "controllerring_objects",
+            "Main objects in the ring's scope, assigned or not; shown by the leader",
+            RING,
+        )
+        self._shard_objects = families.gauge(
+            "shard_objects",
+            "Main objects that a shard owns, draining ones included; shown by the leader",
+            *_SHARD,
+        )
+        self._shard_capacity = families.gauge(
+            "shard_capacity",
+            "Main objects that a shard can own; absent without a limit; shown by the leader",
+            *_SHARD,
+        )
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         """Count an admission answer; `ring` is empty for an unknown ring."""
@@ -183,9 +197,27 @@ class Metrics:
         """Count an object that was assigned on admission."""
         self._assignments.add(ring, resource.group, resource.resource)
 
-    def handed_over(self, ring: RingName) -> None:
-        """Count an object that its acknowledgement gave to its new owner: it always had one."""
-        self.transitions.handed_over(ring, "drained", 0.0)
+    def handed_over(self, ring: RingName, reason: str = "drained", seconds: float = 0.0) -> None:
+        """Record how long an object had no live owner; the reason is a fixed word.
+
+        An object that its acknowledgement gave to its new owner always had one.
+        """
+        self._handovers.observe(seconds, ring, reason)
+
+    def happened(self, ring: RingName, transition: Transition) -> None:
+        """Count a transition."""
+        self._transitions.add(ring, transition.kind)
+
+    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
+        """Show exactly these conditions of the ring, with their statuses."""
+        shown = dict[tuple[str, ...], float]()
+        for name, present in conditions.items():
+            shown |= {(ring, name, status): status == present for status in STATUSES}
+        self._conditions.replace(ring, shown)
+
+    def hide_conditions(self, ring: RingName) -> None:
+        """Hide the conditions of the ring; no error if they are not shown."""
+        self._conditions.remove(ring)
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that the leader assigned."""
@@ -205,7 +237,7 @@ class Metrics:
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
         """Show how many moves the last rebalance found, carried out or not."""
-        self._rebalance_planned.labels(ring).set(moves)
+        self._rebalance_planned.show(moves, ring)
 
     def hide_planned_moves(self, ring: RingName) -> None:
         """Hide the number of moves; no error if it is not shown."""
@@ -221,24 +253,33 @@ class Metrics:
         """Show the backlogs of a resource, as they are at each scrape."""
         shown = (unassigned.count, unassigned.age, draining.count, draining.age)
         for gauge, value in zip(self._backlogs, shown, strict=True):
-            gauge.labels(ring, resource.group, resource.resource).set_function(value)
+            gauge.show(value, ring, resource.group, resource.resource)
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Hide the backlogs and the overdue drains; no error if they are not shown."""
         for gauge in (*self._backlogs, self._overdue):
-            gauge.remove(ring, resource.group, resource.resource)
+            gauge.hide(ring, resource.group, resource.resource)
 
     def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
         """Show the number of overdue drains, until `hide_backlogs`."""
-        self._overdue.labels(ring, resource.group, resource.resource).set(drains)
+        self._overdue.show(drains, ring, resource.group, resource.resource)
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
         """Show the objects of the ring and of these shards; hide its other shards."""
-        self._loads.show(ring, objects, shards)
+        self._objects.replace(ring, {(ring,): objects})
+        owned, capacity = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
+        for load in shards:
+            labels = load.namespace, load.shard, ring
+            owned[labels] = load.objects
+            if load.ceiling is not None:
+                capacity[labels] = load.ceiling
+        self._shard_objects.replace(ring, owned)
+        self._shard_capacity.replace(ring, capacity)
 
     def hide_load(self, ring: RingName) -> None:
         """Hide the loads of the ring; no error if they are not shown."""
-        self._loads.remove(ring)
+        for gauge in (self._objects, self._shard_objects, self._shard_capacity):
+            gauge.remove(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:
         """Record how long a complete resync took."""
@@ -247,12 +288,6 @@ class Metrics:
     def crashed(self, task: str) -> None:
         """Count a crash of a task; `task` is one of a few names."""
         self._crashes.add(task)
-
-    def _forget_ring(self, ring: RingName) -> None:
-        for gauge in self._gauges_by_ring:
-            gauge.remove_by_labels({_RING: ring})
-        for series in self._series_by_ring:
-            series.remove(ring)
 
     def render(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type.

@@ -91,9 +91,9 @@ def use_everything(metrics: Metrics, ring: RingName = RING) -> None:
     metrics.show_load(ring, objects=7, shards=[load(2, 10), load(4, None, ShardName("shard-b"))])
     metrics.rings.calculated(ring)
     metrics.resynced(ring, 2.5)
-    metrics.transitions.handed_over(ring, "lost", 31)
-    metrics.transitions.happened(ring, Transition(kind=Kind.LOST))
-    metrics.transitions.show_conditions(ring, {"Ready": "True"})
+    metrics.handed_over(ring, "lost", 31)
+    metrics.happened(ring, Transition(kind=Kind.LOST))
+    metrics.show_conditions(ring, {"Ready": "True"})
     metrics.rings.set_unreadable(ring, unreadable=True)
     show_ring(metrics, ring)
     show_shard(metrics)
@@ -197,20 +197,6 @@ def test_each_use_of_the_process_is_shown(metrics: Metrics) -> None:
     assert sorted(lines(metrics) - before) == SHOWN_OF_THE_PROCESS.splitlines()
 
 
-def test_a_second_use_is_counted(registry: CollectorRegistry, metrics: Metrics) -> None:
-    for _ in range(2):
-        use_everything(metrics)
-
-    counts = [
-        sample
-        for family in registry.collect()
-        if family.type == "counter" and family.name.startswith("controller_")
-        for sample in family.samples
-    ]
-    assert len(counts) > 8
-    assert [sample for sample in counts if sample.value != 2] == []
-
-
 HIDDEN: dict[str, Callable[[Metrics], None]] = {
     "overdue_drains": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
     "unassigned_objects": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
@@ -219,7 +205,7 @@ HIDDEN: dict[str, Callable[[Metrics], None]] = {
     "controllerring_objects": lambda metrics: metrics.hide_load(RING),
     "shard_objects": lambda metrics: metrics.hide_load(RING),
     "shard_capacity": lambda metrics: metrics.hide_load(RING),
-    "controllerring_condition": lambda metrics: metrics.transitions.hide_conditions(RING),
+    "controllerring_condition": lambda metrics: metrics.hide_conditions(RING),
     "controllerring_unreadable": lambda metrics: metrics.rings.remove_ring(RING),
     "shard_info": lambda metrics: metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD),
     "shard_state": lambda metrics: metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD),
@@ -268,8 +254,8 @@ def test_loads_replace_those_of_the_same_ring(
 
 
 def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.transitions.show_conditions(RING, {"Ready": "True", "Covered": "True"})
-    metrics.transitions.show_conditions(RING, {"Ready": "False"})
+    metrics.show_conditions(RING, {"Ready": "True", "Covered": "True"})
+    metrics.show_conditions(RING, {"Ready": "False"})
 
     shown = {
         (labels["condition"], labels["status"]): value
@@ -335,7 +321,6 @@ def test_a_removed_ring_leaves_the_others(registry: CollectorRegistry, metrics: 
     use_everything(metrics)
     metrics.assigned(OTHER, WIDGETS)
     show_ring(metrics, OTHER)
-
     metrics.rings.remove_ring(RING)
     metrics.assigned(OTHER, WIDGETS)
 
@@ -353,27 +338,6 @@ def test_a_ring_that_comes_back_counts_from_zero(
 
     assert series(registry, "assignments_total") == [(RESOURCE, 1)]
     assert len(series(registry, "shard_info")) == 1
-
-
-def test_a_watch_is_shown_as_it_is_at_each_scrape(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    broken = set[str]()
-    metrics.replica.show_watch("leases", lambda: not broken)
-    at_first = series(registry, "watch_healthy")
-
-    broken.add("leases")
-
-    assert at_first == [({"watch": "leases"}, 1)]
-    assert series(registry, "watch_healthy") == [({"watch": "leases"}, 0)]
-
-
-@pytest.mark.parametrize("leading", [True, False])
-def test_the_leader_is_shown(registry: CollectorRegistry, metrics: Metrics, leading: bool) -> None:
-    metrics.replica.set_leading(leading=not leading)
-    metrics.replica.set_leading(leading=leading)
-
-    assert series(registry, "leader") == [({}, leading)]
 
 
 def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
