@@ -44,6 +44,8 @@ class _Release(NamedTuple):
     expected: ShardName | None
     """The shard to which the webhook assigns the object in the same write, None if only the leader
     assigns it."""
+    lost: bool = False
+    """Whether the leader has taken the object from a shard that is gone."""
 
 
 class Ownerless:
@@ -77,16 +79,29 @@ class Ownerless:
 
         `expected` is the shard to which the webhook assigns the object in the same write.
         """
-        self._released[key] = _Release(shard, version, self._clock.monotonic(), expected)
+        self._remember(key, _Release(shard, version, self._clock.monotonic(), expected))
         if expected is not None:
             self._on_assigned(key, shard or None, expected)
-        while len(self._released) > MAX_RELEASED:
-            del self._released[next(iter(self._released))]
+
+    def sending(self, key: ObjectKey, shard: ShardName | None) -> None:
+        """Record that we are about to take an object from a gone shard, and to direct it.
+
+        `shard` is None if the object has no owner.
+        """
+        known = self._released.get(key)
+        if shard is not None:
+            known = _Release(shard, None, self._clock.monotonic(), None, lost=True)
+        if known is not None:
+            self._remember(key, known._replace(version=None))
 
     def counts_for(self, key: ObjectKey) -> ShardName | None:
         """Return the shard for which a released object counts until it is assigned."""
         released = self._released.get(key)
         return None if released is None else released.expected or released.shard
+
+    def settled(self, key: ObjectKey) -> None:
+        """Forget an object: the watch has shown that it has an owner, or is deleted."""
+        self._released.pop(key, None)
 
     def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
         """Record that a shard ended, `seconds` after it was last known to work."""
@@ -107,7 +122,11 @@ class Ownerless:
         `version` is not the version of the acknowledgement, an unknown client has written the
         object since, and its time without an owner is not measured.
         """
-        now, released = self._clock.monotonic(), self._released.pop(key, None)
+        now, released = self._clock.monotonic(), self._released.get(key)
+        if released is not None:  # until the watch shows that it has an owner
+            self._released[key] = _Release(released.shard, "", now, shard)
+        if owner is None and released is not None and released.lost:
+            owner = released.shard
         ended = None if owner is None else self._ended.get((key.ring, owner))
         if ended is not None and now - ended < ENDED_SECONDS:
             self._metrics.handed_over(key.ring, LOST, now - ended)
@@ -118,3 +137,8 @@ class Ownerless:
             owner = self._asked(key)  # another watch has shown first that it has no owner
         if owner != shard:
             self._on_assigned(key, owner, shard)
+
+    def _remember(self, key: ObjectKey, release: _Release) -> None:
+        self._released[key] = release
+        while len(self._released) > MAX_RELEASED:
+            del self._released[next(iter(self._released))]

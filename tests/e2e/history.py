@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
-from sharder.core.names import RECALLED, RingName, drain_label, owner_label
+from sharder.core.names import RingName, drain_label, owner_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,6 @@ class Write:
     owner: str
     """Empty if it has none."""
     draining: bool
-    recalled: bool
     deleted: bool
     seen: float
     """On the monotonic clock."""
@@ -60,7 +59,7 @@ class History:
 
     def drained(self, mark: int) -> set[str]:
         """Return the Secrets that shards were asked to release after `mark`."""
-        return {w.name for w in self.since(mark) if w.draining and not w.recalled}
+        return {w.name for w in self.since(mark) if w.draining}
 
     def excesses(
         self, ceiling: Callable[[int], int], *, mark: int = 0
@@ -91,7 +90,6 @@ class History:
             key=main_key(obj),
             owner=meta.label(owner_label(self.ring)),
             draining=meta.has_label(drain_label(self.ring)),
-            recalled=meta.label(drain_label(self.ring)) == RECALLED,
             deleted=deleted,
             seen=time.monotonic(),
         )

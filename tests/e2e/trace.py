@@ -19,7 +19,7 @@ from hack.playground import NAMESPACE, SHARDS
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject
 from sharder.core.leases.state import duration_of, is_held
-from sharder.core.names import RECALLED, RING_LABEL, SHARDER_IDENTITY, GroupResource
+from sharder.core.names import RING_LABEL, SHARDER_IDENTITY, GroupResource
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import leases
@@ -49,10 +49,6 @@ class Write:
     @property
     def is_draining(self) -> bool:
         return self.obj.metadata.has_label(DRAIN)
-
-    @property
-    def is_recalled(self) -> bool:
-        return self.obj.metadata.label(DRAIN) == RECALLED
 
 
 @dataclass(slots=True)
@@ -99,9 +95,7 @@ class Trace:
     def drained_after(self, revision: int) -> set[str]:
         """Return the Secrets that were asked to move after `revision`."""
         return {
-            w.obj.metadata.name
-            for w in self.secrets
-            if w.revision > revision and w.is_draining and not w.is_recalled
+            w.obj.metadata.name for w in self.secrets if w.revision > revision and w.is_draining
         }
 
     def last_revision(self) -> int:

@@ -12,13 +12,12 @@ from sharder.core.movement import patches
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.step import (
     Assign,
-    Claim,
     Drain,
     Keep,
     Position,
-    Recall,
     Relabel,
     Release,
+    Send,
     Step,
     Withdraw,
     next_step,
@@ -82,10 +81,8 @@ def carried_out(of: PartialObject, step: Step, by: RingSnapshot) -> PartialObjec
             return written(of, patches.drain(by, of))
         case Withdraw():
             return written(of, patches.withdraw(by, of.metadata))
-        case Recall():
-            return written(of, patches.recall(by, of))
-        case Claim(shard):
-            return written(of, patches.claim(by, of.metadata, shard))
+        case Send(shard):
+            return written(of, patches.send(by, of.metadata, shard))
         case Release():
             return written(of, patches.release(by, of.metadata))
     assert_never(step)
@@ -128,7 +125,7 @@ def test_every_step_leads_to_where_the_object_belongs() -> None:
                 assert shard == position.desired
             case Withdraw():
                 assert position.current == position.desired
-            case Drain() | Keep() | Recall() | Claim() | Release():
+            case Drain() | Keep() | Send() | Release():
                 pass
 
 

@@ -143,7 +143,7 @@ class Movement:
             cache=cache,
             objects=objects,
             mover=self._loop.mover,
-            locks=self._loop.locks,
+            pending=self._loop.pending,
             annotation_warnings=ports.annotation_warnings,
             unread=self.unread,
             on_fault=on_fault,

@@ -5,14 +5,12 @@ for leading resources, and takes and drains no objects.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.handover import Handover
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
-from sharder.controllers.movement.resync.resync_pass import Locks
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
 from sharder.controllers.movement.watches.overdue import OverdueDrains
@@ -91,14 +89,13 @@ class HandoverLoop:
             roles: Only resources of these roles are watched.
             grace: Seconds to wait for another replica to do the work.
         """
-        self.locks: Locks = defaultdict(asyncio.Lock)
 
         def splits(ring: RingName) -> bool:
             snapshot = cache.snapshot(ring)
             return snapshot is not None and is_split(snapshot)
 
         metrics = observers.metrics
-        pending = HandoverQueue(
+        self.pending = pending = HandoverQueue(
             clock=clock,
             rng=rng,
             splits=splits,
@@ -144,7 +141,6 @@ class HandoverLoop:
             failures=failures,
             on_fault=observers.on_fault,
             pending=pending,
-            locks=self.locks,
             rng=rng,
         )
         self.watches = OrphanWatches(

@@ -12,9 +12,8 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
 from sharder.controllers.movement.writes.failures import BackingOff
-from sharder.controllers.movement.writes.mover import Mover, Superseded
+from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.permissions import read
 from sharder.controllers.scope import ListRequest, part_in_words, requests_of, scope_of
 from sharder.core.api.lease import to_the_second

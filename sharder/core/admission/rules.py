@@ -81,7 +81,7 @@ def decide(
         warning = "the update has no old object or no name"
         return Decision(outcome="incomplete", warning=warning)
     owner, asked = snapshot.owner_of(review.old), snapshot.owner_of(review.obj)
-    if review.writer.username in sharders and (asked is not None or owner is None):  # (a)
+    if review.writer.username in sharders:  # (a)
         return PASS
     if owner is None or _is_stale(review, owner, snapshot, role):
         return _adopt(review, snapshot, role)

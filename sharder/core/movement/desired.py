@@ -114,7 +114,7 @@ def expected_of(snapshot: RingSnapshot, child: PartialObject) -> ShardName | Non
 def reservation_on(
     snapshot: RingSnapshot,
     obj: PartialObject,
-    shard: ShardName,
+    shard: ShardName | None,
     *,
     draining: bool = False,
     heading: ShardName | None = None,

@@ -14,16 +14,15 @@ import msgspec
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement.step import (
     Assign,
-    Claim,
     Drain,
     Keep,
-    Recall,
     Relabel,
     Release,
+    Send,
     Step,
     Withdraw,
 )
-from sharder.core.names import RECALLED, ShardName, is_label_value
+from sharder.core.names import ShardName, is_label_value
 from sharder.core.ring.snapshot import RingSnapshot
 
 
@@ -44,10 +43,8 @@ def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | N
             return drain(snapshot, obj, to)
         case Withdraw():
             return withdraw(snapshot, obj.metadata)
-        case Recall(_, to):
-            return recall(snapshot, obj, to)
-        case Claim(shard):
-            return claim(snapshot, obj.metadata, shard)
+        case Send(shard):
+            return send(snapshot, obj.metadata, shard)
         case Release():
             return release(snapshot, obj.metadata)
         case Keep():  # pragma: no branch: there is no other step, as mypy checks
@@ -78,7 +75,13 @@ def drain(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = Non
     And if an object has controlled objects, all replicas have to agree where it goes; there it is
     empty if that is not known yet, because it also shows that the object was released on purpose.
     """
-    return _drained(snapshot, obj, to, value="true")
+    leads, is_pinned = snapshot.leads(obj), obj.metadata.has_label(snapshot.pin_label)
+    direction = to if snapshot.placer.sticks or is_pinned or leads else None
+    return _guarded(
+        obj.metadata,
+        labels={snapshot.drain_label: "true"},
+        annotations={snapshot.next_annotation: direction or ("" if leads else None)},
+    )
 
 
 def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
@@ -90,17 +93,13 @@ def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
     )
 
 
-def recall(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
-    """Return the merge patch that recalls the object from a shard that is gone.
-
-    If the shard returns, it releases the object instead of working on it.
-    """
-    return _drained(snapshot, obj, to, value=RECALLED)
-
-
-def claim(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
-    """Return the merge patch that directs an unassigned object to `shard`."""
-    return _guarded(meta, labels={}, annotations={snapshot.next_annotation: shard})
+def send(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
+    """Return the merge patch that leaves the object without owner, on its way to `shard`."""
+    return _guarded(
+        meta,
+        labels={snapshot.owner_label: None, snapshot.drain_label: None},
+        annotations={snapshot.next_annotation: shard},
+    )
 
 
 def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
@@ -169,18 +168,6 @@ def _map_operations(
 def _pointer(path: str, key: str) -> str:
     """Return the JSON pointer to an entry of a map (RFC 6901, section 3)."""
     return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
-
-
-def _drained(
-    snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None, *, value: str
-) -> Json:
-    leads, is_pinned = snapshot.leads(obj), obj.metadata.has_label(snapshot.pin_label)
-    direction = to if snapshot.placer.sticks or is_pinned or leads else None
-    return _guarded(
-        obj.metadata,
-        labels={snapshot.drain_label: value},
-        annotations={snapshot.next_annotation: direction or ("" if leads else None)},
-    )
 
 
 def _guarded(

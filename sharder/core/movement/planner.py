@@ -22,16 +22,16 @@ from sharder.core.movement.step import (
     Assign,
     Drain,
     Keep,
-    Recall,
     Relabel,
     Release,
+    Send,
     Step,
     Withdraw,
     next_step,
     position_of,
 )
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.tally import PLANNED, Reservation
+from sharder.core.placement.counting.tally import Reservation
 from sharder.core.placement.distribution import KeepPriority
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
@@ -103,79 +103,18 @@ def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:
     return paused and shard is not None and standing_of(shard) is not Standing.GONE
 
 
-class Reservations:
-    """Assignments of main objects that are counted before they are written.
+def plan_handover(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+    """Return the step for an object of a leading resource whose dependents have to move first.
 
-    Their controlled objects move first, to the shard that is reserved.
+    It is sent first, unless it is on its way already: without owner, to the shard in its `next`,
+    or without `next` to the one that a strategy without counts always chooses.
     """
-
-    def __init__(self, snapshot: RingSnapshot) -> None:
-        self._snapshot = snapshot
-        self._made: dict[str, Reservation] = {}
-        self._shards: dict[str, ShardName] = {}
-
-    def plan(self, obj: PartialObject) -> Step:
-        """Return the step for an object of a main resource, and count an assignment.
-
-        Other steps are decided again before they are written, and must not be counted here: a
-        counted withdrawal would find the shard full because of its own object.
-        """
-        tally, step = self._snapshot.tally, plan_main(self._snapshot, obj)
-        reservation = reservation_of(self._snapshot, obj, step)
-        if tally is not None and reservation is not None and isinstance(step, Assign):
-            planned = reservation._replace(version=PLANNED)
-            tally.assume(planned)
-            self._made[main_key(obj)] = planned
-            self._shards[main_key(obj)] = step.shard
+    step = plan_main(snapshot, obj)
+    if not isinstance(step, Assign):
         return step
-
-    def keep(self, obj: PartialObject) -> Step:
-        """Return the step for an object: if no shard works on it, it goes to its reservation.
-
-        This also applies if the reservation has expired, because the object's controlled objects
-        are already on that shard.
-        """
-        shard = self._shards.get(main_key(obj))
-        standing_of = self._snapshot.members.standing_of
-        if (
-            shard is None
-            or not is_free(self._snapshot, obj)
-            or standing_of(shard) is not Standing.AVAILABLE
-        ):
-            return plan_main(self._snapshot, obj)
-        return Assign(shard)
-
-    def recall(self, obj: PartialObject) -> Step:
-        """Return the step for an object of a shard that is gone, before its dependents move.
-
-        Without this step, the shard could return and work on an object whose dependents are on
-        another shard.
-        """
-        owner = self._snapshot.owner_of(obj)
-        step = self.keep(obj)
-        if owner is None or not isinstance(step, Assign):
-            return Keep("no shard could return to it and work on it")
-        is_elsewhere = self._snapshot.is_sent_elsewhere(obj, step.shard)
-        if self._snapshot.is_recalled(obj) and not is_elsewhere:
-            return Keep("it was recalled before")
-        return Recall(owner, step.shard)
-
-    def give_back(self) -> None:
-        """Give back the reservations that were not written; no dependents must move to them."""
-        for key in list(self._made):
-            self._give_back(key)
-
-    def give_back_for(self, obj: PartialObject) -> None:
-        """Give back the reservation of an object that another client has assigned or deleted.
-
-        If the watch has shown that before the reservation was made, the watch will not settle it.
-        """
-        self._give_back(main_key(obj))
-
-    def _give_back(self, key: str) -> None:
-        reservation, tally = self._made.pop(key, None), self._snapshot.tally
-        if tally is not None and reservation is not None:
-            tally.give_back(reservation)
+    ways = {step.shard, None} if snapshot.tally is None else {step.shard}
+    is_sent = snapshot.owner_of(obj) is None and snapshot.direction_of(obj) in ways
+    return step if is_sent else Send(step.shard)
 
 
 def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> Step:
@@ -221,6 +160,8 @@ def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Re
         return reservation_on(snapshot, obj, step.shard)
     if isinstance(step, Drain):
         return reservation_on(snapshot, obj, step.shard, draining=True, heading=step.to)
+    if isinstance(step, Send):
+        return reservation_on(snapshot, obj, None, heading=step.shard)
     owner = snapshot.owner_of(obj)
     if isinstance(step, Withdraw) and owner is not None:
         return reservation_on(snapshot, obj, owner)

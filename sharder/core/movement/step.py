@@ -62,19 +62,11 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Recall:
-    """Let `shard`, which is gone, release the object if it returns: its dependents move away."""
+class Send:
+    """Take the object from a shard that is gone, and direct it to `shard` with its dependents.
 
-    shard: ShardName
-    to: ShardName | None = field(default=None, compare=False)
-    """The shard to which the dependents move, and then the object."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Direct an unassigned object to another shard, before its dependents move there.
-
-    Another replica that hands the object over follows its `next`.
+    From then on it has no owner and its `next` says where it goes: a shard that returns does not
+    own it, and every replica moves its dependents to the same shard before it is assigned.
     """
 
     shard: ShardName
@@ -85,7 +77,7 @@ class Release:
     """Remove the owner label of an object of a controlled resource: it has no controller."""
 
 
-Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Recall | Claim | Release
+Step: TypeAlias = Keep | Drain | Assign | Relabel | Withdraw | Send | Release
 
 
 def position_of(snapshot: RingSnapshot, obj: PartialObject, desired: ShardName | None) -> Position:

@@ -7,7 +7,6 @@ old shard (docs/protocol.md, "Moving objects").
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.resync_stats import ResyncStats
@@ -16,17 +15,16 @@ from sharder.controllers.movement.handover.handover_queue import (
     ACKNOWLEDGED_SECONDS,
     HandoverQueue,
 )
-from sharder.controllers.movement.resync.resync import AGAIN_SECONDS
-from sharder.controllers.movement.resync.resync_pass import Locks, lock_of
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.failures import Failures, Report
-from sharder.controllers.movement.writes.mover import Mover, Superseded
+from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.controllers.permissions import read
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey, ownerless_labels
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import is_directed
+from sharder.core.movement.planner import is_free
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
@@ -46,7 +44,6 @@ class Handover:
         failures: Failures,
         on_fault: Report,
         pending: HandoverQueue,
-        locks: Locks,
         rng: Rng,
     ) -> None:
         """`on_fault` is called with errors of a ring's strategy; a pass reports when they end."""
@@ -56,7 +53,6 @@ class Handover:
         self._failures = failures
         self._on_fault = on_fault
         self._pending = pending
-        self._locks = locks
         self._rng = rng
         self._reported_faults: dict[RingName, RingSnapshot] = {}
         """The snapshot with which an error of the ring's strategy was last reported."""
@@ -82,16 +78,10 @@ class Handover:
             ApiError: a read that all due objects need failed; the objects stay pending.
         """
         snapshot = self._cache.snapshot(part.ring)
-        role = None if snapshot is None else snapshot.roles.get(part.resource)
-        if snapshot is None or role is None:
+        if snapshot is None or part.resource not in snapshot.roles:
             self.forget(part.resource_key)
             return None
-        # Wait for the resync if both move owners together with their dependents.
-        lock = lock_of(self._locks, snapshot, part.namespace)
-        async with nullcontext() if role is Role.MAIN else lock:
-            snapshot = self._cache.snapshot(part.ring)
-            if snapshot is not None and snapshot.roles.get(part.resource) is role:
-                await self._take_on(snapshot, part)
+        await self._take_on(snapshot, part)
         return self._pending.next_in(part)
 
     async def _take_on(self, snapshot: RingSnapshot, part: Part) -> None:
@@ -146,9 +136,7 @@ class Handover:
         }
         due = [obj for obj in found if obj.metadata.ref not in early]
         stats = ResyncStats()
-        transfer = OwnerTransfer(
-            snapshot, objects=objects, mover=mover, failures=failures, stats=stats
-        )
+        transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, stats=stats)
         left = early | await transfer.run(resource, due, shards)
         if stats.fault is not None:
             self._report_fault(snapshot, stats.fault)
@@ -171,7 +159,7 @@ would be long.
 
 
 class ObjectReader:
-    """Finds the objects of a resource that need a step: unassigned, or failed before."""
+    """Finds the objects of a resource that need a step: without a shard, or failed before."""
 
     def __init__(
         self,
@@ -216,10 +204,11 @@ class ObjectReader:
         return {name: many for name, many in by_namespace.items() if len(many) >= LIST_FROM}
 
     async def _list(self, namespace: str, refs: set[ObjectRef]) -> None:
-        labels = ownerless_labels(self._snapshot, self._role)
+        available = ",".join(sorted(self._snapshot.members.available))
+        labels = f"{self._snapshot.owner_label} notin ({available})"
         store = self._objects.of(self._resource, labels, namespace=namespace)
         listed = await store.list(lambda obj: obj.metadata.ref in refs)
-        self._found += filter(self._snapshot.selects, listed.items)
+        self._found += filter(self._needs_step, listed.items)
 
     async def _read(self, ref: ObjectRef) -> None:
         key = self._key(ref)
@@ -230,11 +219,14 @@ class ObjectReader:
         except (ApiError, InvalidObject) as error:
             await self._failures.failed(key, self._unread(ref), error)
         else:
-            needed = self._snapshot.owner_of(obj) is None or key in self._failures
-            if needed and self._snapshot.selects(obj, self._role):
+            if self._needs_step(obj):
                 self._found.append(obj)
             else:
                 self._failures.over(key)
+
+    def _needs_step(self, obj: PartialObject) -> bool:
+        is_needed = is_free(self._snapshot, obj) or self._key(obj.metadata.ref) in self._failures
+        return is_needed and self._snapshot.selects(obj, self._role)
 
     def _key(self, ref: ObjectRef) -> ObjectKey:
         return ObjectKey(ResourceKey(self._snapshot.name, self._resource.id), ref)

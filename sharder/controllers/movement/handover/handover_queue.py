@@ -4,7 +4,7 @@ The objects of one part of a ring are handled together, so that their dependents
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -25,6 +25,9 @@ listed once for many."""
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
 fewer objects have to be listed."""
+
+LOOK_SECONDS = 0.05
+"""Seconds between two looks of a pass whether its objects were tried."""
 
 CONCURRENCY = 64
 """Parts that are handled at once: one that waits for its ring's resync, or for the API server,
@@ -66,6 +69,8 @@ class HandoverQueue:
             clock=clock, rng=rng, backoff=BACKOFF, name="handover", metrics=metrics
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
+        self._taken: dict[Part, KeysView[ObjectRef]] = {}
+        """The objects in work."""
         self._progress: dict[RingName, float] = {}
         """When an object of a ring last got an owner before we acted."""
 
@@ -85,6 +90,25 @@ class HandoverQueue:
         """Add unassigned objects."""
         for ref in refs:
             self._wait(resource_key, ref, UNKNOWN, self._grace + UNASSIGNED_SECONDS, held=False)
+
+    async def carry(
+        self, resource_key: ResourceKey, refs: Collection[ObjectRef], check: Callable[[], object]
+    ) -> None:
+        """Add objects without a working shard, and wait until each was tried once.
+
+        `check` is called while waiting, and can raise.
+        """
+        for ref in refs:
+            self._wait(resource_key, ref, UNKNOWN, 0.0, held=False)
+        for ref in refs:
+            part = self._part_of(resource_key, ref)
+            while self._is_untried(part, ref):
+                await self._clock.sleep(LOOK_SECONDS)
+                check()
+
+    def _is_untried(self, part: Part, ref: ObjectRef) -> bool:
+        waits = self._objects.get(part, {}).get(ref)
+        return ref in self._taken.get(part, ()) or (waits is not None and not waits.held)
 
     def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
         """Drop objects that have an owner now, unless a shard is known to have released them.
@@ -109,6 +133,7 @@ class HandoverQueue:
 
         Their shards are unknown from then on: the attempt can have left dependents anywhere.
         """
+        self._taken.pop(part, None)
         for ref, seconds in left.items():
             self._wait(part.resource_key, ref, UNKNOWN, seconds, held=True)
 
@@ -121,6 +146,7 @@ class HandoverQueue:
         due = dict(islice(every, AT_ONCE))
         for ref in due:
             del objects[ref]
+        self._taken[part] = due.keys()
         return due
 
     def next_in(self, part: Part) -> float | None:

@@ -8,9 +8,9 @@ needs no pass (docs/protocol.md, "Moving objects").
 from collections.abc import Callable
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.movement.resync.resync import AGAIN_SECONDS, Resync
+from sharder.controllers.movement.resync.resync import Resync
 from sharder.controllers.movement.writes.failures import BACKOFF
-from sharder.controllers.movement.writes.mover import Superseded
+from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Superseded
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.names import RingName
 from sharder.runtime.backoff import Rng

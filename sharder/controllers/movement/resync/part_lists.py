@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.resync_stats import PartCounts, ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
+from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.resync.deferred_drains import DeferredDrains
 from sharder.controllers.movement.writes.dependents import DependentsFollower
 from sharder.controllers.movement.writes.drain_budget import DrainDeferred
@@ -37,6 +38,7 @@ class Shared:
     annotation_warnings: AnnotationWarnings
     stats: ResyncStats
     deferred: DeferredDrains
+    pending: HandoverQueue
 
     async def find(self, of: GroupResource) -> Resource:
         """Return the resource as it is served."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from sharder.controllers.counting.live_counts import Began
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.resync.part_lists import PartLists, Shared
-from sharder.controllers.movement.writes.owner_transfer import AT_ONCE, OwnerTransfer
+from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
 from sharder.controllers.scope import ListScope, ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
@@ -26,8 +26,8 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
-from sharder.core.movement.step import Keep, Step
-from sharder.core.names import GroupResource
+from sharder.core.movement.step import Assign, Keep, Step
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 LOST: Final = Keep("its last owner may still be working on it")
@@ -112,7 +112,7 @@ class PartPass:
         return [Part(ResourceKey(ring, each), namespace) for each in resources]
 
     async def rescue(self) -> None:
-        """Assign objects without a working shard; their dependents move first.
+        """Assign objects without a working shard; the hand-over assigns those with dependents.
 
         Raises:
             Unreadable: a list failed.
@@ -121,36 +121,31 @@ class PartPass:
         if self._snapshot.roles[self._main.id] is not Role.LEADING:
             await self.lists.move_main(self.resource, stranded, self._plan_free)
             return
-        await self._transfer()
+        await self._enqueue()
         owners = Owners()
         await self._learn(owners)
         await self._gather(owners)
         await self.lists.move_main(self.resource, stranded, self._plan_stranded)
 
-    async def _transfer(self) -> None:
-        """Assign leading objects without a working shard, each after its dependents."""
-        found = list[PartialObject]()
+    async def _enqueue(self) -> None:
+        """Let the hand-over assign leading objects without a working shard."""
+        found = list[ObjectRef]()
         async for obj in self.lists.stream(self.resource, self._selectors.stranded):
-            if self._can_move(obj):
-                found.append(obj)
+            if not self._can_move(obj):
+                continue
+            step = plan_main(self._snapshot, obj)
+            self._shared.stats.note(step)
+            if isinstance(step, Assign):
+                self._shared.stats.handed_over(self._snapshot, obj)
+                found.append(obj.metadata.ref)
             if len(found) >= AT_ONCE:
                 await self._carry(found)
                 found = []
         await self._carry(found)
 
-    async def _carry(self, found: list[PartialObject]) -> None:
-        shared = self._shared
-        transfer = OwnerTransfer(
-            self._snapshot,
-            objects=shared.objects,
-            mover=self._mover,
-            failures=self._mover.failures,
-            stats=shared.stats,
-            reading=shared.reading,
-        )
-        left = await transfer.run(self.resource, found, {})
-        for ref, seconds in left.items():
-            self._mover.failures.put_off(ObjectKey(self.part.resource_key, ref), seconds)
+    async def _carry(self, refs: list[ObjectRef]) -> None:
+        check = partial(self._mover.check, self._snapshot)
+        await self._shared.pending.carry(self.part.resource_key, refs, check)
 
     async def follow(self) -> None:
         """Drain objects that belong elsewhere, and withdraw outdated drains.

@@ -17,12 +17,13 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
+from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.resync.deferred_drains import DeferredDrains
 from sharder.controllers.movement.resync.part_lists import Shared
 from sharder.controllers.movement.resync.part_pass import PartPass
-from sharder.controllers.movement.resync.resync_pass import Locks, ResyncPass
+from sharder.controllers.movement.resync.resync_pass import ResyncPass
 from sharder.controllers.movement.writes.failures import Report
-from sharder.controllers.movement.writes.mover import Mover, Superseded
+from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.scope import ListRequest, ListScope, Part, ResourceKey, scope_of
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError
@@ -33,9 +34,6 @@ from sharder.core.status.stats import ResyncReport
 from sharder.metrics.registry import Metrics
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
-
-AGAIN_SECONDS = 1.0
-"""Seconds until the pass after a superseded one; the change itself has queued the ring at once."""
 
 NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
@@ -57,7 +55,7 @@ class Resync:
         cache: ClusterCache,
         objects: Objects,
         mover: Mover,
-        locks: Locks,
+        pending: HandoverQueue,
         annotation_warnings: AnnotationWarnings,
         unread: UnreadParts,
         on_fault: Report,
@@ -75,7 +73,7 @@ class Resync:
             cache: Has the rings.
             objects: Reads the objects.
             mover: Writes the steps.
-            locks: Shared with the hand-over.
+            pending: Gets the objects that move after their dependents.
             annotation_warnings: Records invalid labels and annotations.
             unread: Gets the parts that could not be read.
             on_fault: Called with the error of the ring's strategy.
@@ -90,7 +88,7 @@ class Resync:
         self._cache = cache
         self._objects = objects
         self._mover = mover
-        self._locks = locks
+        self._pending = pending
         self._annotation_warnings = annotation_warnings
         self._unread = unread
         self._on_fault = on_fault
@@ -219,9 +217,7 @@ class Resync:
             on_list=self._live.list_begins,
             added=added,
         )
-        await running.run(
-            main, locks=self._locks, clock=self._clock, drains_excess=leaves_out_unread
-        )
+        await running.run(main, clock=self._clock, drains_excess=leaves_out_unread)
         for part, error in running.unread.items():
             self._unread.failed(part, error)
         for each in running.read:
@@ -247,6 +243,7 @@ class Resync:
             annotation_warnings=self._annotation_warnings,
             stats=ResyncStats(),
             deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._clock),
+            pending=self._pending,
         )
 
     def _scope_of(self, snapshot: RingSnapshot) -> ListScope:

@@ -3,10 +3,7 @@
 First rescue objects without a working shard, then drain full shards, then follow the placement.
 """
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import nullcontext
 from functools import partial
 from typing import Final
 
@@ -15,28 +12,18 @@ from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.resync.deferred_drains import RETRY_SECONDS
 from sharder.controllers.movement.resync.part_lists import Shared
 from sharder.controllers.movement.resync.part_pass import PartPass
-from sharder.controllers.scope import ListScope, Part, ResourceKey, is_split
+from sharder.controllers.scope import ListScope, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import keep_priority_of, plan_displaced
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import ShardName
 from sharder.core.placement.distribution import LowestPriorities
-from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import batch
 
 CONCURRENT_PARTS: Final = 8
 """Parts of a pass that are listed at the same time: each holds a page of up to 8 MB."""
-
-Locks = defaultdict[tuple[RingName, str], asyncio.Lock]
-"""One lock per ring and namespace, see `lock_of`; only its holder is allowed to move owners
-together with their dependents."""
-
-
-def lock_of(locks: Locks, snapshot: RingSnapshot, namespace: str) -> asyncio.Lock:
-    """Return the lock for parents of a namespace, or for all if they are listed together."""
-    return locks[snapshot.name, namespace if is_split(snapshot) else ""]
 
 
 class ResyncPass:
@@ -76,21 +63,19 @@ class ResyncPass:
         self,
         main: Collection[RingResource],
         *,
-        locks: Locks,
         clock: Clock,
         drains_excess: bool = False,
     ) -> None:
         """Rescue orphaned objects, then drain full shards, then follow the placement.
 
-        Deferred drains are retried at the end, for a short time.  `locks` block the hand-over
-        while owners and their dependents are moved.
+        Deferred drains are retried at the end, for a short time.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.
         """
         self._mover.check(self._snapshot)
         parts = await self._parts(main)
-        await self._each(parts, partial(self._rescue, locks))
+        await self._each(parts, self._rescue)
         if drains_excess:
             await self._drain_excess(parts)
         await self._each(parts, self._follow)
@@ -133,11 +118,8 @@ class ResyncPass:
                 if part.part not in self.unread:
                     await running.add(noting(part))
 
-    async def _rescue(self, locks: Locks, part: PartPass) -> None:
-        leads = self._snapshot.roles[part.part.resource] is Role.LEADING
-        lock = lock_of(locks, self._snapshot, part.part.namespace)
-        async with lock if leads else nullcontext():
-            await part.rescue()
+    async def _rescue(self, part: PartPass) -> None:
+        await part.rescue()
         self.unread |= part.missing
 
     async def _follow(self, part: PartPass) -> None:

@@ -76,8 +76,6 @@ class ObjectBacklog:
         self._clock = clock
         self._ended: dict[ObjectRef, _Ended] = {}
         """Objects whose drain has ended, the oldest first."""
-        self._recalled = set[ObjectRef]()
-        """Draining objects that were recalled."""
         self._overflowed = clock.monotonic()
         """When an unassigned object was last seen that the limit excluded."""
         self._listed = clock.monotonic()
@@ -142,19 +140,15 @@ class ObjectBacklog:
             case Listed(items):
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
                 self._release(self.draining.replace(within, now), None, self._listed)
-                self._note_recalled(*(o for o in items if o.metadata.ref in self.draining))
                 self._listed = self._clock.monotonic()
             case Changed(obj) if self.is_in_scope(obj):
-                if self.draining.note(obj.metadata.ref, self._shard_of(obj)):
-                    self._note_recalled(obj)
+                self.draining.note(obj.metadata.ref, self._shard_of(obj))
             case Changed(obj):
                 self.draining.drop(obj.metadata.ref)
-                self._recalled.discard(obj.metadata.ref)
             case Removed(obj):
                 # The event has the object before this write, but with the resource version of the
                 # write.
                 ref, before = obj.metadata.ref, obj.metadata
-                self._note_recalled(obj)
                 self._release({ref: self._shard_of(obj)}, before, self._clock.monotonic())
                 self._note_release(obj, before.resource_version)
                 self.draining.drop(ref)
@@ -164,7 +158,6 @@ class ObjectBacklog:
         """Forget objects in other namespaces."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
-        self._recalled.intersection_update(self.draining)
 
     def wait(self, obj: PartialObject) -> float:
         """Return for how many seconds an unassigned object has to wait.
@@ -230,7 +223,6 @@ class ObjectBacklog:
         """Forget everything."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda _: False)
-        self._recalled.clear()
 
     def _enqueue(self, refs: list[ObjectRef]) -> None:
         """Enqueue remembered objects if there is an available shard."""
@@ -261,19 +253,7 @@ class ObjectBacklog:
         for ref in shards:
             self._ended.pop(ref, None)
             self._ended[ref] = _Ended(before, seen + UNSEEN_SECONDS)
-        self._pending.add_released(
-            self._resource_key,
-            {ref: UNKNOWN if ref in self._recalled else shard for ref, shard in shards.items()},
-        )
-        self._recalled -= shards.keys()
-
-    def _note_recalled(self, *draining: PartialObject) -> None:
-        """Record objects whose dependents can be on other shards already."""
-        snapshot = self._snapshot()
-        for obj in draining:
-            if snapshot is not None and snapshot.is_recalled(obj):
-                self._recalled.add(obj.metadata.ref)
-                self._drains.seen_over(obj.metadata.ref)
+        self._pending.add_released(self._resource_key, shards)
 
     def _note_release(self, obj: PartialObject, version: str) -> None:
         """Measure the hand-over of an object, and count where it goes.
@@ -298,6 +278,7 @@ class ObjectBacklog:
         self._pending.settle(self._resource_key, refs)
         for ref in refs:
             self._drains.arrived(ref)
+            self._ownerless.settled(ObjectKey(self._resource_key, ref))
             self._ended.pop(ref, None)
 
     def _counts_for(self, ref: ObjectRef) -> ShardName:

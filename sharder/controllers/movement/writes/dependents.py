@@ -10,9 +10,8 @@ from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
-from sharder.core.movement.desired import is_misdirected
-from sharder.core.movement.planner import Owners, Reservations, plan_controlled
-from sharder.core.movement.step import Keep, Recall, Step
+from sharder.core.movement.planner import Owners, is_free, plan_controlled, plan_main
+from sharder.core.movement.step import Keep, Step
 from sharder.core.names import ObjectRef
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Objects
@@ -28,9 +27,8 @@ class DependentsFollower:
         self._mover = mover
         self._failures = mover.failures
         self._owners = Owners()
-        self._reservations = Reservations(snapshot)
         self._waiting = set[str]()
-        """Uids of owners that just lost their owner label, or that the hand-over redirects."""
+        """Uids of owners that are between two shards: their dependents move with them."""
         self._unread = dict[str, ApiError | InvalidObject]()
 
     async def run(self, controlled: Resource, found: Sequence[PartialObject]) -> None:
@@ -89,16 +87,12 @@ class DependentsFollower:
             return
         if not self._snapshot.selects(owner):
             self._owners.leave(self._snapshot, owner)
-        elif is_misdirected(self._snapshot, owner) or self._mover.wait(
-            self._snapshot, main, owner
+        elif is_free(self._snapshot, owner) and (
+            self._snapshot.leads(owner) or self._mover.wait(self._snapshot, main, owner)
         ):
             self._waiting.add(reference.uid)
         else:
-            step = self._reservations.plan(owner)
-            if isinstance(self._reservations.recall(owner), Recall):
-                self._reservations.give_back_for(owner)
-                step = Keep("its shard is gone: its dependents move together with it")
-            self._owners.note(self._snapshot, owner, step)
+            self._owners.note(self._snapshot, owner, plan_main(self._snapshot, owner))
 
     async def _move(self, resource: Resource, obj: PartialObject) -> None:
         reference = obj.metadata.controller
@@ -115,6 +109,6 @@ class DependentsFollower:
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:
             return Keep("its controller has changed")
-        if uid in self._waiting and self._snapshot.owner_of(obj) is not None:
-            return Keep("its controller just lost its owner label")
+        if uid in self._waiting:
+            return Keep("its controller is between two shards: it moves with it")
         return plan_controlled(self._snapshot, obj, self._owners)

@@ -139,12 +139,6 @@ class Failures:
             return None
         return Apart(count=len(apart), first=f"{apart[0].resource} {apart[0].ref}")
 
-    def put_off(self, key: ObjectKey, seconds: float) -> None:
-        """Retry an object later that waits for other objects, without counting a failure."""
-        if key not in self._failures and len(self._failures) < MAX_REMEMBERED:
-            self._failures[key] = _Failure(until=self._clock.monotonic() + seconds)
-        self._retry(key, seconds)
-
     def insist(self, key: ObjectKey) -> None:
         """Raise `BackingOff` while the object backs off."""
         seconds = self.wait(key)

@@ -24,8 +24,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.budget import Refusal
 from sharder.core.movement.patches import patch_of
-from sharder.core.movement.planner import Reservations
-from sharder.core.movement.step import Assign, Claim, Keep, Recall, Relabel, Step
+from sharder.core.movement.step import Assign, Keep, Relabel, Send, Step
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
@@ -35,6 +34,9 @@ MAX_ATTEMPTS = 5
 
 MAX_RESULTS = 500
 """Limit on the remembered last writes, about 0.5 MB: as many as a page of a list has objects."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds until the next attempt at superseded work; the change itself has queued it at once."""
 
 Decide = Callable[[PartialObject], Step]
 
@@ -183,6 +185,7 @@ class Mover:
                             uncount()
                             return Keep("out of scope")
                         sent.now()
+                        self._written.about_to_write(snapshot, key, obj, step)
                         with naming_the_rule(resource.id):
                             result = await self._objects.of(resource).patch(ref, body)
                     self._remember(key, obj, result)
@@ -216,7 +219,7 @@ class Mover:
         if self.takes or isinstance(step, Keep):
             return step
         is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
-        if is_controlled or (isinstance(step, Assign | Claim) and snapshot.owner_of(obj) is None):
+        if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
             return step
         return Keep("it has an owner; left to the leader")
 
@@ -229,7 +232,7 @@ class Mover:
             Superseded: the shard was seen.
         """
         owner = snapshot.owner_of(obj)
-        if owner is None or not isinstance(step, Assign | Relabel | Recall):
+        if owner is None or not isinstance(step, Assign | Relabel | Send):
             return
         if self._cache.membership.is_back(snapshot.name, owner):
             raise Superseded(f"shard {owner} is back")
@@ -242,7 +245,7 @@ class Mover:
         No resourceVersion guards against its return.
         """
         owner = snapshot.owner_of(obj)
-        if self._lease_guard is None or owner is None or not isinstance(step, Assign | Recall):
+        if self._lease_guard is None or owner is None or not isinstance(step, Assign | Send):
             return nullcontext(_pass)
         key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
         again = self.failures.is_stubborn(key)
@@ -266,23 +269,6 @@ class Mover:
         )
         had_shard = was_assigned or snapshot.direction_of(obj) is not None
         return self._orphans.wait(key, obj, had_shard=had_shard)
-
-    def recalling(
-        self, snapshot: RingSnapshot, resource: Resource, reservations: Reservations
-    ) -> Decide:
-        """Return the function that decides whether to recall a leading object.
-
-        An object is recalled before its dependents move, but not if this keeps failing: an object
-        that cannot be drained must not stay without a shard.
-        """
-
-        def recall(obj: PartialObject) -> Step:
-            key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-            if self.failures.is_stubborn(key) and not self.failures.wait(key):
-                return Keep("it could not be recalled")
-            return reservations.recall(obj)
-
-        return recall
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's current snapshot if it permits steps decided from `snapshot`.

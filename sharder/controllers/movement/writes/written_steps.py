@@ -9,10 +9,9 @@ from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.movement.step import (
     Assign,
-    Claim,
     Drain,
-    Recall,
     Relabel,
+    Send,
     Step,
 )
 from sharder.core.names import RingName
@@ -43,6 +42,13 @@ class WrittenSteps:
         self._metrics = metrics
         self._moved = moved
 
+    def about_to_write(
+        self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject, step: Step
+    ) -> None:
+        """Note a step that a watch can show before its answer arrives."""
+        if isinstance(step, Send):
+            self._ownerless.sending(key, snapshot.owner_of(before))
+
     def note(
         self,
         snapshot: RingSnapshot,
@@ -60,7 +66,7 @@ class WrittenSteps:
         self._moved(snapshot.name)
         if missing := _missing(snapshot, result, step):
             raise LabelReverted(
-                f"another webhook removed the {missing} of {key.resource} {result.metadata.ref} "
+                f"another webhook reverted the {missing} of {key.resource} {result.metadata.ref} "
                 "during the sharder's write: check the admission webhooks and policies that "
                 "change metadata"
             )
@@ -82,9 +88,9 @@ def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:
             return f"label {snapshot.owner_label}"
         case Drain() if not snapshot.is_draining(result):
             return f"label {snapshot.drain_label}"
-        case Recall() if not snapshot.is_recalled(result):
-            return f"label {snapshot.drain_label}"
-        case Claim(shard) if snapshot.direction_of(result) != shard:
+        case Send(shard) if snapshot.direction_of(result) != shard:
             return f"annotation {snapshot.next_annotation}"
+        case Send() if snapshot.owner_of(result) is not None:
+            return f"removal of the label {snapshot.owner_label}"
         case _:
             return ""

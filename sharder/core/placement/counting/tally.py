@@ -36,10 +36,6 @@ MAX_BRIEF: Final = 600
 requests at a time by default (--max-requests-inflight and --max-mutating-requests-inflight,
 400 + 200)."""
 
-PLANNED: Final = maxsize - 1
-"""The version of a reservation that is not being written yet: no change of the object settles it,
-only its deletion."""
-
 NEWEST: Final = maxsize
 """A version after all others."""
 

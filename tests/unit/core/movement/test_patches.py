@@ -4,7 +4,7 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement import patches
-from sharder.core.movement.step import Assign, Claim, Drain, Keep, Relabel, Release, Withdraw
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Send, Withdraw
 from sharder.core.names import ShardName
 from tests.support.json_patch import written
 from tests.support.values import DRAIN, NEXT, OWNER, SECRETS, A, B, obj, snapshot
@@ -19,7 +19,7 @@ BARE = ObjectMeta(name="w", resource_version="7")
 
 
 def test_every_write_is_guarded_by_the_version_that_was_seen() -> None:
-    for step in (Assign(A), Relabel(A), Drain(A), Withdraw(), Claim(A), Release()):
+    for step in (Assign(A), Relabel(A), Drain(A), Withdraw(), Send(A), Release()):
         body = patches.patch_of(snapshot(), obj(), step)
 
         assert isinstance(body, dict)
@@ -38,9 +38,13 @@ def test_assigning_sets_the_owner_and_ends_the_drain_under_guard() -> None:
     }
 
 
-def test_claiming_directs_an_object_and_assigns_it_to_no_shard() -> None:
-    assert patches.claim(RING, BARE, A) == {
-        "metadata": {"resourceVersion": "7", "labels": {}, "annotations": {NEXT: A}}
+def test_sending_takes_an_object_from_its_shard_and_directs_it() -> None:
+    assert patches.send(RING, BARE, A) == {
+        "metadata": {
+            "resourceVersion": "7",
+            "labels": {OWNER: None, DRAIN: None},
+            "annotations": {NEXT: A},
+        }
     }
 
 

@@ -7,14 +7,14 @@ from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.planner import Owners, Reservations, plan_controlled, plan_main
+from sharder.core.movement.planner import Owners, plan_controlled, plan_handover, plan_main
 from sharder.core.movement.step import (
     Assign,
     Drain,
     Keep,
-    Recall,
     Relabel,
     Release,
+    Send,
     Step,
     Withdraw,
 )
@@ -79,14 +79,6 @@ def belonging_to(shard: ShardName, snapshot: RingSnapshot) -> str:
     return next(n for n in names if snapshot.wanted(main_key(secret(n, None))) == shard)
 
 
-def recalled(of: PartialObject, to: ShardName | None = None) -> PartialObject:
-    """The object after the leader has recalled it."""
-    labels = {**(of.metadata.labels or {}), DRAIN_LABEL: RECALLED}
-    annotations = {BOTH.next_annotation: to} if to else {}
-    meta = structs.replace(of.metadata, labels=labels, annotations=annotations)
-    return structs.replace(of, metadata=meta)
-
-
 def plan_pair(
     snapshot: RingSnapshot, owner: PartialObject, follower: PartialObject
 ) -> tuple[Step, Step]:
@@ -97,29 +89,38 @@ def plan_pair(
     return step, plan_controlled(snapshot, follower, owners)
 
 
-def test_the_object_of_a_lost_shard_is_recalled_once_before_it_is_assigned() -> None:
-    stranded, plans = secret("s", C), Reservations(BOTH)
+@pytest.mark.parametrize(
+    ("owner", "to", "step"),
+    [
+        (C, None, Send),
+        (C, B, Send),
+        (None, GONE, Send),
+        (None, None, Assign),
+        (None, B, Assign),
+        (A, None, Drain),
+    ],
+)
+def test_an_object_is_sent_unless_it_is_on_its_way_to_where_it_belongs(
+    owner: ShardName | None, to: ShardName | None, step: type[Step]
+) -> None:
+    parent = secret(belonging_to(B, BOTH), owner)
+    annotations = {BOTH.next_annotation: to} if to else {}
+    parent = structs.replace(
+        parent, metadata=structs.replace(parent.metadata, annotations=annotations)
+    )
 
-    assert plans.recall(stranded) == Recall(C)
-    assert isinstance(plans.recall(recalled(stranded)), Keep)
-    assert isinstance(plan_main(BOTH, recalled(stranded)), Assign)
+    planned = plan_handover(BOTH, parent)
+
+    assert isinstance(planned, step)
+    assert not isinstance(planned, Send | Assign) or planned.shard == B
 
 
-def test_what_was_recalled_is_recalled_again_before_it_goes_elsewhere() -> None:
-    stranded = secret(belonging_to(B, BOTH), C)
-
-    assert isinstance(Reservations(BOTH).recall(recalled(stranded, to=B)), Keep)
-    assert Reservations(BOTH).recall(recalled(stranded, to=GONE)) == Recall(C)
-
-
-@pytest.mark.parametrize("owner", [None, A])
-def test_no_object_is_recalled_that_has_a_shard_or_none(owner: ShardName | None) -> None:
-    assert isinstance(Reservations(BOTH).recall(secret("s", owner)), Keep)
-
-
-def test_a_shard_that_returns_has_to_release_a_recalled_object_even_if_it_gets_it_again() -> None:
+def test_a_shard_that_returns_has_to_release_an_object_that_an_older_sharder_recalled() -> None:
     for shard in (A, B):
-        assert isinstance(plan_main(BOTH, recalled(secret(belonging_to(B, BOTH), shard))), Keep)
+        of = secret(belonging_to(B, BOTH), shard)
+        labels = {**(of.metadata.labels or {}), DRAIN_LABEL: RECALLED}
+        recalled = structs.replace(of, metadata=structs.replace(of.metadata, labels=labels))
+        assert isinstance(plan_main(BOTH, recalled), Keep)
 
 
 WAITING = Keep("waiting for its shard to acknowledge the drain")

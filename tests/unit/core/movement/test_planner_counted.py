@@ -3,15 +3,16 @@
 import pytest
 
 from sharder.core.keys import main_key
-from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.membership import Members
 from sharder.core.movement.planner import (
     Owners,
-    Reservations,
     keep_priority_of,
     plan_displaced,
+    plan_handover,
+    plan_main,
     reservation_of,
 )
-from sharder.core.movement.step import Assign, Drain, Keep, Step, Withdraw
+from sharder.core.movement.step import Assign, Drain, Keep, Send, Step, Withdraw
 from sharder.core.names import pin_label
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
@@ -27,7 +28,6 @@ from tests.support.values import (
     B,
     C,
     available,
-    members,
     obj,
     snapshot,
 )
@@ -51,48 +51,20 @@ def fill(tally: Tally, shard: str, many: int) -> None:
         tally.see(shard, hash((shard, number)), Entry(A if shard == A else B))
 
 
-def test_a_reservation_counts_at_once_and_is_given_back_if_it_was_not_written() -> None:
+def test_an_object_that_is_sent_has_its_room_where_it_goes() -> None:
     ring, tally = counted(1)
-    reservations = Reservations(ring)
+    first, second = obj(WIDGETS, "x", owner=C), obj(WIDGETS, "y", owner=C)
 
-    steps = [reservations.plan(obj(WIDGETS, name)) for name in "xyz"]
-    reserved = tally.by_shard()
-    reservations.give_back()
+    for lost in (first, second):
+        step = plan_handover(ring, lost)
+        reservation = reservation_of(ring, lost, step)
+        assert isinstance(step, Send)
+        assert reservation is not None
+        tally.assume(reservation)
 
-    assert [type(step) for step in steps] == [Assign, Assign, Keep]
-    assert reserved == {A: 1, B: 1}
-    assert tally.by_shard() == {}
-
-
-def test_what_was_never_reserved_gives_nothing_back() -> None:
-    ring, tally = counted(5)
-    reservations = Reservations(ring)
-    reserved = reservations.plan(obj(WIDGETS, "x"))
-    assert isinstance(reserved, Assign)
-
-    reservations.give_back_for(obj(WIDGETS, "y"))
-
-    assert tally.by_shard() == {reserved.shard: 1}
-
-
-def test_an_object_that_has_got_an_owner_meanwhile_is_left_alone() -> None:
-    ring, _ = counted(5)
-    reservations = Reservations(ring)
-    reservations.plan(obj())
-
-    assert reservations.keep(obj(owner=B)) == Keep("in place")
-
-
-def test_a_reservation_is_kept_for_an_object_whose_shard_is_gone() -> None:
-    ring, tally = counted(1, members({A: Standing.AVAILABLE, B: Standing.AVAILABLE}))
-    lost, reservations = obj(owner=C), Reservations(ring)
-    fill(tally, B, 1)
-    first = reservations.plan(lost)
-    reservations.give_back()
-    tally.forget(ring.identity_of(lost))
-    fill(tally, A, 1)
-
-    assert first == reservations.keep(lost) == Assign(A)
+    goals = {tally.entry(ring.identity_of(each)) for each in (first, second)}
+    assert {entry.heading for entry in goals if entry is not None} == {A, B}
+    assert isinstance(plan_handover(ring, obj(WIDGETS, "z", owner=C)), Keep)
 
 
 def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
@@ -104,9 +76,12 @@ def test_a_pin_to_another_shard_does_not_speak_for_staying() -> None:
 
 def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> None:
     ring, tally = counted(5)
-    owners, reservations, secret = Owners(), Reservations(ring), obj(SECRETS, "s")
+    owners, secret = Owners(), obj(SECRETS, "s")
 
-    step = reservations.plan(secret)
+    step = plan_main(ring, secret)
+    reservation = reservation_of(ring, secret, step)
+    assert reservation is not None
+    tally.assume(reservation)
     owners.note(ring, secret, step)
     tally.forget(ring.identity_of(secret))
 

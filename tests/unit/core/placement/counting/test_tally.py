@@ -11,7 +11,6 @@ from sharder.core.placement.counting.tally import (
     BRIEF_LIVES,
     LIVES,
     MAX_BRIEF,
-    PLANNED,
     STEP,
     Reservation,
     Tally,
@@ -117,19 +116,9 @@ def test_an_assumption_holds_until_a_later_version_is_shown(
     assert sums(tally) == sums(counted(Entry(B) if reserved else shown))
 
 
-@pytest.mark.parametrize("gone", [True, False])
-def test_a_plan_holds_whatever_changes_until_the_object_is_gone(gone: bool) -> None:
-    tally = counted(Entry(A))
-    tally.assume(Reservation(0, Entry(B), PLANNED))
-
-    tally.see(WIDGETS, 0, None if gone else Entry(None), 1000)
-
-    assert tally.reserved(0) == (None if gone else B)
-
-
 def test_a_write_that_fails_leaves_the_earlier_reservation() -> None:
     tally, written = counted(Entry(A)), Reservation(0, Entry(C), 7)
-    tally.assume(Reservation(0, Entry(B), PLANNED))
+    tally.assume(Reservation(0, Entry(B), 6))
     tally.assume(written)
 
     tally.give_back(written)
