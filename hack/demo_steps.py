@@ -41,7 +41,7 @@ def drains_for_newcomers(name: StrategyName) -> bool:
     joined = Shard(name=ShardName("joined"))
     layout = Layout(spec=PlacementSpec(strategy=name), shards=(joined,), available=(joined,))
     strategy = built(layout)
-    return not strategy.sticks or strategy.share(joined.weight, 1, joined.weight) is not None
+    return not strategy.sticks or strategy.share(joined.weight, 1) is not None
 
 
 class Story:

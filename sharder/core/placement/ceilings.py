@@ -19,12 +19,12 @@ class Ceilings:
     """The ceilings of a ring's shards and pools, by the counts of one moment."""
 
     __slots__ = (
+        "_ceilings",
         "_counts",
         "_in_pool",
         "_layout",
         "_objects",
         "_own",
-        "_shares",
         "_spec",
         "_strategy",
     )
@@ -34,28 +34,23 @@ class Ceilings:
         layout: Layout,
         strategy: Strategy,
         counts: Counts,
-        *,
-        newcomers: int = 0,
-        own: tuple[ShardName | None, ShardName | None] = (None, None),
+        placing: Demand | None = None,
     ) -> None:
-        """Compute the ceilings before an object is placed.
+        """Compute the ceilings, for the next object if `placing` is one.
 
-        Args:
-            layout: The shards.
-            strategy: The strategy, built from an equal layout.
-            counts: Where the objects are.
-            newcomers: How many objects are to be placed and not counted yet.
-            own: The shard and the target of the object to place, if it is already counted, because
-                it must not take room from itself.
+        An object that is counted already must take no room from itself.  `strategy` was built from
+        a layout that is equal to `layout`.
         """
         self._layout = layout
         self._spec = layout.spec
         self._strategy = strategy
         self._counts = counts
-        self._own = own
-        self._shares: dict[float, int | None] = {}
+        self._own = (None, None) if placing is None else counts.room_of(placing.identity)
+        """The shard and the target of the object to place."""
+        self._ceilings: dict[Size, int | None] = {}
         self._in_pool: dict[str, int] = {}
-        self._objects = counts.objects + newcomers
+        is_new = placing is not None and not counts.holds(placing.identity)
+        self._objects = counts.objects + is_new
         if layout.closed:
             self._objects += self._leaving() - sum(map(self._held, layout.closed.values()))
 
@@ -64,18 +59,19 @@ class Ceilings:
 
         A declared ceiling applies to pinned objects, an automatic one does not.
         """
-        size = Size(
-            None if pinned or shard.name in self._layout.closed else shard.weight,
-            self._layout.declared[shard.name],
-        )
-        return self._of_size(size)
+        size = self._layout.sizes[shard.name]
+        return size.declared if pinned else self._of_size(size)
 
     def _of_size(self, size: Size) -> int | None:
-        weight, declared = size
-        share = None if weight is None else self._share_of(weight)
-        if declared is None or share is None:
-            return share if declared is None else declared
-        return min(declared, share)
+        """Return the ceiling of shards of this size; cached."""
+        if size not in self._ceilings:
+            limits = (size.declared, self._share(size))
+            self._ceilings[size] = min((n for n in limits if n is not None), default=None)
+        return self._ceilings[size]
+
+    def _share(self, size: Size) -> int | None:
+        """Return the automatic ceiling of shards of this size, None if they have none."""
+        return None if size.weight is None else self._strategy.share(size.weight, self._objects)
 
     def bind(self, shard: Shard) -> bool:
         """Return whether the shard or its pool has a ceiling."""
@@ -111,14 +107,16 @@ class Ceilings:
 
     def _at_ceiling(self) -> Set[ShardName]:
         """Return the shards that have as many objects as their own ceilings allow, or more."""
-        counts, sizes = self._counts, self._layout.sizes
-        ceilings = [self._of_size(size) for size in sizes]
-        most = [inf if ceiling is None else ceiling for ceiling in ceilings]
-        if len(most) == 1 and most[0] > 0:  # the usual case
-            full = [names for many, names in counts.holding.items() if many >= most[0]]
+        counts, layout, limits = self._counts, self._layout, dict[Size, float]()
+        for size in layout.different_sizes:
+            ceiling = self._of_size(size)
+            limits[size] = inf if ceiling is None else ceiling
+        limit = next(iter(limits.values()), inf)
+        if len(limits) == 1 and limit > 0:  # the usual case
+            full = [names for many, names in counts.holding.items() if many >= limit]
             return full[0] if len(full) == 1 else frozenset().union(*full)
-        held, size_at = counts.on_each, self._layout.size_at
-        return {name for name, place in size_at.items() if held.get(name, 0) >= most[place]}
+        held = counts.on_each
+        return {name for name, size in layout.sizes.items() if held.get(name, 0) >= limits[size]}
 
     def objection(self, shard: Shard, *, pinned: bool) -> str | None:
         """Return why the shard has no room for one more object, None if it has."""
@@ -216,7 +214,8 @@ class Ceilings:
 
         Objects pinned to the shard raise its automatic ceiling, so they displace no other objects.
         """
-        limit, share = self.of(shard, pinned=True), self._share(shard)
+        size = self._layout.sizes[shard.name]
+        limit, share = size.declared, self._share(size)
         # No object moves for balance during a rollout, or because others cannot be counted.
         if share is None or self._layout.newest is not None or self._counts.unread:
             return limit
@@ -256,17 +255,6 @@ class Ceilings:
                 one_more = beyond > 0
                 excess[shard] += left[shard] - level + one_more
                 beyond -= one_more
-
-    def _share(self, shard: Shard) -> int | None:
-        """Return the automatic ceiling of the shard, None if it has none."""
-        return None if shard.name in self._layout.closed else self._share_of(shard.weight)
-
-    def _share_of(self, weight: float) -> int | None:
-        """Return the automatic ceiling of open shards with this weight; cached."""
-        if weight not in self._shares:
-            share = self._strategy.share(weight, self._objects, self._layout.weight)
-            self._shares[weight] = share
-        return self._shares[weight]
 
 
 def _levelled(heights: Sequence[int], surplus: int) -> tuple[int, int]:

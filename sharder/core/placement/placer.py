@@ -23,6 +23,9 @@ from sharder.core.placement.strategy import Choice, Layout, Strategy
 MAX_NAMED = 3
 """Maximum shards that a reason names."""
 
+_ANY = Demand("", -1)
+"""A new object that asks for nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -45,7 +48,7 @@ class Placer:
         self.layout = layout
         self.strategy = strategy or built(layout)
         self._usual = self._ready_first(layout.open)
-        ceilings = Ceilings(layout, self.strategy, NO_COUNTS, newcomers=1)
+        ceilings = Ceilings(layout, self.strategy, NO_COUNTS, _ANY)
         self._limited = self.sticks and any(map(ceilings.bind, layout.available))
 
     @property
@@ -137,7 +140,7 @@ class Placer:
 
         The result is also True if all shards are closed, because then room is not the problem.
         """
-        ceilings = Ceilings(self.layout, self.strategy, counts, newcomers=1)
+        ceilings = Ceilings(self.layout, self.strategy, counts, _ANY)
         return not self.layout.open or any(
             ceilings.objection(shard, pinned=False) is None for shard in self.layout.open
         )
@@ -215,10 +218,7 @@ class Placer:
         return ceilings.objection(shard, pinned=demand.pin == shard.name)
 
     def _ceilings(self, demand: Demand, counts: Counts) -> Ceilings:
-        if not counts.holds(demand.identity):
-            return Ceilings(self.layout, self.strategy, counts, newcomers=1)
-        own = counts.room_of(demand.identity)
-        return Ceilings(self.layout, self.strategy, counts, own=own)
+        return Ceilings(self.layout, self.strategy, counts, demand)
 
     def _why_none(self, demand: Demand, counts: Counts) -> str:
         """Return why no shard can have the object, in one sentence."""

@@ -3,12 +3,13 @@
 It is built for the shards of a ring and called for each object.  `registry` lists all strategies.
 """
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum
-from typing import ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -136,19 +137,19 @@ class Layout:
         return (ranking.best_of_equals if self.is_even else ranking.best)(key, shards)
 
     @cached_property
-    def sizes(self) -> tuple["Size", ...]:
-        """The different sizes of available shards; usually there are few."""
-        return tuple(dict.fromkeys(map(self._size_of, self.available)))
+    def sizes(self) -> Mapping[ShardName, Size]:
+        """The sizes of the available shards; usually few are different."""
+        return {
+            shard.name: Size(
+                None if shard.name in self.closed else shard.weight, self.declared[shard.name]
+            )
+            for shard in self.available
+        }
 
     @cached_property
-    def size_at(self) -> Mapping[ShardName, int]:
-        """The index in `sizes` of each available shard's size."""
-        at = {size: place for place, size in enumerate(self.sizes)}
-        return {shard.name: at[self._size_of(shard)] for shard in self.available}
-
-    def _size_of(self, shard: Shard) -> "Size":
-        is_open = shard.name not in self.closed
-        return Size(shard.weight if is_open else None, self.declared[shard.name])
+    def different_sizes(self) -> Set[Size]:
+        """The sizes that occur."""
+        return frozenset(self.sizes.values())
 
     @cached_property
     def open(self) -> tuple[Shard, ...]:
@@ -179,33 +180,35 @@ def _by_place(shards: Iterable[Shard]) -> Mapping[str, Sequence[Shard]]:
     return places
 
 
-class Strategy(Protocol):
-    """Chooses among candidates that have passed every hard filter."""
+class Strategy(ABC):
+    """Chooses among candidates that have passed every hard filter; built for one layout."""
 
-    @property
-    def sticks(self) -> bool:
-        """Whether an object stays on its shard while it can; else it always follows `choose`."""
-        ...
+    __slots__ = ("layout",)
+    sticks: ClassVar[bool] = True
+    """Whether an object stays on its shard while it can; else it always follows `choose`."""
+    groups: ClassVar[bool] = True
+    """Whether it uses `groupBy`."""
 
-    @property
-    def groups(self) -> bool:
-        """Whether it uses `groupBy`."""
-        ...
+    def __init__(self, layout: Layout) -> None:
+        """Build the strategy for the shards of a layout."""
+        self.layout = layout
 
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return a shard's automatic ceiling for `objects` in total, None if it has none."""
-        ...
+    def share(self, weight: float, objects: int) -> int | None:
+        """Return the automatic ceiling of an open shard for so many objects, None: no ceiling."""
+        del weight, objects
+        return None
 
+    @abstractmethod
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return one of `candidates`, or why none; they are ordered by name and not empty."""
-        ...
 
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Return a function that says why one of `candidates` must not get the object."""
-        ...
+        del demand, candidates, counts
+        return no_objection
 
+    @abstractmethod
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
         """Return the arguments for or against each of `candidates`, for people."""
-        ...

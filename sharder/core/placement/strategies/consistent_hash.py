@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import ClassVar
 
+from typing_extensions import override
+
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.hash_ring import HashRing
-from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
+from sharder.core.placement.strategy import Choice, Layout, Strategy
 
 
-class ConsistentHash:
+class ConsistentHash(Strategy):
     """Consistent hashing over the available shards; follows."""
 
     __slots__ = ("ring",)
@@ -21,13 +23,11 @@ class ConsistentHash:
 
     def __init__(self, layout: Layout, known: HashRing | None = None) -> None:
         """Build the ring; this is faster from a known ring with nearly the same shards."""
+        super().__init__(layout)
         known = known or HashRing(())
         self.ring: HashRing = known.of(shard.name for shard in layout.available)
 
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return None: a strategy that follows has no ceilings."""
-        return None
-
+    @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the first candidate on the ring from the key's hash on."""
         if len(candidates) == len(self.ring.members):
@@ -35,10 +35,7 @@ class ConsistentHash:
         names = {shard.name for shard in candidates}
         return Choice(next(shard for shard in self.ring.walk(demand.key) if shard in names))
 
-    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline no candidate."""
-        return no_objection
-
+    @override
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

@@ -6,13 +6,15 @@ until the function is fixed, and the reason says so.
 
 from collections.abc import Sequence
 from reprlib import Repr
-from typing import ClassVar, Final
+from typing import Final
+
+from typing_extensions import override
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategy import Choice, Layout, Objection
+from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
 
 MAX_SHOWN: Final = 80
 """Maximum characters of a result or exception in a reason, which appears in logs and Events."""
@@ -21,22 +23,19 @@ _BRIEFLY: Final = Repr()
 _BRIEFLY.maxother = MAX_SHOWN
 
 
-class Custom:
+class Custom(Strategy):
     """The installed function that the ring's `custom` names; sticks."""
 
     __slots__ = ("_function", "_installed", "_name")
-    sticks: ClassVar[bool] = True
-    groups: ClassVar[bool] = True
 
     def __init__(self, layout: Layout) -> None:
+        """Look up the function."""
+        super().__init__(layout)
         self._name = layout.spec.custom
         self._function = layout.custom.get(self._name)
         self._installed = sorted(layout.custom)
 
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return None: only declared ceilings apply."""
-        return None
-
+    @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the function's choice, if it is the name of one of `candidates`."""
         if self._function is None:
@@ -64,6 +63,7 @@ class Custom:
                 return Choice(shard.name)
         return self._rejected(f"returned {_shown(answer)}, which is not one of the candidates")
 
+    @override
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline a shard that the function does not choose if it is the only candidate."""
 
@@ -73,6 +73,7 @@ class Custom:
 
         return objection
 
+    @override
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:

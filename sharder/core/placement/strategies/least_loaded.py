@@ -11,8 +11,9 @@ make the same choice.
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Final
 
+from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
 from sharder.core.leases.shard import Shard
@@ -22,28 +23,24 @@ from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.least_loaded_filters import FilterChain
-from sharder.core.placement.strategy import Choice, Layout, Objection
+from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
 
 _SEED: Final = 0x67656172
 """The seed ("gear") makes the draw independent of rankings, which hash the key without a seed."""
 
 
-class LeastLoaded:
+class LeastLoaded(Strategy):
     """Gear placement; sticks."""
 
-    __slots__ = ("_capacities", "_effective", "_layout")
-    sticks: ClassVar[bool] = True
-    groups: ClassVar[bool] = True
+    __slots__ = ("_capacities", "_effective")
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+        """Find the filters that can drop a shard of the layout."""
+        super().__init__(layout)
         self._capacities = Capacities(layout)
         self._effective = FilterChain.effective(layout)
 
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return None: only declared ceilings apply."""
-        return None
-
+    @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return one of the shards that the last filter keeps, or why a filter keeps none."""
         last = self._chain(demand, counts).last(candidates, self._effective)
@@ -59,10 +56,12 @@ class LeastLoaded:
         """Return a number below `total`, uniformly distributed, that depends only on the key."""
         return xxh3_64_intdigest(demand.key.encode(), seed=_SEED) * total >> 64
 
+    @override
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline the shards that a hard filter drops."""
         return self._chain(demand, counts).objections(candidates, self._effective)
 
+    @override
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
@@ -80,8 +79,8 @@ class LeastLoaded:
         return {s.name: f"{chain.remark_on(s)}; {fates[s.name]}" for s in candidates}
 
     def _chain(self, demand: Demand, counts: Counts) -> FilterChain:
-        members = group_members_of(demand, self._layout, counts)
-        return FilterChain(self._layout, counts, members, self._capacities)
+        members = group_members_of(demand, self.layout, counts)
+        return FilterChain(self.layout, counts, members, self._capacities)
 
 
 def weights(many: int) -> range:

@@ -1,7 +1,7 @@
 """The strategies by name.  A new strategy is a module with a class, and a line in `STRATEGIES`."""
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from sharder.core.api.ring import StrategyName
 from sharder.core.placement.hash_ring import HashRing
@@ -12,26 +12,7 @@ from sharder.core.placement.strategies.rendezvous import BoundedLoad, Rendezvous
 from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Layout, Strategy
 
-
-class StrategyClass(Protocol):
-    """The class of a strategy, with the facts that hold for every layout."""
-
-    @property
-    def sticks(self) -> bool:
-        """As in `Strategy`."""
-        ...
-
-    @property
-    def groups(self) -> bool:
-        """As in `Strategy`."""
-        ...
-
-    def __call__(self, layout: Layout) -> Strategy:
-        """Build the strategy for a layout."""
-        ...
-
-
-STRATEGIES: Final[Mapping[StrategyName, StrategyClass]] = {
+STRATEGIES: Final[Mapping[StrategyName, type[Strategy]]] = {
     StrategyName.CONSISTENT_HASH: ConsistentHash,
     StrategyName.RENDEZVOUS: Rendezvous,
     StrategyName.BOUNDED_LOAD: BoundedLoad,

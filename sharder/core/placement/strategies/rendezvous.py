@@ -10,7 +10,6 @@ Zadimoghaddam, "Consistent Hashing with Bounded Loads" (2016), with a ranking th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import ClassVar
 
@@ -20,29 +19,22 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
+from sharder.core.placement.strategy import Choice, Strategy
 
 
-@dataclass(frozen=True, slots=True)
-class Rendezvous:
+class Rendezvous(Strategy):
     """Weighted rendezvous hashing; follows."""
 
-    layout: Layout
+    __slots__ = ()
     sticks: ClassVar[bool] = False
     groups: ClassVar[bool] = False
 
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return None: a strategy that follows has no ceilings."""
-        return None
-
+    @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score."""
         return Choice(self.layout.highest(demand.key, candidates).name)
 
-    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline no candidate."""
-        return no_objection
-
+    @override
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
@@ -55,15 +47,15 @@ _ROUNDING = 1e-9
 """Tolerance for weights, which are floats: an integer share must not be rounded up by one."""
 
 
-@dataclass(frozen=True, slots=True)
 class BoundedLoad(Rendezvous):
     """Rendezvous hashing; ceilings, which are hard filters, limit the shards."""
 
+    __slots__ = ()
     sticks: ClassVar[bool] = True
 
     @override
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
+    def share(self, weight: float, objects: int) -> int | None:
         """Return ⌈objects · weight / Σ weights⌉, None if the ring declares a ceiling."""
         if self.layout.spec.per_shard_capacity is not None:
             return None
-        return ceil(objects * weight / total_weight - _ROUNDING)
+        return ceil(objects * weight / self.layout.weight - _ROUNDING)

@@ -8,16 +8,17 @@ and so has some scores that are one too low.
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
+from typing_extensions import override
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.strategies.group_members import GroupMembers, group_members_of
-from sharder.core.placement.strategy import Choice, Layout, Objection, no_objection
+from sharder.core.placement.strategy import Choice, Strategy
 
 FULL_SCORE: Final = 100
 """The score of a shard without members in a zone without members, as since Kubernetes 1.18."""
@@ -27,23 +28,15 @@ _PARTS: Final = 3
 """Two thirds of the score are for the zone, one third is for the shard: zoneWeighting upstream."""
 
 
-class Spread:
+class Spread(Strategy):
     """SelectorSpread over the members of the object's group; sticks."""
 
-    __slots__ = ("_layout",)
-    sticks: ClassVar[bool] = True
-    groups: ClassVar[bool] = True
+    __slots__ = ()
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-
-    def share(self, weight: float, objects: int, total_weight: float) -> int | None:
-        """Return None: only declared ceilings apply."""
-        return None
-
+    @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return the candidate with the highest score; the ranking decides between equal ones."""
-        members, highest = group_members_of(demand, self._layout, counts), self._layout.highest
+        members, highest = group_members_of(demand, self.layout, counts), self.layout.highest
         if not members.on:
             return Choice(highest(demand.key, candidates).name)
         equals = self._nearby(candidates, members)
@@ -61,7 +54,7 @@ class Spread:
         """
         if len(members.on) >= len(candidates):
             return ()
-        zones, scale = self._layout.by_place(candidates), _Scale.of(members, FULL_SCORE)
+        zones, scale = self.layout.by_place(candidates), _Scale.of(members, FULL_SCORE)
         most = {place: scale.score(0, members.near(place)) for place in zones}
         best = max(most.values())
         places = [place for place, score in most.items() if score == best]
@@ -70,21 +63,18 @@ class Spread:
             return ()
         return list(chain.from_iterable(zones[place] for place in places))
 
-    def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
-        """Decline no candidate: members of a group are allowed to share a shard."""
-        return no_objection
-
+    @override
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
         """Return the scores and their reasons."""
         if demand.group == NO_GROUP:
-            score = self._layout.ranking.score
+            score = self.layout.ranking.score
             return {
                 s.name: f"the object has no group, its key alone scores {score(demand.key, s):.4g}"
                 for s in candidates
             }
-        members = group_members_of(demand, self._layout, counts)
+        members = group_members_of(demand, self.layout, counts)
 
         def remark(shard: Shard, score: int) -> str:
             here = f"{members.here(shard)} of its group here"

@@ -14,6 +14,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
+from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from tests.support.values import A, B, C
 from tests.support.values_placement import (
@@ -28,8 +29,10 @@ from tests.support.values_placement import (
 FULL = "it is full: {} of {} objects"
 
 
-def ceilings(of: Placer, counts: Tally, *, own: ShardName | None = None) -> Ceilings:
-    return Ceilings(of.layout, of.strategy, counts, own=(own, None))
+def ceilings(of: Placer, counts: Tally, *, number: int | None = None) -> Ceilings:
+    """The ceilings before the object with this number is placed."""
+    placing = None if number is None else Demand("", number)
+    return Ceilings(of.layout, of.strategy, counts, placing)
 
 
 def test_a_ceiling_that_a_shard_declares_may_be_below_the_automatic_one() -> None:
@@ -59,7 +62,7 @@ def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
 def test_an_object_that_leaves_a_cordoned_shard_counts_among_those_to_be_placed() -> None:
     of = placer(shard(A, cordoned=True), shard(B), shard(C))
 
-    assert ceilings(of, tally({A: 1, B: 2, C: 2}), own=A).of(shard(B)) == 3
+    assert ceilings(of, tally({A: 1, B: 2, C: 2}), number=0).of(shard(B)) == 3
 
 
 def test_objects_that_are_pinned_come_on_top_of_the_automatic_ceiling_of_their_shard() -> None:
@@ -176,7 +179,7 @@ def test_an_object_that_leaves_a_closed_shard_takes_no_room_from_itself() -> Non
     counts.see("more", -1, Entry(A, draining=True, heading=B))
     of = placer(*shards)
 
-    found = Ceilings(of.layout, of.strategy, counts, own=(A, B))
+    found = ceilings(of, counts, number=-1)
 
     assert found.of(shard(B)) == 5
     assert found.objection(shard(B), pinned=False) is None
@@ -209,7 +212,7 @@ def test_the_shards_with_room_are_those_without_an_objection(
         on=data.draw(st.none() | st.sampled_from(names)),
         pin=data.draw(st.none() | st.sampled_from(names)),
     )
-    found = Ceilings(of.layout, of.strategy, counts, newcomers=1)
+    found = Ceilings(of.layout, of.strategy, counts, asked)
     available = of.layout.available
 
     with_room = found.with_room(available, asked)

@@ -25,7 +25,7 @@ followers = pytest.mark.parametrize("spec", [CONSISTENT, RENDEZVOUS], ids=lambda
 def test_they_know_no_ceilings(spec: PlacementSpec) -> None:
     full = placer(*(shard(name, room=1) for name in (A, B)), spec=spec)
 
-    assert full.strategy.share(1.0, 100, 2.0) is None
+    assert full.strategy.share(1.0, 100) is None
     assert full.place(demand(), tally({A: 9, B: 9})).shard in {A, B}
 
 

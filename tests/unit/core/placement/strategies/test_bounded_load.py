@@ -9,7 +9,7 @@ from tests.support.values_placement import demand, layout, placer, shard, tally
 def share(objects: int, *weights: float) -> list[int | None]:
     shards = [shard(f"s-{number}", weight=weight) for number, weight in enumerate(weights)]
     of = layout(*shards)
-    return [BoundedLoad(of).share(found.weight, objects, of.weight) for found in shards]
+    return [BoundedLoad(of).share(found.weight, objects) for found in shards]
 
 
 def test_an_object_goes_to_the_shard_that_its_key_is_drawn_to_most_of_those_with_room() -> None:
