@@ -15,27 +15,20 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
-from typing import Final
+from typing import Final, Self
 
-from sharder.core.addresses import address_of
 from sharder.core.errors import LeaseLost
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import GroupResource
 from sharder.kopf.drains import Drains, Touch
 from sharder.kopf.gate import HandlerGate
-from sharder.kube.client import SHARD_AGENT, Client, connect
 from sharder.metrics.shard import process_metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.fitness import in_served_versions
 from sharder.shard.identity import Identity
-from sharder.shard.lifecycle import lease_holder, serve_until_stopped
+from sharder.shard.membership import Membership, connected
 from sharder.shard.objects import OwnObject
-from sharder.shard.preparation import Preparation, alone_on
-from sharder.shard.probes import Readiness, probes
-from sharder.shard.resources import Handled
-from sharder.shard.rights import needed_rights
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
 from sharder.shard.watched import Watched
@@ -70,7 +63,6 @@ class LeaseThread:
         self._end_kopf = end_kopf
         self._clock = SystemClock()
         self._rng = SystemRandom()
-        self._readiness = Readiness(self._clock)
         self._metrics = process_metrics()
         self._kopf_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -134,20 +126,33 @@ class LeaseThread:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        lease = ObjectRef(self._settings.namespace, self._settings.name)
-        with alone_on(lease, self._settings.kubeconfig, remedy=_REMEDY):
-            async with probes(
-                address_of(self._settings.http_address),
-                not_ready=self._readiness.reason,
-                metrics=self._metrics,
-                until_alive=self._until_kopf_runs,
-            ):
-                client = await connect(self._settings.kubeconfig or None, agent=SHARD_AGENT)
-                client.observe(self._metrics.requested)
-                try:
-                    await self._serve_on(client, lease)
-                finally:
-                    await client.close()
+        membership = Membership(
+            identity=self._identity,
+            settings=self._settings,
+            handled=dict.fromkeys(self._resources, ()),
+            stop=self._stop,
+            rejoins=False,  # kopf has no way to stop its work and begin anew
+            drain_on_stop=self._drain_on_stop,
+            until_alive=self._until_kopf_runs,
+            one_shard=_REMEDY,
+            one_more=_REMEDY,
+            metrics=self._metrics,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        try:
+            await membership.serve(connected(self._settings, self._metrics), self._begin)
+        except Exception as error:
+            if not self._acquired.done():
+                raise
+            # Nothing renews the Lease any more, so there is no time to clean up.
+            _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
+            os._exit(1)
+
+    def _begin(self, context: ShardContext, holder: LeaseHolder, _: RingCheck) -> Self:
+        self._holder = holder
+        self._drains = tuple(partial(self._follow, context, each) for each in context.found)
+        return self
 
     async def _until_kopf_runs(self) -> None:
         """Return when kopf's event loop runs a callback, which it does not while it is blocked."""
@@ -159,43 +164,6 @@ class LeaseThread:
 
         self._kopf_loop.call_soon_threadsafe(run)
         await asyncio.wrap_future(ran)
-
-    async def _serve_on(self, client: Client, lease: ObjectRef) -> None:
-        settings, clock, rng = self._settings, self._clock, self._rng
-        # Before the Lease, so that a shard that cannot work gets no objects.
-        cluster = Cluster(client)
-        preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-        found = await preparation.discover(self._resources, pause=settings.lease.retry_period)
-        if found is None:
-            return
-        context = ShardContext(
-            cluster=cluster,
-            identity=self._identity,
-            settings=settings,
-            found=found,
-            metrics=self._metrics,
-            clock=clock,
-            rng=rng,
-        )
-        holder = lease_holder(context)
-        handled: Handled = dict.fromkeys(self._resources, ())
-        check = RingCheck(cluster, self._identity.ring, handled, clock=clock, remedy=_REMEDY)
-        rights = needed_rights(handled, lease)
-        if not await preparation.until_suitable(check, rights, holder.left_because):
-            return
-        self._holder = holder
-        self._drains = tuple(partial(self._follow, context, each) for each in found)
-        self._readiness.follow(holder, lambda: self.problem(settings.lease.lease_duration))
-        try:
-            await serve_until_stopped(
-                context, holder, self, self._stop, drain_on_stop=self._drain_on_stop
-            )
-        except Exception as error:
-            if not self._acquired.done():
-                raise
-            # Nothing renews the Lease any more, so there is no time to clean up.
-            _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
-            os._exit(1)
 
     def _cancel(self, uid: str) -> None:
         with suppress(RuntimeError):  # kopf's loop has ended
@@ -250,6 +218,10 @@ class LeaseThread:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
         problems = (each.problem(seconds) for each in self._watches.values())
         return next(filter(None, problems), "")
+
+    def not_ready(self) -> str:
+        """Return why a resource could not be watched, empty if all could be."""
+        return self.problem(self._settings.lease.lease_duration)
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Let kopf work until `stop` is set, end kopf, and return when kopf has ended.

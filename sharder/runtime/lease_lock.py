@@ -2,9 +2,7 @@
 
     holder = LeaseHolder(leases, ref, "me", clock=clock, rng=rng)
     await holder.acquire()
-    async with TaskGroup() as group:        # LeaseLost cancels the work
-        group.create_task(holder.keep())
-        group.create_task(work())
+    await holder.while_held(work)           # LeaseLost cancels the work
     await holder.release()                  # after the work has ended
 
 Guarantee: no two holders are `valid` at once, as long as the speeds of their monotonic clocks
@@ -28,7 +26,7 @@ from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.ports import Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import ErrorLog, ignore
+from sharder.runtime.error_log import ErrorLog, first_message, ignore
 from sharder.runtime.lease_record import LeaseRecord, Leases
 from sharder.runtime.task_pool import race
 
@@ -146,6 +144,23 @@ class LeaseHolder:
             if left <= 0:
                 self._raise_lost(self._why_not_renewed(late=self._clock.monotonic() - due))
             await self._try_to_renew(left)
+
+    async def while_held(self, work: Callable[[], Awaitable[object]]) -> None:
+        """Await `work`, and renew the Lease meanwhile.
+
+        Raises:
+            LeaseLost: as by `keep`; the work was cancelled and has ended.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                renewal = group.create_task(self.keep(), name="keep lease")
+                await work()
+                renewal.cancel()
+        except ExceptionGroup as errors:
+            lost, others = errors.split(LeaseLost)
+            if lost is None or others is not None:
+                raise
+            raise LeaseLost(first_message(lost)) from errors
 
     async def evacuate(self) -> None:
         """Request the evacuation of all objects by an annotation of the Lease, until `release`.

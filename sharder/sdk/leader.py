@@ -15,7 +15,6 @@ from sharder.core.errors import ConfigError, LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
 from sharder.shard.context import ShardContext
@@ -81,26 +80,21 @@ class Campaign:
                 await self._holder.acquire()
                 # The messages repeat the fields: an author's log format might not show them.
                 _log.info("became leader of ring %s", ring, extra={"shard": shard})
-                await self._lead()
-            except* LeaseLost as lost:
-                error = first_message(lost)
-                fields = {"shard": shard, "error": error}
+                await self._holder.while_held(self._lead)
+            except LeaseLost as error:
+                fields = {"shard": shard, "error": str(error)}
                 _log.warning("lost leadership of ring %s: %s", ring, error, extra=fields)
             finally:
                 await self._holder.release()
 
     async def _lead(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._holder.keep(), name="keep leader lease")
-            group.create_task(
-                supervise(
-                    {name: partial(self._call, task) for name, task in self._tasks.items()},
-                    clock=self._clock,
-                    rng=self._rng,
-                    on_crash=lambda _: None,
-                ),
-                name="leader tasks",
-            )
+        await supervise(
+            {name: partial(self._call, task) for name, task in self._tasks.items()},
+            clock=self._clock,
+            rng=self._rng,
+            on_crash=lambda _: None,
+        )
+        await asyncio.Event().wait()  # keep the Lease after all tasks have returned
 
     async def _call(self, task: LeaderTask) -> None:
         try:

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
-from sharder.core.addresses import address_of
-from sharder.core.errors import ConfigError, LeaseLost, SharderError
-from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.kube.client import SHARD_AGENT, connect
+from sharder.core.errors import ConfigError, SharderError
+from sharder.core.names import RingName, ShardName
 from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.assembly import Assembly
 from sharder.sdk.controllers import Controllers
 from sharder.sdk.handlers import Handlers, OnDelete, Reconcile
@@ -23,11 +23,10 @@ from sharder.shard.blocked_loop import watched
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
-from sharder.shard.lifecycle import lease_holder, serve_until_stopped, until_signal
-from sharder.shard.preparation import Preparation, alone_on
-from sharder.shard.probes import Readiness, probes
-from sharder.shard.resources import Handled, parse_resource, resources_of
-from sharder.shard.rights import Right, lease_rights, needed_rights
+from sharder.shard.lifecycle import until_signal
+from sharder.shard.membership import Membership, connected
+from sharder.shard.resources import Handled, parse_resource
+from sharder.shard.rights import Right, lease_rights
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings, local_settings
 
@@ -186,15 +185,9 @@ class Shard:
             NotFound: the API server does not serve one of the resources.
         """
         settings, metrics, clock = self.settings, process_metrics(), SystemClock()
-        client = await connect(settings.kubeconfig or None, agent=SHARD_AGENT)
-        client.observe(metrics.requested)
-        try:
-            with watched(clock, renew_deadline=settings.lease.renew_deadline):
-                await self.serve_on(
-                    Cluster(client), clock=clock, rng=SystemRandom(), metrics=metrics
-                )
-        finally:
-            await client.close()
+        with watched(clock, renew_deadline=settings.lease.renew_deadline):
+            connection = connected(settings, metrics)
+            await self._serve(connection, clock=clock, rng=SystemRandom(), metrics=metrics)
 
     def stop(self) -> None:
         """Request a clean stop: start nothing new, let reconciles end, release the Lease.
@@ -208,85 +201,42 @@ class Shard:
         self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: ShardMetrics | None = None
     ) -> None:
         """Do the same as `serve` on a connected cluster, and report to `metrics` if given."""
-        settings, metrics = self.settings, metrics or ShardMetrics()
-        lease = ObjectRef(settings.namespace, settings.name)
-        readiness = Readiness(clock)
-        with alone_on(lease, settings.kubeconfig):
-            async with probes(
-                address_of(settings.http_address),
-                not_ready=readiness.reason,
-                metrics=metrics,
-            ):
-                await self._join(cluster, readiness, metrics, clock=clock, rng=rng)
+        await self._serve(
+            nullcontext(cluster), clock=clock, rng=rng, metrics=metrics or ShardMetrics()
+        )
 
-    async def _join(
+    async def _serve(
         self,
-        cluster: Cluster,
-        readiness: Readiness,
-        metrics: ShardMetrics,
+        connection: AbstractAsyncContextManager[Cluster],
         *,
         clock: Clock,
         rng: Rng,
+        metrics: ShardMetrics,
     ) -> None:
-        """Work until `stop` is called; with `settings.reacquire`, resume after a lost Lease."""
         settings = self.settings
-        # Before the Lease, so that a shard that cannot work gets no objects.
-        preparation = Preparation(cluster, self._stop, clock=clock, rng=rng)
-        found = await preparation.discover(
-            resources_of(self.handled), pause=settings.lease.retry_period
-        )
-        if found is None:
-            return
-        context = ShardContext(
-            cluster=cluster,
+        leader = self._leader.lease(settings.namespace)
+        membership = Membership(
             identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
             settings=settings,
-            found=found,
+            handled=self.handled,
+            rights=(*(lease_rights(leader) if leader else ()), *self._rights),
+            stop=self._stop,
+            rejoins=True,
+            drain_on_stop=lambda: settings.drain_on_stop_seconds,
             metrics=metrics,
             clock=clock,
             rng=rng,
         )
-        await self._work(context, preparation, readiness)
+        await membership.serve(connection, self._controllers)
 
-    async def _work(
-        self, context: ShardContext, preparation: Preparation, readiness: Readiness
-    ) -> None:
-        settings, handled = self.settings, self.handled
-        holder = lease_holder(context)
+    def _controllers(
+        self, context: ShardContext, holder: LeaseHolder, check: RingCheck
+    ) -> Controllers:
         assembly = Assembly(
-            context=context,
-            holds_lease=lambda: holder.valid(context.clock.monotonic()),
+            context=context, holds_lease=lambda: holder.valid(context.clock.monotonic())
         )
-        rights = self._needed_rights(handled, context.lease)
-        check = RingCheck(context.cluster, self._ring, handled, clock=context.clock)
-        while await preparation.until_suitable(check, rights, holder.left_because):
-            # New work under each Lease: state from before the Lease was lost is outdated.
-            work = Controllers(assembly, self._reconcilers, check, self._leader.campaign(context))
-            readiness.follow(holder, work.not_ready)
-            try:
-                why = await serve_until_stopped(
-                    context,
-                    holder,
-                    work,
-                    self._stop,
-                    drain_on_stop=lambda: settings.drain_on_stop_seconds,
-                )
-            except LeaseLost as error:
-                if self._stop.is_set() or not settings.reacquire:
-                    raise
-                fields = {**self._fields(), "error": str(error)}
-                _log.warning("rejoining ring %s: %s", self._ring, error, extra=fields)
-            else:
-                if not why:
-                    return
-
-    def _needed_rights(self, handled: Handled, lease: ObjectRef) -> Sequence[Right]:
-        leader = self._leader.lease(lease.namespace)
-        return (
-            *needed_rights(handled, lease),
-            *(lease_rights(leader) if leader else ()),
-            *self._rights,
-        )
+        campaign = self._leader.campaign(context)
+        return Controllers(assembly, self._reconcilers, check, campaign)
 
     def _fields(self) -> dict[str, str]:
         return {"ring": self._ring, "shard": self._settings.name if self._settings else ""}

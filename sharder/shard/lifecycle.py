@@ -19,7 +19,6 @@ from typing import Final, Protocol
 from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
@@ -42,6 +41,10 @@ class Workload(Watcher, Protocol):
     @property
     def is_empty(self) -> bool:
         """Whether the shard certainly has no objects, or no work runs that could release them."""
+        ...
+
+    def not_ready(self) -> str:
+        """Return why the shard is not ready while it holds its Lease, empty if it is."""
         ...
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
@@ -89,7 +92,6 @@ async def serve_until_stopped(
         LeaseLost: another holder has the Lease, or might have it; no work runs any more.
     """
     why, is_lost, fitness = "", False, Fitness(context=context, holder=holder, work=work)
-
     fields = {"ring": context.identity.ring, "shard": context.identity.shard}
 
     async def stopping() -> None:
@@ -101,15 +103,15 @@ async def serve_until_stopped(
         elif seconds := drain_on_stop():
             await drain(holder, work, within=seconds, clock=context.clock)
 
+    async def work_until_stopped() -> None:
+        await _work(work, stopping, stop_grace=context.settings.stop_grace)
+
     try:
         if await _acquire(holder, stop, fitness):
-            await _work(holder, work, stopping, stop_grace=context.settings.stop_grace)
-    except ExceptionGroup as group:
-        lost, others = group.split(LeaseLost)
-        if lost is None or others is not None:
-            raise
+            await holder.while_held(work_until_stopped)
+    except LeaseLost:
         is_lost = True
-        raise LeaseLost(first_message(lost)) from group
+        raise
     finally:
         if not is_lost and await holder.release():
             _log.info("stopped, Lease released", extra=fields)
@@ -140,13 +142,9 @@ async def _acquire(holder: LeaseHolder, stop: asyncio.Event, fitness: Fitness) -
 
 
 async def _work(
-    holder: LeaseHolder,
-    work: Workload,
-    stopping: Callable[[], Awaitable[None]],
-    *,
-    stop_grace: timedelta,
+    work: Workload, stopping: Callable[[], Awaitable[None]], *, stop_grace: timedelta
 ) -> None:
-    """Work until `stopping` returns, and renew the Lease meanwhile."""
+    """Work until `stopping` returns."""
     stop = asyncio.Event()
 
     async def wait_to_stop() -> None:
@@ -154,10 +152,8 @@ async def _work(
         stop.set()
 
     async with asyncio.TaskGroup() as group:
-        heartbeat = group.create_task(holder.keep(), name="keep lease")
         group.create_task(wait_to_stop(), name="wait to stop")
         await work.run(stop, stop_grace=stop_grace)
-        heartbeat.cancel()
 
 
 _POLL_SECONDS: Final = 0.2
