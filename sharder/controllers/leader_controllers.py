@@ -14,6 +14,7 @@ from sharder.controllers.movement.controller import Movement, Ports
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS
 from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_controller import Problems, RingController
+from sharder.controllers.ring_status import RingFacts, StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.shard_loads import Load
 from sharder.controllers.validating_webhook import ValidationKeeper
@@ -78,8 +79,9 @@ class LeaderControllers:
             on_change=self._rings.add,
             clock=ports.clock,
         )
-        self._ring_controller = self._new_ring_controller(watching)
-        self._transitions = self._new_transitions()
+        facts = self._new_facts()
+        self._ring_controller = self._new_ring_controller(facts, watching)
+        self._transitions = self._new_transitions(facts)
 
     async def run(self) -> None:
         """Run all controllers until cancelled; then hide what only the leader shows."""
@@ -232,35 +234,45 @@ class LeaderControllers:
             sync_period=ports.sync_period,
         )
 
-    def _new_ring_controller(self, watching: Watching) -> RingController:
-        ports = self._ports
-        return RingController(
-            cache=ports.cache,
-            status=ports.ring_status,
-            configurations=ports.configurations,
-            registration=ports.registration,
-            problems=self._problems,
-            watching=watching,
+    def _new_facts(self) -> RingFacts:
+        return RingFacts(
             stats=self._stats,
             last_resync=self._last_resync,
             overdue=self._movement.watches.overdue,
             apart=self._apart,
             uncounted=self._uncounted,
             last_rebalance=self._movement.rebalancer.last,
+            is_moving=self._movement.is_moving,
+            fence=self._fence_proofs.of,
+        )
+
+    def _new_ring_controller(self, facts: RingFacts, watching: Watching) -> RingController:
+        ports = self._ports
+        return RingController(
+            cache=ports.cache,
+            reports=StatusReports(
+                cache=ports.cache,
+                status=ports.ring_status,
+                fault_of=self._problems.of,
+                watching=watching,
+                facts=facts,
+                recorder=ports.recorder,
+                metrics=ports.metrics,
+                clock=ports.clock,
+            ),
+            configurations=ports.configurations,
+            registration=ports.registration,
+            problems=self._problems,
             recorder=ports.recorder,
             clock=ports.clock,
             sync_period=self._apply_period,
-            is_moving=self._movement.is_moving,
-            fence=self._fence_proofs.of,
-            metrics=ports.metrics,
         )
 
-    def _new_transitions(self) -> RingTransitions:
+    def _new_transitions(self, facts: RingFacts) -> RingTransitions:
         ports = self._ports
         return RingTransitions(
             cache=ports.cache,
-            stats=self._stats,
-            last_rebalance=self._movement.rebalancer.last,
+            facts=facts,
             ownerless=self._movement.ownerless,
             recorder=ports.recorder,
             metrics=ports.metrics,

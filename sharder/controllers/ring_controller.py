@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_status import StatusReports, about
-from sharder.core.api.ring import ControllerRing, LastRebalance, UnreadableRing
+from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
-from sharder.core.fence.probe import Proof
 from sharder.core.names import APP_LABEL, RING_LABEL, RingName, webhook_configuration
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
@@ -26,11 +24,9 @@ from sharder.core.status.conditions import (
     UNWRITABLE,
     Fault,
 )
-from sharder.core.status.stats import ApartOf, OverdueOf, ReportOf, StatsOf, UncountedOf
 from sharder.core.validation import refusals
 from sharder.core.webhook_configuration import Registration, configuration_of
-from sharder.metrics.registry import Metrics
-from sharder.ports import Recorder, WebhookConfigurations, Writable
+from sharder.ports import Recorder, WebhookConfigurations
 from sharder.runtime.clock import Clock
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
@@ -100,25 +96,15 @@ class RingController:
         self,
         *,
         cache: ClusterCache,
-        status: Writable[ControllerRing],
+        reports: StatusReports,
         configurations: WebhookConfigurations,
         registration: Callable[[], Registration],
         problems: Problems,
-        watching: Watching,
-        stats: StatsOf,
-        last_resync: ReportOf,
-        overdue: OverdueOf,
-        apart: ApartOf,
-        uncounted: UncountedOf,
-        last_rebalance: Callable[[RingName], LastRebalance | None],
         recorder: Recorder,
         clock: Clock,
         sync_period: float,
-        is_moving: Callable[[RingName], bool],
-        fence: Callable[[RingName], Proof | None],
-        metrics: Metrics,
     ) -> None:
-        """`status` writes the status subresource; `sync_period` is in seconds."""
+        """`reports` write the status; `sync_period` is in seconds."""
         self._cache = cache
         self._configurations = configurations
         self._registration = registration
@@ -131,23 +117,7 @@ class RingController:
         """In how many checks in a row a ring's configuration differed from the last apply."""
         self._compared: dict[RingName, float] = {}
         """When each ring's status was last compared with the stored one."""
-        self._reports = StatusReports(
-            cache=cache,
-            status=status,
-            fault_of=problems.of,
-            watching=watching,
-            stats=stats,
-            last_resync=last_resync,
-            overdue=overdue,
-            apart=apart,
-            uncounted=uncounted,
-            last_rebalance=last_rebalance,
-            is_moving=is_moving,
-            fence=fence,
-            recorder=recorder,
-            metrics=metrics,
-            clock=clock,
-        )
+        self._reports = reports
 
     async def reconcile(self, name: RingName) -> float | None:
         """Apply the ring's configuration and status; return the seconds until the next reconcile.

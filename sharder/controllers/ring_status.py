@@ -56,6 +56,23 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RingFacts:
+    """What the leader knows about each ring; most of it is None until it is known."""
+
+    stats: StatsOf
+    last_resync: ReportOf
+    overdue: OverdueOf
+    apart: ApartOf
+    uncounted: UncountedOf
+    last_rebalance: Callable[[RingName], LastRebalance | None]
+    """Returns the result of a ring's last rebalance."""
+    is_moving: Callable[[RingName], bool]
+    """Returns whether objects of a ring have moved recently."""
+    fence: Callable[[RingName], Proof | None]
+    """Returns the last proof of a ring's fence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
     """The status that was last written."""
 
@@ -75,14 +92,7 @@ class StatusReports:
         status: Writable[ControllerRing],
         fault_of: Callable[[RingName], Fault | None],
         watching: Watching,
-        stats: StatsOf,
-        last_resync: ReportOf,
-        overdue: OverdueOf,
-        apart: ApartOf,
-        uncounted: UncountedOf,
-        last_rebalance: Callable[[RingName], LastRebalance | None],
-        is_moving: Callable[[RingName], bool],
-        fence: Callable[[RingName], Proof | None],
+        facts: RingFacts,
         recorder: Recorder,
         metrics: Metrics,
         clock: Clock,
@@ -94,14 +104,7 @@ class StatusReports:
             status: Writes the status subresource.
             fault_of: Returns why a ring is not ready, None if it is ready.
             watching: Has the forbidden watches.
-            stats: Returns the counts of a ring's objects.
-            last_resync: Returns the report of a ring's last pass.
-            overdue: Returns a ring's overdue drains.
-            apart: Returns a ring's controlled objects that are not with their owners.
-            uncounted: Returns the parts of a ring that cannot be read.
-            last_rebalance: Returns the result of a ring's last rebalance.
-            is_moving: Returns whether objects of a ring have moved recently.
-            fence: Returns the last proof of a ring's fence.
+            facts: What the status says.
             recorder: Sends Events about new problems.
             metrics: Shows the conditions.
             clock: For the times.
@@ -110,14 +113,7 @@ class StatusReports:
         self._status = status
         self._fault_of = fault_of
         self._watching = watching
-        self._stats = stats
-        self._last_resync = last_resync
-        self._overdue = overdue
-        self._apart = apart
-        self._uncounted = uncounted
-        self._last_rebalance = last_rebalance
-        self._is_moving = is_moving
-        self._fence = fence
+        self._facts = facts
         self._recorder = recorder
         self._metrics = metrics
         self._clock = clock
@@ -171,7 +167,7 @@ class StatusReports:
 
     def _moving_with(self, name: RingName) -> int:
         """Return how many rings have moving objects, 0 if this ring has none."""
-        if self._is_moving(name):
+        if self._facts.is_moving(name):
             self._moving.add(name)
             return len(self._moving)
         self._moving.discard(name)
@@ -185,7 +181,7 @@ class StatusReports:
         self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
     ) -> RingStatus:
         """Return the status at `at` (monotonic seconds)."""
-        now, stats = self._clock.now(), self._stats(snapshot.name)
+        now, stats = self._clock.now(), self._facts.stats(snapshot.name)
         conditions = [
             condition
             for condition in self._conditions(snapshot, before, stats, now)
@@ -199,7 +195,7 @@ class StatusReports:
             conditions=conditions,
             now=now,
         )
-        last = self._last_rebalance(snapshot.name)
+        last = self._facts.last_rebalance(snapshot.name)
         after = with_rebalance(after, snapshot.ring.spec.rebalance, last)
         if stats is None:
             return after
@@ -214,7 +210,7 @@ class StatusReports:
                 monotonic=at,
                 most=MAX_SHARDS + 1,  # one more shows that there are more
             ),
-            resync=self._last_resync(snapshot.name),
+            resync=self._facts.last_resync(snapshot.name),
             now=now,
         )
 
@@ -222,8 +218,7 @@ class StatusReports:
         self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
     ) -> list[DesiredCondition]:
         available, fault = len(snapshot.members.available), self._fault_of(snapshot.name)
-        proof = self._fence(snapshot.name)
-        movement, apart = snapshot.ring.spec.movement, self._apart(snapshot.name)
+        facts, movement = self._facts, snapshot.ring.spec.movement
         conditions = (
             ready(fault),
             stalled(fault),
@@ -237,13 +232,13 @@ class StatusReports:
             paused(before, movement),
             covered(
                 stats,
-                self._overdue(snapshot.name),
+                facts.overdue(snapshot.name),
                 available=available,
-                apart=apart,
-                uncounted=self._uncounted(snapshot.name),
+                apart=facts.apart(snapshot.name),
+                uncounted=facts.uncounted(snapshot.name),
             ),
             exhausted(stats, available=available),
-            fenced(before, proof, snapshot.ring, snapshot.members, now),
+            fenced(before, facts.fence(snapshot.name), snapshot.ring, snapshot.members, now),
         )
         return [condition for condition in conditions if condition is not None]
 

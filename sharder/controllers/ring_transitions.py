@@ -6,17 +6,15 @@ deletes Leases all the time causes no more sentences than `Allowance` permits.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.ownerless import Ownerless
-from sharder.controllers.ring_status import about
+from sharder.controllers.ring_status import RingFacts, about
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import StatsOf
 from sharder.core.status.transitions import (
     Kind,
     Phases,
@@ -68,8 +66,7 @@ class RingTransitions:
         self,
         *,
         cache: ClusterCache,
-        stats: StatsOf,
-        last_rebalance: Callable[[RingName], LastRebalance | None],
+        facts: RingFacts,
         ownerless: Ownerless,
         recorder: Recorder,
         metrics: Metrics,
@@ -80,8 +77,7 @@ class RingTransitions:
 
         Args:
             cache: Has the rings.
-            stats: Returns the counts of a ring's objects.
-            last_rebalance: Returns the result of a ring's last rebalance.
+            facts: Have the counts of objects and the results of rebalances.
             ownerless: Gets the shards that ended, and those that are back.
             recorder: Sends the Events.
             metrics: Counts the transitions.
@@ -89,8 +85,7 @@ class RingTransitions:
             clock: For the times.
         """
         self._cache = cache
-        self._stats = stats
-        self._last_rebalance = last_rebalance
+        self._facts = facts
         self._ownerless = ownerless
         self._recorder = recorder
         self._metrics = metrics
@@ -133,7 +128,7 @@ class RingTransitions:
         if snapshot is None or ring is None:
             return
         stored = phases_stored(ring.status, phases_after({}, snapshot))
-        last = self._last_rebalance(name)
+        last = self._facts.last_rebalance(name)
         state = _State(snapshot.ring.metadata.uid, told=stored, now=stored, rebalanced=last)
         self._rings[name] = state
         self._follow(snapshot, state)
@@ -145,7 +140,7 @@ class RingTransitions:
         for shard in stay - was:
             self._ownerless.forget(ring, shard)
         if was - stay:
-            stats = self._stats(ring)
+            stats = self._facts.stats(ring)
             for shard in was - stay:
                 self._ownerless.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
                 if stats is None or state.objects is None:
@@ -157,7 +152,7 @@ class RingTransitions:
 
     def _news(self, snapshot: RingSnapshot, state: _State) -> list[Transition]:
         """Return what was not told yet, if that is allowed now."""
-        last, found = self._last_rebalance(snapshot.name), list[Transition]()
+        last, found = self._facts.last_rebalance(snapshot.name), list[Transition]()
         if state.now is not state.told:
             unable = snapshot.members.unable
             found += transitions(state.told, state.now, state.objects, unable)
