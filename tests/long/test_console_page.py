@@ -180,7 +180,7 @@ async def empty(on: Stage) -> None:
         await on.scene.cluster.delete_lease(shard)
     await on.count()
     await on.shows("#headline", "No objects counted yet")
-    await on.shows("#faults", "new ones get an owner when they are created")
+    await on.shows("#faults", "New ones get an owner when they are created")
 
 
 async def unreachable(on: Stage) -> None:
