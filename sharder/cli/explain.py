@@ -1,6 +1,7 @@
 """`sharder explain`: the placement and the next step of one object."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,20 +16,12 @@ from sharder.core.diagnosis.advice import advice
 from sharder.core.errors import NotFound
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.desired import demand_of
-from sharder.core.movement.planner import Owners
+from sharder.core.movement.desired import choose, demand_of
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
-from sharder.core.placement.distribution import Distribution
-from sharder.core.preview.balance import balanced, is_rebalanced
+from sharder.core.preview.balance import is_rebalanced
 from sharder.core.preview.observe import states_of
-from sharder.core.preview.plan import (
-    Planned,
-    distribution_of,
-    plan_object,
-    plan_ring,
-    why,
-)
+from sharder.core.preview.plan import Planned, plan_ring
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
 
@@ -56,19 +49,31 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     view = await view_of(cluster, ring)
     snapshot = view.snapshot
     served, obj = await find(cluster, snapshot, resource, name)
-    role, rebalance = snapshot.roles[served.id], None
-    if role is not Role.CONTROLLED and snapshot.selects(obj) and is_rebalanced(snapshot):
-        planned, rebalance = await _balanced(cluster, snapshot, obj, role)
-    else:
-        whole, owners = await _distribution(cluster, snapshot), Owners()
-        if role is Role.CONTROLLED:
-            await _plan_controller(cluster, snapshot, obj, owners, whole)
-        planned = plan_object(snapshot, obj, role, owners, whole)
+    role = snapshot.roles[served.id]
+    plan = plan_ring(snapshot, [(role, obj), *await _others(cluster, snapshot, obj, role)])
+    planned = next(planned for planned in plan.objects if planned.obj is obj)
+    is_weighed = plan.balance is not None and role is not Role.CONTROLLED and snapshot.selects(obj)
+    rebalance = plan.balance.verdict(obj) if plan.balance is not None and is_weighed else None
     apart = await _apart(cluster, snapshot, obj) if role is Role.LEADING else ()
     # An object without a key waits for no shard.
     since = None if planned.key is None else state_and_since(snapshot, obj)[1]
     explained = _explained(cluster, view, served, planned, rebalance=rebalance, apart=apart)
     return explained if since is None else replace(explained, since=since.time, bound=since.bound)
+
+
+async def _others(
+    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, role: Role
+) -> list[tuple[Role, PartialObject]]:
+    """Return the objects that the plan of `obj` depends on."""
+    found = list[tuple[Role, PartialObject]]()
+    if snapshot.tally is not None:
+        wanted = snapshot.roles
+        if not is_rebalanced(snapshot):
+            wanted = {each: its for each, its in wanted.items() if its is not Role.CONTROLLED}
+        found = await objects_of(cluster, snapshot, wanted)
+    if role is Role.CONTROLLED:
+        found += await _controller(cluster, snapshot, obj)
+    return [(its, other) for its, other in found if main_key(other) != main_key(obj)]
 
 
 async def _apart(
@@ -90,55 +95,21 @@ async def _apart(
     return tuple(sorted(apart, key=lambda each: each.object))
 
 
-async def _balanced(
-    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject, role: Role
-) -> tuple[Planned, str]:
-    """Plan a main object together with all other objects.
-
-    Returns its plan, and a sentence that says whether it moves for balance.
-    """
-    key = main_key(obj)
-    listed = await objects_of(cluster, snapshot, snapshot.roles)
-    others = ((its, other) for its, other in listed if main_key(other) != key)
-    balance = balanced(snapshot, plan_ring(snapshot, [(role, obj), *others]))
-    return next(p for p in balance.plan if p.obj is obj), balance.verdict(obj)
-
-
-async def _distribution(cluster: Cluster, snapshot: RingSnapshot) -> Distribution:
-    if snapshot.tally is None:
-        return distribution_of(snapshot, ())
-    main = [r for r, role in snapshot.roles.items() if role is not Role.CONTROLLED]
-    objects = await objects_of(cluster, snapshot, main)
-    return distribution_of(snapshot, (obj for _, obj in objects))
-
-
-async def _plan_controller(
-    cluster: Cluster,
-    snapshot: RingSnapshot,
-    obj: PartialObject,
-    owners: Owners,
-    whole: Distribution,
-) -> None:
-    """Plan the controller of `obj`, so that `owners` knows the shard of the controller."""
+async def _controller(
+    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject
+) -> list[tuple[Role, PartialObject]]:
+    """Return the controller of `obj`, in scope or not, if the ring shards its resource."""
     reference = obj.metadata.controller
-    if reference is None:
-        return
     for main, role in snapshot.roles.items():
-        if role is not Role.LEADING or main.group != reference.group:
+        if reference is None or role is not Role.LEADING or main.group != reference.group:
             continue
         resource = await cluster.objects.find(main)
         if resource.kind == reference.kind:
             namespace = obj.metadata.namespace if resource.namespaced else ""
-            try:
-                controller = await cluster.objects.of(resource).get(
-                    ObjectRef(namespace, reference.name)
-                )
-            except NotFound:
-                return
-            if snapshot.selects(controller):
-                plan_object(snapshot, controller, role, owners, whole)
-            else:
-                owners.leave(snapshot, controller)
+            ref = ObjectRef(namespace, reference.name)
+            with suppress(NotFound):
+                return [(role, await cluster.objects.of(resource).get(ref))]
+    return []
 
 
 def _explained(
@@ -154,10 +125,9 @@ def _explained(
     states = states_of(snapshot.members, view.leases, cluster.now)
     is_controlled = planned.role is Role.CONTROLLED
     in_scope = snapshot.selects(obj, planned.role)
-    outside = f"the ring does not select its namespace {obj.metadata.namespace}"
-    if not snapshot.matches(obj, planned.role):
-        outside = "the ring does not select its labels"
-    outside += ", so it gets no other shard"
+    wanted = planned.to
+    if in_scope and not is_controlled and planned.to == planned.current:
+        wanted = choose(snapshot, obj).shard
     return Explanation(
         ring=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
@@ -170,10 +140,10 @@ def _explained(
         draining=snapshot.is_draining(obj),
         since=None,
         bound=None,
-        wanted=planned.desired if in_scope else None,
+        wanted=wanted if in_scope else None,
         action=planned.action if in_scope else Action.NONE,
-        to=planned.to if in_scope else planned.current,
-        why=why(planned) if in_scope else outside,
+        to=planned.to,
+        why=planned.why,
         advice=advice(snapshot, planned) if in_scope else None,
         rebalance=rebalance,
         movement=_PAUSED if snapshot.ring.spec.movement.paused else None,

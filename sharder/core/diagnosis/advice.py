@@ -1,7 +1,10 @@
 """What a person can do about an object that is not where it belongs."""
 
 from sharder.core.leases.membership import Standing
+from sharder.core.movement.desired import choose
+from sharder.core.movement.planner import PAUSED
 from sharder.core.movement.step import Action, Withdraw
+from sharder.core.preview.observe import is_unowned
 from sharder.core.preview.plan import Planned
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -18,7 +21,7 @@ def advice(snapshot: RingSnapshot, planned: Planned) -> str | None:
     if standing is Standing.GONE:
         return (
             f"start shards, or change what the object asks for: sharder shards {ring}"
-            if planned.desired is None
+            if is_unowned(snapshot, planned.to)
             else f"nothing: the leader assigns it within seconds; if not: sharder check {ring}"
         )
     if standing is Standing.MISSING:
@@ -32,6 +35,6 @@ def advice(snapshot: RingSnapshot, planned: Planned) -> str | None:
             f"--shard {owner}"
         )
     if planned.action in {Action.KEEP, Action.NONE}:
-        paused = snapshot.ring.spec.movement.paused and planned.desired not in {None, owner}
-        return f"let it move: sharder resume {ring}" if paused else None
+        waits = planned.step == PAUSED and choose(snapshot, planned.obj).shard not in {None, owner}
+        return f"let it move: sharder resume {ring}" if waits else None
     return f"nothing: the leader moves it within its limits; preview all: sharder plan {ring}"

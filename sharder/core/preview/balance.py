@@ -4,24 +4,24 @@ The leader rebalances a ring while objects move.  A plan adds these moves after 
 steps, so that it shows the final state.  It does not know the recent moves of the leader.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import msgspec
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.keys import main_key
-from sharder.core.movement.desired import objection, reservation_on
+from sharder.core.movement.desired import objection
 from sharder.core.movement.step import Drain
 from sharder.core.names import ShardName
-from sharder.core.placement.strategy import Choice
-from sharder.core.preview.plan import Planned, tally_after
+from sharder.core.preview.simulation import Move as ObjectMove
+from sharder.core.preview.simulation import Simulation
 from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.messages import number
 from sharder.core.rebalance.run import Outcome
 from sharder.core.rebalance.search import Move
-from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.ring.snapshot import RingSnapshot
 
 
 class ShardMeasure(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +67,8 @@ class BalanceReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balanced:
-    """A plan with its moves for balance."""
+    """One rebalancing run, and what it knows about the other objects."""
 
-    plan: list[Planned]
     report: BalanceReport
     balance: Balance
 
@@ -90,71 +89,47 @@ def is_rebalanced(snapshot: RingSnapshot) -> bool:
     return snapshot.ring.spec.rebalance.strategy is not RebalanceStrategy.NONE
 
 
-def balanced(snapshot: RingSnapshot, plan: Sequence[Planned]) -> Balanced:
-    """Return a plan with its moves for balance.
-
-    `plan` contains all objects in scope, and was made with the same snapshot.
-    """
-    then = replace(snapshot, tally=tally_after(snapshot, plan))
-    balance = _weighed(then, plan)
+def balanced(ring: Simulation, children: Iterable[PartialObject]) -> Balanced:
+    """Move the objects of a settled ring for balance, unless that is a dry run."""
+    balance = Balance(ring.copied())
+    for move in ring.moves.values():
+        owner = ring.at.owner_of(move.now)
+        if owner is not None:
+            balance.add(move.before, to=owner)
+    for child in children:
+        balance.add_controlled(child)
     outcome = balance.outcome()
-    moves = _judged(replace(snapshot, tally=tally_after(snapshot, plan)), plan, outcome.moves)
-    made = [move for move, refused in moves if not refused]
-    dry_run = snapshot.ring.spec.rebalance.dry_run
-    return Balanced(
-        plan=list(plan) if dry_run else _moved(plan, made, outcome.noun),
-        report=_report(snapshot, outcome, moves),
-        balance=balance,
-    )
+    return Balanced(report=_report(ring.at, outcome, _carried_out(ring, outcome)), balance=balance)
 
 
-def _weighed(then: RingSnapshot, plan: Iterable[Planned]) -> Balance:
-    balance = Balance(then)
-    for planned in plan:
-        if planned.role is Role.CONTROLLED:
-            balance.add_controlled(planned.obj)
-        elif planned.to is not None:
-            balance.add(planned.obj, to=planned.to)
-    return balance
-
-
-def _judged(
-    then: RingSnapshot, plan: Iterable[Planned], moves: Sequence[Move]
-) -> list[tuple[Move, str | None]]:
-    """Return each move and why it cannot be made, None if it can; this changes `then`'s tally."""
-    by_key = {main_key(planned.obj): planned for planned in plan} if moves else {}
-    return [(move, _refusal(then, by_key[move.key].obj, move.target)) for move in moves]
-
-
-def _refusal(then: RingSnapshot, obj: PartialObject, target: ShardName) -> str | None:
-    """Return why a move cannot be made after the moves before it, else count it at its target.
+def _carried_out(ring: Simulation, outcome: Outcome) -> list[tuple[Move, str | None]]:
+    """Make the moves, and return why some cannot be made after those before; None if it is.
 
     The search takes earlier moves into account, except for groups and pools.
     """
-    why = objection(then, obj, target)
-    reservation = reservation_on(then, obj, target)
-    if why is None and then.tally is not None and reservation is not None:
-        then.tally.assume(reservation)
-    return why
+    judged, undo = list[tuple[Move, str | None]](), list[tuple[ObjectMove, PartialObject]]()
+    for move in outcome.moves:
+        known = ring.moves[move.key]
+        why = objection(ring.at, known.now, move.target)
+        judged.append((move, why))
+        if why is None:
+            undo.append((known, known.now))
+            ring.put(known, ring.on(known.now, move.target))
+    for known, before in undo if ring.at.ring.spec.rebalance.dry_run else ():
+        ring.put(known, before)
+    if not ring.at.ring.spec.rebalance.dry_run:
+        for move, why in judged:
+            if why is None:
+                _noted(ring.moves[move.key], move, outcome.noun)
+    return judged
 
 
-def _moved(plan: Iterable[Planned], moves: Iterable[Move], noun: str) -> list[Planned]:
-    by_key: Mapping[str, Move] = {move.key: move for move in moves}
-    return [_drained(p, by_key.get(main_key(p.obj)), noun) for p in plan]
-
-
-def _drained(planned: Planned, move: Move | None, noun: str) -> Planned:
-    if move is None:
-        return planned
-    step = Drain(move.source, move.target)
+def _noted(known: ObjectMove, move: Move, noun: str) -> None:
+    """Let a move for balance be the step of an object that has none yet."""
     fall = f"from {number(move.before)} to {number(move.after)}"
-    return replace(
-        planned,
-        choice=Choice(move.target),
-        step=step,
-        intent=step,
-        balance=f"the {noun} of {move.source} falls {fall} without it",
-    )
+    known.balance = f"the {noun} of {move.source} falls {fall} without it"
+    if not known.changed:
+        known.step = Drain(move.source, move.target)
 
 
 def _report(

@@ -4,7 +4,7 @@ The structs are what `sharder plan -o json` prints (docs/commands.md).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -13,9 +13,9 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.tally import Tally
-from sharder.core.preview.balance import BalanceReport, balanced, is_rebalanced
+from sharder.core.preview.balance import BalanceReport
 from sharder.core.preview.observe import Number, imbalance, is_unowned, not_ready
-from sharder.core.preview.plan import Planned, followed, tally_after, why
+from sharder.core.preview.plan import Plan, Planned
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
 from sharder.core.validation import refusals
@@ -95,22 +95,19 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def report(
     snapshot: RingSnapshot,
-    plan: Iterable[Planned],
+    plan: Plan,
     states: Mapping[ShardName, ShardPhase],
     *,
     is_exact: bool = True,
 ) -> PlanReport:
-    """Return the report of a plan, and add the moves for balance.
+    """Return the report of a plan.
 
     `states` contains the shards to list, with their states; `is_exact` is that of the `WhatIf`.
     """
-    plan = list(plan)
-    for_balance = balanced(snapshot, plan) if is_rebalanced(snapshot) else None
-    plan = followed(snapshot, plan if for_balance is None else for_balance.plan)
-    ordered = sorted(plan, key=lambda planned: main_key(planned.obj))
+    ordered = sorted(plan.objects, key=lambda planned: main_key(planned.obj))
     counted = [planned for planned in ordered if planned.key is not None]
     unowned = {
-        main_key(planned.obj): planned.choice.reason or why(planned)
+        main_key(planned.obj): planned.reason
         for planned in counted
         if is_unowned(snapshot, planned.to)
     }
@@ -119,13 +116,13 @@ def report(
         strategy=snapshot.ring.spec.placement.strategy,
         paused=snapshot.ring.spec.movement.paused,
         problem=not_ready(snapshot.ring),
-        shards=_shards(snapshot, ordered, states),
+        shards=_shards(plan.then, counted, states),
         assignments=tuple(map(_assignment, ordered)),
         unassigned=tuple(main_key(planned.obj) for planned in counted if planned.to is None),
         unowned=tuple(unowned),
         reasons=unowned,
         refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
-        rebalance=None if for_balance is None else for_balance.report,
+        rebalance=None if plan.balance is None else plan.balance.report,
         summary=_summary(snapshot, counted, is_exact=is_exact),
     )
 
@@ -141,20 +138,19 @@ def _assignment(planned: Planned) -> Assignment:
 
 
 def _shards(
-    snapshot: RingSnapshot, plan: Sequence[Planned], states: Mapping[ShardName, ShardPhase]
+    then: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardPhase]
 ) -> tuple[ShardLoad, ...]:
-    tally, after = tally_after(snapshot, plan), defaultdict[ShardName | None, Number](Number)
+    after = defaultdict[ShardName | None, Number](Number)
     for planned in plan:
-        if planned.key is not None:
-            after[planned.to].add(planned.role)
+        after[planned.to].add(planned.role)
     return tuple(
         ShardLoad(
             name=name,
             state=states[name],
             objects=after[name].objects,
             children=after[name].children,
-            load=None if tally is None else {OBJECTS: tally.on(name)},
-            capacity=None if tally is None else _capacity(snapshot, tally, name),
+            load=None if then.tally is None else {OBJECTS: after[name].objects},
+            capacity=None if then.tally is None else _capacity(then, then.tally, name),
         )
         for name in sorted(states)
     )

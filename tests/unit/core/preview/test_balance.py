@@ -16,9 +16,9 @@ from sharder.core.api.ring import (
 )
 from sharder.core.movement.step import Action
 from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName
-from sharder.core.preview.balance import Balanced, balanced
+from sharder.core.preview.balance import Balanced
 from sharder.core.preview.observe import members_of, states_of
-from sharder.core.preview.plan import Planned, plan_ring, why
+from sharder.core.preview.plan import Planned, plan_ring
 from sharder.core.preview.report import PlanReport, report
 from sharder.core.rebalance.balance import FOLLOWS
 from sharder.core.ring.build import build
@@ -62,8 +62,10 @@ class Ring:
         )
         self.plan = plan_ring(self.snapshot, [(ROLES[each.kind], each) for each in objects])
 
-    def balanced(self) -> Balanced:
-        return balanced(self.snapshot, self.plan)
+    @property
+    def balance(self) -> Balanced:
+        assert self.plan.balance is not None
+        return self.plan.balance
 
     def report(self) -> PlanReport:
         return report(self.snapshot, self.plan, states_of(self.snapshot.members, self.leases, NOW))
@@ -83,9 +85,9 @@ def draining(plan: list[Planned]) -> dict[str, str | None]:
 
 
 def test_a_move_says_what_it_brings() -> None:
-    moving = next(p for p in Ring(*on(A, 2)).balanced().plan if p.action is Action.DRAIN)
+    moving = next(p for p in Ring(*on(A, 2)).plan.objects if p.action is Action.DRAIN)
 
-    assert why(moving) == (
+    assert moving.why == (
         f"the number of objects by weight of {A} falls from 2 to 1 without it, so it goes to {B}; "
         f"{A} might be working on it and has to release it first"
     )
@@ -94,9 +96,9 @@ def test_a_move_says_what_it_brings() -> None:
 def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
     full = PlacementSpec(strategy=StrategyName.LEAST_LOADED, per_shard_capacity=2)
 
-    found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full).balanced()
+    found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full)
 
-    assert [(s.name, s.before) for s in found.report.shards] == [(A, 2.0), (B, 2.0)]
+    assert [(s.name, s.before) for s in found.balance.report.shards] == [(A, 2.0), (B, 2.0)]
 
 
 def test_what_an_object_controls_counts_with_it_and_stays_until_it_has_moved() -> None:
@@ -105,13 +107,13 @@ def test_what_an_object_controls_counts_with_it_and_stays_until_it_has_moved() -
     )
     objects = (loaded("s", A, 1, 0), loaded("t", A, 3, 0))
 
-    found = Ring(child, *objects, shards={A: ROOM, B: ROOM}).balanced()
+    found = Ring(child, *objects, shards={A: ROOM, B: ROOM})
 
-    assert [(s.name, s.before, s.after) for s in found.report.shards] == [
+    assert [(s.name, s.before, s.after) for s in found.balance.report.shards] == [
         (A, 0.8, pytest.approx(0.3)),
         (B, 0.0, 0.5),
     ]
-    assert draining(found.plan) == {"s": B}
+    assert draining(found.plan.objects) == {"s": B}
 
 
 def test_a_strategy_that_follows_is_not_compared() -> None:
@@ -125,14 +127,14 @@ def test_a_dry_run_of_rebalancing_reports_its_moves_and_plans_none() -> None:
     dry = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, dry_run=True)
     objects = on(A, 4)
 
-    found = Ring(*objects, rebalance=dry).balanced()
+    found = Ring(*objects, rebalance=dry)
 
-    assert draining(found.plan) == {}
-    assert [(m.object, m.target) for m in found.report.moves] == [
+    assert draining(found.plan.objects) == {}
+    assert [(m.object, m.target) for m in found.balance.report.moves] == [
         ("/Secret/default/shard-a-0", B),
         ("/Secret/default/shard-a-1", B),
     ]
-    assert found.verdict(objects[0]) == (
+    assert found.balance.verdict(objects[0]) == (
         f"would move to {B}: the number of objects by weight of {A} goes from 4 to 3, "
         "but rebalance.dryRun is set"
     )
@@ -148,11 +150,11 @@ APART = PlacementSpec(
 def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
     objects = on(A, 4, app="web")
 
-    found = Ring(*objects, placement=APART).balanced()
+    found = Ring(*objects, placement=APART)
 
-    assert draining(found.plan) == {"shard-a-0": B}
-    assert [move.refused is None for move in found.report.moves] == [True, False]
-    refused = found.verdict(objects[1])
+    assert draining(found.plan.objects) == {"shard-a-0": B}
+    assert [move.refused is None for move in found.balance.report.moves] == [True, False]
+    refused = found.balance.verdict(objects[1])
     assert refused.startswith(f"would move to {B}, but cannot: ")
     assert "group" in refused
 
@@ -160,7 +162,7 @@ def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
 def test_a_verdict_is_that_of_the_balance() -> None:
     objects = on(A, 4)
 
-    found = Ring(*objects).balanced()
+    found = Ring(*objects)
 
-    assert found.verdict(objects[0]).startswith(f"would move to {B}: ")
-    assert found.verdict(objects[3]).startswith("stays: ")
+    assert found.balance.verdict(objects[0]).startswith(f"would move to {B}: ")
+    assert found.balance.verdict(objects[3]).startswith("stays: ")

@@ -9,7 +9,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.diagnosis.advice import advice
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.planner import Owners, plan_main
+from sharder.core.movement.planner import plan_main
 from sharder.core.movement.step import Action, Drain, Keep, Step, Withdraw
 from sharder.core.names import (
     POOL_LABEL,
@@ -18,13 +18,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.preview.plan import (
-    Planned,
-    followed,
-    plan_object,
-    plan_ring,
-    why,
-)
+from sharder.core.preview.plan import Planned, plan_ring
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
@@ -53,7 +47,14 @@ ON_B = named(WIDGETS, B, NOW)
 def planned(
     owner: str | None, *, drain: str | None = None, at: RingSnapshot = NOW, name: str = ON_B
 ) -> Planned:
-    return plan_object(at, obj(WIDGETS, name, owner=owner, drain=drain), Role.MAIN, Owners())
+    (found,) = plan_ring(at, [(Role.MAIN, obj(WIDGETS, name, owner=owner, drain=drain))]).objects
+    return found
+
+
+def child(owner: str | None = None, *, of: str | None = None) -> Planned:
+    follower = obj(CONFIGMAPS, "c", owner=owner, controlled_by=of)
+    (found,) = plan_ring(NOW, [(Role.CONTROLLED, follower)]).objects
+    return found
 
 
 @pytest.mark.parametrize(
@@ -83,12 +84,9 @@ def test_a_person_is_told_what_to_do(
 
 
 def test_a_controlled_object_is_reported_to_follow_its_owner() -> None:
-    name = named(SECRETS, B, NOW)
-    follower = obj(CONFIGMAPS, "c", owner=A, controlled_by=name)
+    plan = child(A, of=named(SECRETS, B, NOW))
 
-    plan = plan_object(NOW, follower, Role.CONTROLLED, Owners())
-
-    assert why(plan) == "it follows its controller to shard-b"
+    assert plan.why == "it follows its controller to shard-b"
 
 
 def sticking(
@@ -112,7 +110,7 @@ def sticking(
 def whole(at: RingSnapshot, *objects: PartialObject) -> dict[str, Planned]:
     roles = {"Widget": Role.MAIN, "Secret": Role.LEADING, "ConfigMap": Role.CONTROLLED}
     plan = plan_ring(at, [(roles[each.kind], each) for each in objects])
-    return {planned.obj.metadata.name: planned for planned in plan}
+    return {planned.obj.metadata.name: planned for planned in plan.objects}
 
 
 def on(shard: ShardName | None, many: int) -> list[PartialObject]:
@@ -122,7 +120,7 @@ def on(shard: ShardName | None, many: int) -> list[PartialObject]:
 def test_a_displaced_object_is_explained_by_the_excess_of_its_shard() -> None:
     moving = next(p for p in whole(sticking(), *on(A, 6)).values() if p.action is Action.DRAIN)
 
-    assert why(moving) == (
+    assert moving.why == (
         "shard-a exceeds its ceiling and has to release the object; it goes to shard-b"
     )
 
@@ -155,9 +153,9 @@ def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: Place
         (Action.KEEP, A): 4,
         (Action.ASSIGN, B): 2,
     }
-    assert why(plan["on-shard-a-0"]) == "movement is paused"
-    assert why(plan["asked"]).endswith("its drain is withdrawn")
-    assert why(plan["lost"]) == "shard-c is gone, and it belongs on shard-b"
+    assert plan["on-shard-a-0"].why == "movement is paused"
+    assert plan["asked"].why.endswith("its drain is withdrawn")
+    assert plan["lost"].why == "shard-c is gone, and it belongs on shard-b"
 
 
 def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
@@ -166,7 +164,7 @@ def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
     plan = whole(at, *on(A, 1), *on(B, 1))
 
     assert (plan["on-shard-a-0"].action, plan["on-shard-a-0"].to) == (Action.KEEP, A)
-    assert why(plan["on-shard-a-0"]) == (
+    assert plan["on-shard-a-0"].why == (
         "no shard can take the object: shard-a: it is being evacuated; "
         "shard-b: it is full: 1 of 1 objects"
     )
@@ -197,7 +195,7 @@ def test_plan_and_leader_agree_on_objects_whose_labels_exclude_their_shard(
 
     plan = whole(at, misplaced, *on(B, on_b))["misplaced"]
 
-    assert (type(plan.step), why(plan)[: len(reason)]) == (step, reason)
+    assert (type(plan.step), plan.why[: len(reason)]) == (step, reason)
     assert plan_main(at, misplaced) == plan.step
 
 
@@ -222,19 +220,16 @@ def test_a_controlled_object_ends_where_its_owner_goes(
     current: str | None, action: Action, to: str
 ) -> None:
     name = named(SECRETS, B, NOW)
-    owner, child = (
-        obj(SECRETS, name, owner=A),
-        obj(CONFIGMAPS, "c", owner=current, controlled_by=name),
-    )
+    owner = obj(SECRETS, name, owner=A)
+    follower = obj(CONFIGMAPS, "c", owner=current, controlled_by=name)
 
-    plan = plan_ring(NOW, [(Role.LEADING, owner), (Role.CONTROLLED, child)])
+    *_, last = plan_ring(NOW, [(Role.LEADING, owner), (Role.CONTROLLED, follower)]).objects
 
-    *_, last = followed(NOW, plan)
     assert (last.action, last.to) == (action, to)
 
 
 def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:
-    plan = plan_object(NOW, obj(CONFIGMAPS, "c", owner=A), Role.CONTROLLED, Owners())
+    plan = child(A)
 
     assert (plan.action, plan.to, plan.key) == (Action.NONE, None, None)
-    assert why(plan) == "it has no controller: its owner label is removed"
+    assert plan.why == "it has no controller: its owner label is removed"

@@ -6,10 +6,9 @@ import msgspec
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.planner import Owners
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
-from sharder.core.preview.plan import Planned, plan_object, plan_ring
+from sharder.core.preview.plan import plan_ring
 from sharder.core.preview.report import report
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -32,10 +31,6 @@ NOW = snapshot()
 ON_B = named(WIDGETS, B, NOW)
 
 
-def planned(owner: str | None, *, at: RingSnapshot = NOW, name: str = ON_B) -> Planned:
-    return plan_object(at, obj(WIDGETS, name, owner=owner), Role.MAIN, Owners())
-
-
 def placing(placement: PlacementSpec, standings: Mapping[ShardName, Standing]) -> RingSnapshot:
     spec = msgspec.structs.replace(ring().spec, placement=placement)
     return build(
@@ -48,7 +43,8 @@ def placing(placement: PlacementSpec, standings: Mapping[ShardName, Standing]) -
 
 def test_a_report_is_json_as_documented() -> None:
     states = {B: ShardPhase.LATE, A: ShardPhase.READY, C: ShardPhase.LEFT}
-    plan = [planned(A), planned(None, name=named(WIDGETS, A, NOW))]
+    objects = (obj(WIDGETS, ON_B, owner=A), obj(WIDGETS, named(WIDGETS, A, NOW)))
+    plan = plan_ring(NOW, [(Role.MAIN, each) for each in objects])
 
     encoded = msgspec.json.decode(msgspec.json.encode(report(NOW, plan, states)))
 
@@ -98,9 +94,9 @@ def test_a_report_is_json_as_documented() -> None:
 
 
 def test_what_nothing_controls_is_listed_but_not_counted() -> None:
-    plan = plan_object(NOW, obj(CONFIGMAPS, "c"), Role.CONTROLLED, Owners())
+    plan = plan_ring(NOW, [(Role.CONTROLLED, obj(CONFIGMAPS, "c"))])
 
-    result = report(NOW, [plan], {})
+    result = report(NOW, plan, {})
 
     assert [(a.object, a.action) for a in result.assignments] == [
         ("/ConfigMap/default/c", Action.NONE)
@@ -129,10 +125,10 @@ def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
 
 def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
     at = snapshot(members({A: Standing.AVAILABLE, C: Standing.MISSING}))
-    owners, child = Owners(), obj(CONFIGMAPS, "c", controlled_by="s")
-    owner = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
+    child = obj(CONFIGMAPS, "c", controlled_by="s")
+    main = obj(SECRETS, "s", owner=C)
 
-    result = report(at, [owner, plan_object(at, child, Role.CONTROLLED, owners)], {})
+    result = report(at, plan_ring(at, [(Role.LEADING, main), (Role.CONTROLLED, child)]), {})
 
     assert result.reasons == {
         "/ConfigMap/default/c": "the shard of its controller gets no new objects"
@@ -140,11 +136,10 @@ def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
 
 
 def test_what_is_on_a_lost_shard_with_its_owner_is_unassigned_for_that_reason() -> None:
-    at, owners = snapshot(members({})), Owners()
-    main = plan_object(at, obj(SECRETS, "s", owner=C), Role.LEADING, owners)
+    at, main = snapshot(members({})), obj(SECRETS, "s", owner=C)
     child = obj(CONFIGMAPS, "c", owner=C, controlled_by="s")
 
-    result = report(at, [main, plan_object(at, child, Role.CONTROLLED, owners)], {})
+    result = report(at, plan_ring(at, [(Role.LEADING, main), (Role.CONTROLLED, child)]), {})
 
     assert result.reasons == {
         "/ConfigMap/default/c": "no shard works on its controller",
