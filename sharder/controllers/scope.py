@@ -11,6 +11,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from sharder.core.api.meta import Resource
+from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import NAME_LABEL, OPERATORS, LabelSelector, Requirement
 from sharder.core.names import (
     EXCLUDED_NAMESPACE,
@@ -22,7 +23,11 @@ from sharder.core.names import (
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 MAX_NAMESPACES = 20
-"""Up to this number of namespaces, each gets its own request, which costs a watch."""
+"""Up to this number of namespaces, each can get its own requests, which cost watches."""
+
+MAX_REQUESTS = 20
+"""Up to this number of requests for each kind of list, namespaces times resources, namespaces get
+their own even if one request can exclude all others: one that cannot be read stops no other."""
 
 MAX_EXCLUDED = 8
 """Limit on the namespaces that one request over all namespaces excludes: the server compares each
@@ -117,15 +122,31 @@ WHOLE: ListScope = (ListRequest(),)
 """The requests for cluster-scoped resources."""
 
 
+def splits(
+    ring: ControllerRing, selected: frozenset[str], known: Collection[str], *, resources: int
+) -> bool:
+    """Return whether each namespace of a ring gets its own requests.
+
+    A ring that names its namespaces needs no rights in others.  Otherwise one request for all is
+    cheaper, and reads the same objects if it can exclude all namespaces that are not selected.
+    """
+    if len(selected) > MAX_NAMESPACES:
+        return False
+    is_cheap = len(selected) * resources <= MAX_REQUESTS
+    reads_others = len(known) - len(selected) > MAX_EXCLUDED
+    return is_cheap or reads_others or _names_namespaces(ring.spec.namespace_selector)
+
+
 def scope_of(
-    selected: frozenset[str], known: Collection[str], previous: ListScope = ()
+    snapshot: RingSnapshot, known: Collection[str], previous: ListScope = ()
 ) -> ListScope:
-    """Return the requests for a ring that selects the namespaces `selected` of all `known` ones.
+    """Return the requests for a ring, of all `known` namespaces.
 
     A `previous` scope is kept while it excludes no selected namespace, so that new and deleted
     namespaces do not restart watches.
     """
-    if len(selected) <= MAX_NAMESPACES:  # as in `is_split`
+    selected = snapshot.namespaces
+    if snapshot.is_split:
         return tuple(ListRequest(namespace) for namespace in sorted(selected))
     if previous and previous[0].excluded and selected.isdisjoint(previous[0].excluded):
         return previous
@@ -207,15 +228,10 @@ def requests_of(resource: Resource, list_scope: ListScope) -> ListScope:
     return list_scope if resource.namespaced else WHOLE
 
 
-def is_split(snapshot: RingSnapshot) -> bool:
-    """Return whether each of the ring's namespaces gets its own requests."""
-    return len(snapshot.namespaces) <= MAX_NAMESPACES
-
-
 def is_part_of(snapshot: RingSnapshot, part: Part) -> bool:
     """Return whether a ring has this part now, as its main resources are listed."""
     if snapshot.roles.get(part.resource, Role.CONTROLLED) is Role.CONTROLLED:
         return False
-    if part.resource in snapshot.cluster_scoped or not is_split(snapshot):
+    if part.resource in snapshot.cluster_scoped or not snapshot.is_split:
         return not part.namespace
     return part.namespace in snapshot.namespaces

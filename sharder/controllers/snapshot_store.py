@@ -6,6 +6,7 @@ from typing import Final
 
 from sharder.controllers.namespace_selection import NamespaceSelection
 from sharder.controllers.rest_mapper import RestMapper
+from sharder.controllers.scope import splits
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.register import Membership
@@ -112,12 +113,10 @@ class SnapshotStore:
             and before.members is members
             and len(before.kinds) == len(served)
         ):
-            return (
-                before
-                if before.namespaces is namespaces
-                else replace(before, namespaces=namespaces)
-            )
-        return build(
+            if before.namespaces is namespaces:
+                return before
+            return self._split(replace(before, namespaces=namespaces))
+        snapshot = build(
             ring,
             members=members,
             namespaces=namespaces,
@@ -126,3 +125,9 @@ class SnapshotStore:
             previous=before,
             hashed=self._hashed.pop(ring.name, None),
         )
+        return self._split(snapshot)
+
+    def _split(self, snapshot: RingSnapshot) -> RingSnapshot:
+        ring, known = snapshot.ring, self._selections.known
+        is_split = splits(ring, snapshot.namespaces, known, resources=len(snapshot.roles))
+        return snapshot if snapshot.is_split == is_split else replace(snapshot, is_split=is_split)

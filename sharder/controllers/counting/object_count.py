@@ -157,7 +157,7 @@ class ObjectCount:
     async def _count(self, snapshot: RingSnapshot) -> list[_Listed]:
         """Count the parts that can be read; return the lists that were counted."""
         found = []
-        list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        list_scope = scope_of(snapshot, self._cache.known_namespaces())
         for main in snapshot.resources:
             key = ResourceKey(snapshot.name, main.id)
             with self._noting(Part(key)):

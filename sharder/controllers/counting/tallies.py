@@ -115,7 +115,7 @@ class Tallies:
             state = self._rings[ring] = _State(tally)
             tally.synced = False
             tally.clear()  # entries of watches that ended with an error
-        scope = snapshot.namespaces, snapshot.cluster_scoped
+        scope = snapshot.namespaces, snapshot.is_split, snapshot.cluster_scoped
         if state.scope != scope:
             state.scope = scope
             self._update_watches(state, snapshot, known, group)
@@ -141,7 +141,7 @@ class Tallies:
         if came_full:
             state.tally.synced = False
         previous = () if relabelled else state.list_scope
-        state.list_scope = scope_of(snapshot.namespaces, known, previous)
+        state.list_scope = scope_of(snapshot, known, previous)
         state.namespaces = snapshot.namespaces
         state.wanted = set(_parts_of(snapshot, state.list_scope))
         again = {part for part in state.wanted if relabelled and _spans(part, snapshot)}

@@ -21,7 +21,6 @@ from sharder.controllers.movement.writes.mover import Mover
 from sharder.controllers.movement.writes.written_steps import WrittenSteps
 from sharder.controllers.ownerless import OnAssigned, Ownerless
 from sharder.controllers.permissions import Watching
-from sharder.controllers.scope import is_split
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import Role
 from sharder.metrics.registry import Metrics
@@ -92,7 +91,7 @@ class HandoverLoop:
 
         def splits(ring: RingName) -> bool:
             snapshot = cache.snapshot(ring)
-            return snapshot is not None and is_split(snapshot)
+            return snapshot is not None and snapshot.is_split
 
         metrics = observers.metrics
         self.pending = pending = HandoverQueue(

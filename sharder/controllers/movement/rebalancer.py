@@ -179,7 +179,7 @@ class Rebalancer:
 
         Returns the main resources by group and kind, and the parts that could not be read.
         """
-        list_scope = scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        list_scope = scope_of(snapshot, self._cache.known_namespaces())
         by_kind, unread = dict[tuple[str, str], Resource](), set[str]()
         main = [resource.id for resource in snapshot.resources]
         for of in (*main, *sorted(snapshot.roles.keys() - main)):

@@ -59,6 +59,8 @@ class RingSnapshot:
     """The live counts of the objects; None for a strategy that follows."""
     namespaces: frozenset[str]
     """The namespaces that the ring selects."""
+    is_split: bool = True
+    """Whether the objects of each of these namespaces are listed and watched on their own."""
     owner_label: str
     drain_label: str
     pin_label: str

@@ -247,7 +247,7 @@ class Resync:
         )
 
     def _scope_of(self, snapshot: RingSnapshot) -> ListScope:
-        return scope_of(snapshot.namespaces, self._cache.known_namespaces())
+        return scope_of(snapshot, self._cache.known_namespaces())
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return the seconds until the next pass, independent of passes in between."""

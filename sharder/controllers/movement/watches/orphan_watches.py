@@ -192,12 +192,12 @@ class OrphanWatches:
         state, known = self._rings.setdefault(ring, _State()), self._cache.known_namespaces()
         self._expect_drains(state, snapshot)
         meta = snapshot.ring.metadata
-        scope = (meta.uid, meta.generation, snapshot.namespaces, len(known))
+        scope = (meta.uid, meta.generation, snapshot.namespaces, snapshot.is_split, len(known))
         if state.scope == scope:
             return
         state.scope, state.list_scope = (
             scope,
-            scope_of(snapshot.namespaces, known, state.list_scope),
+            scope_of(snapshot, known, state.list_scope),
         )
         wanted = {w for w in watches_of(snapshot, state.list_scope) if w.role in self._roles}
         for watch in state.tasks.keys() - wanted:

@@ -65,7 +65,7 @@ async def list_dependents(
         for controlled in _controlled_by(snapshot, main.id) if parents else ():
             with naming_the_rule(controlled), suppress(NotFound):
                 resource = await objects.find(controlled)
-                for namespace in _namespaces_of(resource, parents):
+                for namespace in _namespaces_of(snapshot, resource, parents):
                     await lists.add(read(resource, namespace))
     return found
 
@@ -77,10 +77,13 @@ def _controlled_by(snapshot: RingSnapshot, main: GroupResource) -> Iterator[Grou
                 yield controlled.id
 
 
-def _namespaces_of(resource: Resource, parents: Mapping[str, PartialObject]) -> Iterator[str]:
+def _namespaces_of(
+    snapshot: RingSnapshot, resource: Resource, parents: Mapping[str, PartialObject]
+) -> Iterator[str]:
     """Yield the namespaces of the dependents; the empty one stands for all."""
     namespaces = {parent.metadata.namespace for parent in parents.values()}
-    if not resource.namespaced or "" in namespaces or len(namespaces) > MAX_NAMESPACES:
+    most = MAX_NAMESPACES if snapshot.is_split else 1
+    if not resource.namespaced or "" in namespaces or len(namespaces) > most:
         yield ""
     else:
         yield from sorted(namespaces)
