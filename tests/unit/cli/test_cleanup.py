@@ -42,7 +42,8 @@ class Fake(ReadCluster):
 
     def __init__(self, *more: Resource) -> None:
         super().__init__(*RESOURCES, *more)
-        self.inner, self.hooked = self.objects, HookedObjects(self.objects)
+        self.hooked = HookedObjects(*self.resources)
+        self.objects = self.hooked
         self.cluster = replace(self.cluster, objects=self.hooked)
 
     async def fill(self, resource: GroupResource, *things: PartialObject) -> None:
@@ -56,7 +57,7 @@ class Fake(ReadCluster):
         return await clean_up(self.cluster, ring=DEMO, resources=resources, dry_run=dry_run)
 
     async def stored(self, resource: GroupResource) -> dict[str, PartialObject]:
-        return {o.metadata.name: o for o in (await self.inner.stores[resource].list()).items}
+        return {o.metadata.name: o for o in (await self.objects.stores[resource].list()).items}
 
     async def marked(self, resource: GroupResource) -> list[str]:
         found = await self.stored(resource)
@@ -107,7 +108,7 @@ async def test_a_lost_race_is_decided_anew() -> None:
     await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
     touched: Json = {"metadata": {"labels": {"x": "y"}}}
     ref = ObjectRef("default", "s")
-    touch = once(lambda: fake.inner.stores[SECRETS].patch(ref, touched))
+    touch = once(lambda: fake.objects.stores[SECRETS].patch(ref, touched))
     fake.hooked.before.append(on("patch", SECRETS, touch))
 
     report = await fake.run()
@@ -122,7 +123,7 @@ async def test_what_others_have_cleaned_meanwhile_is_skipped() -> None:
     await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
     clean: Json = {"metadata": {"labels": {OWNER: None}}}
     ref = ObjectRef("default", "s")
-    touch = once(lambda: fake.inner.stores[SECRETS].patch(ref, clean))
+    touch = once(lambda: fake.objects.stores[SECRETS].patch(ref, clean))
     fake.hooked.before.append(on("patch", SECRETS, touch))
 
     assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
@@ -134,7 +135,7 @@ async def test_what_is_deleted_meanwhile_is_skipped(busy: bool) -> None:
     await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
 
     async def delete(_call: Call) -> None:
-        store = fake.inner.stores[SECRETS]
+        store = fake.objects.stores[SECRETS]
         for found in (await store.list()).items:
             meta = found.metadata
             await store.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
@@ -164,7 +165,7 @@ async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
     ref, back = ObjectRef("default", "s"), {"metadata": {"labels": {OWNER: B}}}
 
     async def put_back(_call: Call) -> None:
-        await fake.inner.stores[SECRETS].patch(ref, back)
+        await fake.objects.stores[SECRETS].patch(ref, back)
 
     fake.hooked.after.append(on("patch", SECRETS, put_back))
 
@@ -209,7 +210,7 @@ async def test_a_namespace_that_cannot_be_read_or_written_keeps_no_other_one_bac
     fake = Fake(Resource(id=NAMESPACES, version="v1", kind="Namespace", namespaced=False))
     many = 2 * REJECTED_IN_A_ROW
     for namespace in ("fine", "forbidden", "rejecting"):
-        await fake.inner.stores[NAMESPACES].create("", {"metadata": {"name": namespace}})
+        await fake.objects.stores[NAMESPACES].create("", {"metadata": {"name": namespace}})
         await fake.fill(
             SECRETS, *(obj(SECRETS, f"s-{n}", owner=A, namespace=namespace) for n in range(many))
         )

@@ -1,20 +1,17 @@
 """Facts about `sharder.cli.ring_dump`: a plan from what it prints is that of the cluster."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import msgspec
-from typing_extensions import override
 
 from sharder.cli.cluster import Cluster
 from sharder.cli.plan import plan
 from sharder.cli.ring_dump import dump
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import Json
 from sharder.core.api.selector import LabelSelector
 from sharder.core.names import LOAD_ANNOTATION
 from sharder.core.preview.dump import decode_dump, plan_dump
-from tests.support.fake_store import FakeStore
-from tests.support.fakes import FakeObjects
+from tests.support.hooked_objects import Call, HookedObjects, on
 from tests.support.read_cluster import RESOURCES, ReadCluster
 from tests.support.values import (
     CONFIGMAPS,
@@ -85,47 +82,18 @@ async def test_a_dump_has_the_namespaces_with_their_labels_alone() -> None:
     assert (red.metadata.labels, red.metadata.annotations) == (labels, {})
 
 
-class Endless(FakeStore[PartialObject]):
-    """Secrets without end; `log` notes each that is read."""
-
-    log: list[str]
-
-    @override
-    async def stream(
-        self, labels: str = "", fields: str = ""
-    ) -> AsyncGenerator[PartialObject, None]:
-        while True:
-            self.log.append("read")
-            yield obj(SECRETS, "one of many")
-
-
-class ManySecrets(FakeObjects):
-    """A cluster with more Secrets than fit into memory."""
-
-    def __init__(self, log: list[str]) -> None:
-        super().__init__(*RESOURCES)
-        self._log = log
-
-    @override
-    def of(
-        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
-    ) -> FakeStore[PartialObject]:
-        if resource.id != SECRETS:
-            return super().of(resource, labels, namespace=namespace, fields=fields)
-        endless = Endless(PartialObject, resource)
-        endless.log = self._log
-        return endless
-
-
 async def test_an_object_is_printed_before_the_next_is_read() -> None:
-    fake = await cluster()
-    log = list[str]()
-    endless = replace(fake.cluster, objects=ManySecrets(log))
+    fake, log, hooked = await cluster(), list[str](), HookedObjects(*RESOURCES)
+    for name in ("one", "two", "three"):
+        await hooked.stores[SECRETS].create("default", {"metadata": {"name": name}})
 
-    async for line in dump(endless, name=DEMO):
-        if b"one of many" in line:
+    async def read(_call: Call) -> None:
+        log.append("read")
+
+    hooked.before.append(on("next", SECRETS, read))
+
+    async for line in dump(replace(fake.cluster, objects=hooked), name=DEMO):
+        if b'"Secret"' in line and b"resources" not in line:
             log.append("printed")
-        if len(log) == 6:
-            break
 
     assert log == ["read", "printed"] * 3
