@@ -5,7 +5,7 @@ tests run against both.  Every call can raise an `ApiError` of `sharder.core.err
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
@@ -27,6 +27,8 @@ class Changed(Generic[T_co]):
     """The object was created or updated, or started to match the selector."""
 
     obj: T_co
+    is_new: bool = field(default=False, compare=False)
+    """Whether the watch shows the object for the first time: it was not in the list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ class KubeStore(Generic[T]):
         obj = self._try_decode(event.object)
         if obj is None:
             return None
-        return Removed(obj) if event.type == "DELETED" else Changed(obj)
+        return Removed(obj) if event.type == "DELETED" else Changed(obj, event.type == "ADDED")
 
     def _decode_answer(self, answer: bytes, path: str) -> T:
         try:

@@ -230,7 +230,7 @@ class FakeStore(Generic[T]):
     def _event(self, change: Change) -> WatchEvent[T] | None:
         before, after = self._selected(change.before), self._selected(change.after)
         if after is not None:
-            return Changed(self._decode(after))
+            return Changed(self._decode(after), is_new=before is None)
         if before is not None:
             version = {"metadata": {"resourceVersion": str(change.version)}}
             return Removed(self._decode(merged(before, version)))

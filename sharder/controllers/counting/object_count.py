@@ -9,7 +9,7 @@ without changes costs nothing.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Final
@@ -54,28 +54,6 @@ CONCURRENCY: Final = 2
 """Rings that are counted at the same time."""
 
 
-@dataclass(slots=True)
-class _Newest:
-    """The newest objects of a list, to recognize objects that are created later."""
-
-    created: str = ""
-    uids: set[str] = field(default_factory=set)
-    """The uids of all objects created in that second."""
-
-    def note(self, obj: PartialObject) -> None:
-        created = obj.metadata.creation_timestamp or ""
-        if created > self.created:
-            self.created, self.uids = created, set()
-        if created == self.created:
-            self.uids.add(obj.metadata.uid)
-
-    def is_older_than(self, obj: PartialObject) -> bool:
-        created = obj.metadata.creation_timestamp or ""
-        if created == self.created:
-            return obj.metadata.uid not in self.uids
-        return created > self.created
-
-
 @dataclass(frozen=True, slots=True)
 class _Listed:
     """A counted list, and where to continue from."""
@@ -83,7 +61,6 @@ class _Listed:
     snapshot: RingSnapshot
     store: Store[PartialObject]
     version: str
-    newest: _Newest
 
 
 class ObjectCount:
@@ -176,10 +153,9 @@ class ObjectCount:
         store = self._objects.of(
             resource, selector, namespace=request.namespace, fields=request.fields
         )
-        newest, counts = _Newest(), PartCounts()
+        counts = PartCounts()
 
         def note(obj: PartialObject) -> bool:
-            newest.note(obj)
             if snapshot.selects(obj):
                 counts.add(snapshot, obj)
             return False
@@ -187,7 +163,7 @@ class ObjectCount:
         began = self._live.list_begins(part)
         listed = await store.list(note)
         self._live.counted(part, began, counts)
-        return _Listed(snapshot, store, listed.resource_version, newest)
+        return _Listed(snapshot, store, listed.resource_version)
 
     @contextmanager
     def _noting(self, part: Part) -> Iterator[None]:
@@ -223,7 +199,7 @@ class ObjectCount:
         match event:
             case Removed(obj):
                 pass
-            case Changed(obj) if listed.newest.is_older_than(obj):
+            case Changed(obj, is_new=True):
                 pass
             case _:
                 return False
