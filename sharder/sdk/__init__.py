@@ -11,69 +11,42 @@ shard.reconciler("secrets", reconcile)
 shard.run()
 """
 
-from sharder.core.api.meta import Json
-from sharder.core.errors import (
-    ApiError,
-    ConfigError,
-    Conflict,
-    Forbidden,
-    InvalidObject,
-    LeaseLost,
-    NotFound,
-    Rejected,
-    SharderError,
-    Unavailable,
-)
+from importlib import import_module
+from typing import Final
+from warnings import warn
+
+from sharder.core.errors import ConfigError, Conflict, NotFound, SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.logs import configure_logs
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.handlers import OnDelete, Reconcile
-from sharder.sdk.leader import Leadership, LeaderTask
+from sharder.sdk.leader import Leadership
 from sharder.sdk.predicates import (
-    Predicate,
-    Selector,
     annotations_changed,
     any_of,
     generation_changed,
     labels_changed,
 )
-from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.request import Request
 from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
-from sharder.sdk.writes.children import NameTaken
 from sharder.shard.objects import Document, OwnMeta
 from sharder.shard.settings import Settings, local_settings
 
 __all__ = [
-    "ApiError",
     "Backoff",
     "ConfigError",
     "Conflict",
     "Document",
-    "Forbidden",
-    "InvalidObject",
-    "Json",
-    "LeaderTask",
     "Leadership",
-    "LeaseLost",
     "LeaseTiming",
-    "NameTaken",
     "NotFound",
-    "NotOwned",
-    "OnDelete",
     "OwnMeta",
     "PermanentError",
-    "Predicate",
-    "Reconcile",
-    "Rejected",
     "Request",
     "Requeue",
-    "Selector",
     "Settings",
     "Shard",
     "SharderError",
-    "Unavailable",
     "annotations_changed",
     "any_of",
     "configure_logs",
@@ -81,3 +54,29 @@ __all__ = [
     "labels_changed",
     "local_settings",
 ]
+
+_DEPRECATED: Final = {
+    "ApiError": ("sharder.core.errors", "SharderError"),
+    "Forbidden": ("sharder.core.errors", "SharderError"),
+    "InvalidObject": ("sharder.core.errors", "SharderError"),
+    "LeaseLost": ("sharder.core.errors", "SharderError"),
+    "NotOwned": ("sharder.sdk.reads.owned", "SharderError"),
+    "Rejected": ("sharder.core.errors", "SharderError"),
+    "Unavailable": ("sharder.core.errors", "SharderError"),
+    "NameTaken": ("sharder.sdk.writes.children", "Conflict"),
+    "Json": ("sharder.core.api.meta", "Any"),
+    "LeaderTask": ("sharder.sdk.leader", "Callable[[Leadership], Awaitable[None]]"),
+    "OnDelete": ("sharder.sdk.handlers", "Callable[[Request], Awaitable[None]]"),
+    "Predicate": ("sharder.sdk.predicates", "Callable[[OwnMeta, OwnMeta], bool]"),
+    "Reconcile": ("sharder.sdk.handlers", "Callable[[Request], Awaitable[float | None]]"),
+    "Selector": ("sharder.sdk.predicates", "Callable[[OwnMeta], bool]"),
+}
+"""The module and the replacement of each name that goes in the next release."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _DEPRECATED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, replacement = _DEPRECATED[name]
+    warn(f"sharder.sdk.{name} will go: use {replacement}", DeprecationWarning, stacklevel=2)
+    return vars(import_module(module))[name]

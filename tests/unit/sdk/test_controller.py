@@ -8,7 +8,8 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import Expired, Unavailable
-from sharder.sdk import NotOwned, Request
+from sharder.sdk import Request
+from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.testing.collection import Collection
 from sharder.sdk.testing.fake_clock import settle
 from sharder.shard.objects import Document

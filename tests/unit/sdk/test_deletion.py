@@ -6,14 +6,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.sdk import (
-    OwnMeta,
-    Predicate,
-    Request,
-    Requeue,
-    Shard,
-)
-from sharder.sdk.predicates import any_change
+from sharder.sdk import OwnMeta, Request, Requeue, Shard
+from sharder.sdk.predicates import Predicate, any_change
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 from sharder.shard.objects import OwnObject
 

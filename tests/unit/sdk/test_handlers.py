@@ -11,10 +11,10 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.metrics.shard import ShardMetrics
-from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue, Selector
+from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue
 from sharder.sdk.handlers import Handlers
 from sharder.sdk.measures import Measures
-from sharder.sdk.predicates import every_object
+from sharder.sdk.predicates import Selector, every_object
 from sharder.sdk.runner import Runner
 from sharder.sdk.testing.admission import Attributes
 from sharder.sdk.testing.writes import metadata_of

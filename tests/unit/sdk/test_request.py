@@ -15,7 +15,8 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.sdk import NameTaken, NotOwned
+from sharder.sdk.reads.owned import NotOwned
+from sharder.sdk.writes.children import NameTaken
 from tests.unit.sdk.bench import CHILD, CHILD_REF, Bench
 from tests.unit.sdk.scene import (
     DRAIN,

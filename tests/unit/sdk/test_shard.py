@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from sharder import sdk
+
 PROGRAM = """
 import json, logging, os, sys
 from sharder.sdk import Shard
@@ -74,3 +76,9 @@ def test_bad_settings_are_named_in_one_line(
     assert said[case].startswith("shard failed: ")
     assert problem in said[case]
     assert said[case].count("\n") == 1
+
+
+@pytest.mark.parametrize("name", sdk._DEPRECATED)
+def test_a_name_that_goes_is_still_there_and_says_what_to_use(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"sharder.sdk.{name} will go: use "):
+        assert getattr(sdk, name)

@@ -14,7 +14,8 @@ from sharder.core.errors import (
     Conflict,
     InvalidObject,
 )
-from sharder.sdk import Reconcile, Request, Settings, Shard
+from sharder.sdk import Request, Settings, Shard
+from sharder.sdk.handlers import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 
 SECRET = {

@@ -7,7 +7,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, LeaseLost, NotFound
 from sharder.core.names import ObjectRef
-from sharder.sdk import NotOwned
+from sharder.sdk.reads.owned import NotOwned
 from sharder.shard.objects import Document
 from tests.unit.sdk.bench import CHILD, CHILD_REF, Bench
 from tests.unit.sdk.scene import OTHER, OWNER
