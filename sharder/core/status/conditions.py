@@ -81,6 +81,25 @@ class DesiredCondition:
         return (known.status, known.reason) == (self.status, self.reason)
 
 
+def is_true(kind: str, reason: str, message: str, *, counted: bool = False) -> DesiredCondition:
+    """Return a condition of this type that is True."""
+    return DesiredCondition(type=kind, holds=True, reason=reason, message=message, counted=counted)
+
+
+def is_false(kind: str, reason: str, message: str, *, counted: bool = False) -> DesiredCondition:
+    """Return a condition of this type that is False."""
+    return DesiredCondition(
+        type=kind, holds=False, reason=reason, message=message, counted=counted
+    )
+
+
+def is_unknown(kind: str, reason: str, message: str) -> DesiredCondition:
+    """Return a condition of this type that is Unknown."""
+    return DesiredCondition(
+        type=kind, holds=False, is_unknown=True, reason=reason, message=message
+    )
+
+
 def ready(fault: Fault | None) -> DesiredCondition:
     """Return whether the ring is ready; `fault` is why it is not, and what to do about that."""
     return DesiredCondition(
@@ -95,8 +114,8 @@ def stalled(fault: Fault | None) -> DesiredCondition:
     """Return whether a person has to act before the ring is ready (kstatus)."""
     if fault is None or fault.reason == FAILED:
         message = "no action is required"
-        return DesiredCondition(type=STALLED, holds=False, reason=SUCCEEDED, message=message)
-    return DesiredCondition(type=STALLED, holds=True, reason=fault.reason, message=fault.message)
+        return is_false(STALLED, SUCCEEDED, message)
+    return is_true(STALLED, fault.reason, fault.message)
 
 
 def reconciling(
@@ -107,9 +126,7 @@ def reconciling(
     Objects that wait for a shard, for capacity, or for the end of a pause do not count.
     """
     if fault is not None and fault.reason == FAILED:
-        return DesiredCondition(
-            type=RECONCILING, holds=True, reason=FAILED, message=f"retrying: {fault.message}"
-        )
+        return is_true(RECONCILING, FAILED, f"retrying: {fault.message}")
     if stats is None:
         return None
     unowned = 0 if not available else stats.unowned
@@ -118,13 +135,9 @@ def reconciling(
     draining = 0 if paused else stats.draining
     if not unowned and not draining:
         message = "no object is on its way to another shard"
-        return DesiredCondition(
-            type=RECONCILING, holds=False, reason=SETTLED, message=message, counted=True
-        )
+        return is_false(RECONCILING, SETTLED, message, counted=True)
     message = f"{counted(draining, 'object')} draining, {unowned} without an available owner"
-    return DesiredCondition(
-        type=RECONCILING, holds=True, reason=MOVING, message=message, counted=True
-    )
+    return is_true(RECONCILING, MOVING, message, counted=True)
 
 
 def watched(
@@ -149,17 +162,16 @@ def watched(
         first = min(unable)
         others = f" and {counted(len(unable) - 1, 'other shard')}" if len(unable) > 1 else ""
         message = f"shard {first}{others} cannot work: {unable[first]}"
-        return DesiredCondition(type=WATCHED, holds=False, reason=UNABLE, message=message)
+        return is_false(WATCHED, UNABLE, message)
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
         return None
     if not unwatched:
         message = "the sharder and all shards can watch the resources of the ring"
-        return DesiredCondition(type=WATCHED, holds=True, reason=ALLOWED, message=message)
-    return DesiredCondition(
-        type=WATCHED,
-        holds=False,
-        reason=MISSING,
-        message=f"not allowed to watch, polling every {polled_every:.0f}s; {advice(unwatched)}",
+        return is_true(WATCHED, ALLOWED, message)
+    return is_false(
+        WATCHED,
+        MISSING,
+        f"not allowed to watch, polling every {polled_every:.0f}s; {advice(unwatched)}",
     )
 
 
@@ -179,10 +191,10 @@ def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | Non
     """
     if movement.paused:
         message = "movement is paused; only objects whose shard is gone are reassigned"
-        return DesiredCondition(type=PAUSED, holds=True, reason=STOPPED, message=message)
+        return is_true(PAUSED, STOPPED, message)
     if condition_of(before, PAUSED) is None:
         return None
-    return DesiredCondition(type=PAUSED, holds=False, reason=ACTIVE, message="movement is active")
+    return is_false(PAUSED, ACTIVE, "movement is active")
 
 
 def covered(
@@ -203,41 +215,32 @@ def covered(
     """
     if not available:
         message = "no shard is available"
-        return DesiredCondition(type=COVERED, holds=False, reason=NO_SHARDS, message=message)
+        return is_false(COVERED, NO_SHARDS, message)
     unowned = 0 if stats is None else stats.unowned
     message = f"{counted(unowned, 'object')} without an available owner"
     if uncounted:
         known = f"; by the last counts, {message}" if unowned else ""
-        return DesiredCondition(
-            type=COVERED,
-            holds=False,
-            is_unknown=True,
-            reason=UNCOUNTED,
-            message=f"cannot read {named(uncounted)}; see Ready{known}",
-        )
+        return is_unknown(COVERED, UNCOUNTED, f"cannot read {named(uncounted)}; see Ready{known}")
     if unowned:
-        return DesiredCondition(
-            type=COVERED,
-            holds=False,
-            reason=UNOWNED,
-            message=message if overdue is None else f"{message}; {_late(overdue)}",
+        return is_false(
+            COVERED,
+            UNOWNED,
+            message if overdue is None else f"{message}; {_late(overdue)}",
             counted=True,
         )
     if overdue is not None:
-        return DesiredCondition(type=COVERED, holds=False, reason=OVERDUE, message=_late(overdue))
+        return is_false(COVERED, OVERDUE, _late(overdue))
     if apart is not None:
         is_one = apart.count == 1
         message = (
             f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
             f"shard of the parent{_such_as(apart.count, apart.first)}; see the object's Events"
         )
-        return DesiredCondition(
-            type=COVERED, holds=False, reason=APART, message=message, counted=True
-        )
+        return is_false(COVERED, APART, message, counted=True)
     if stats is None:
         return None
     message = "every object has an available owner"
-    return DesiredCondition(type=COVERED, holds=True, reason=OWNED, message=message, counted=True)
+    return is_true(COVERED, OWNED, message, counted=True)
 
 
 def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition | None:
@@ -253,16 +256,10 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
         return None
     if not stats.unassigned or stats.has_room:
         message = "no object waits for room on a shard"
-        return DesiredCondition(
-            type=EXHAUSTED, holds=False, reason=SUFFICIENT, message=message, counted=True
-        )
+        return is_false(EXHAUSTED, SUFFICIENT, message, counted=True)
     many = counted(stats.unassigned, "object")
-    return DesiredCondition(
-        type=EXHAUSTED,
-        holds=True,
-        reason=INSUFFICIENT,
-        message=f"{many} cannot be assigned: {AT_CAPACITY}",
-        counted=True,
+    return is_true(
+        EXHAUSTED, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}", counted=True
     )
 
 

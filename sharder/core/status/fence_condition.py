@@ -10,7 +10,13 @@ from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, is_subdomain
 from sharder.core.plurals import counted
-from sharder.core.status.conditions import DesiredCondition, condition_of
+from sharder.core.status.conditions import (
+    DesiredCondition,
+    condition_of,
+    is_false,
+    is_true,
+    is_unknown,
+)
 
 FENCED: Final = "Fenced"
 ENFORCED, NOT_INSTALLED, OUTDATED, UNKNOWN = "Enforced", "NotInstalled", "Outdated", "Unknown"
@@ -50,9 +56,11 @@ def fenced(
             if _is_forgotten(known, now):
                 return DesiredCondition(type=FENCED, holds=None)
             advice = how_to_apply(ring.name)
-            return _false(NOT_INSTALLED, f"the API server no longer enforces the fence; {advice}")
+            return is_false(
+                FENCED, NOT_INSTALLED, f"the API server no longer enforces the fence; {advice}"
+            )
         case UnknownFence(why) if known is not None:
-            return _unknown(f"cannot verify the fence: {why}")
+            return is_unknown(FENCED, UNKNOWN, f"cannot verify the fence: {why}")
         case _:
             return None
 
@@ -68,7 +76,8 @@ def _is_forgotten(known: Condition, now: datetime) -> bool:
 def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredCondition:
     expected = digest_of(ring)
     if fence.digest != expected:
-        return _false(
+        return is_false(
+            FENCED,
             OUTDATED,
             f"the fence is outdated: its rules are {fence.digest}, expected {expected}; "
             f"{how_to_apply(ring.name)}",
@@ -76,16 +85,17 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
     strangers = _strangers(fence, members)
     if strangers:
         first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
-        return _unknown(
+        return is_unknown(
+            FENCED,
+            UNKNOWN,
             f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
-            "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace"
+            "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace",
         )
     more = f" and {len(fence.users) - _SHOWN} more" if len(fence.users) > _SHOWN else ""
-    return DesiredCondition(
-        type=FENCED,
-        holds=True,
-        reason=ENFORCED,
-        message=f"shards that run as {', '.join(fence.users[:_SHOWN])}{more} cannot write to "
+    return is_true(
+        FENCED,
+        ENFORCED,
+        f"shards that run as {', '.join(fence.users[:_SHOWN])}{more} cannot write to "
         "objects of other shards",
     )
 
@@ -101,14 +111,4 @@ def _strangers(fence: Fence, members: Members) -> list[ObjectRef]:
         ref
         for ref in leases
         if ref.namespace not in fence.namespaces or not is_subdomain(ref.name)
-    )
-
-
-def _false(reason: str, message: str) -> DesiredCondition:
-    return DesiredCondition(type=FENCED, holds=False, reason=reason, message=message)
-
-
-def _unknown(message: str) -> DesiredCondition:
-    return DesiredCondition(
-        type=FENCED, holds=False, is_unknown=True, reason=UNKNOWN, message=message
     )

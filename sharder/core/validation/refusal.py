@@ -60,3 +60,18 @@ class Refusal:
         if len(value) > MAX_VALUE_CHARACTERS:
             value = value[:MAX_VALUE_CHARACTERS] + "..."
         return f"{self.fault.words}: {value}: {self.advice}"
+
+
+def invalid(field: str, value: str | int | Sequence[str], advice: str) -> Refusal:
+    """Return the refusal of a value."""
+    return Refusal(field=field, fault=Fault.INVALID, value=value, advice=advice)
+
+
+def required(field: str, advice: str) -> Refusal:
+    """Return the refusal of a value that is missing."""
+    return Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
+
+
+def duplicate(field: str, value: object, advice: str) -> Refusal:
+    """Return the refusal of a value that is listed twice."""
+    return Refusal(field=field, fault=Fault.DUPLICATE, value=str(value), advice=advice)

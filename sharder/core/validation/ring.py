@@ -22,7 +22,7 @@ from sharder.core.names import GroupResource, is_resource
 from sharder.core.placement.strategies.registry import FOLLOWING, GROUPING, STICKING
 from sharder.core.ring.build import reason_against
 from sharder.core.validation.movement_and_rebalance import movement_refusals, rebalance_refusals
-from sharder.core.validation.refusal import Fault, Refusal
+from sharder.core.validation.refusal import Fault, Refusal, duplicate, invalid, required
 from sharder.core.validation.selectors import key_refusals, selector_refusals
 
 MAX_REFUSALS: Final = 20
@@ -48,7 +48,7 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
     if listed > MAX_RESOURCES:
         # With so many resources, the other checks would take too long.
         advice = f"write at most {MAX_RESOURCES}, controlled ones included, or several rings"
-        return (Refusal(field="spec.resources", fault=Fault.INVALID, value=listed, advice=advice),)
+        return (invalid("spec.resources", listed, advice),)
     found = chain(
         _excluded(spec.resources),
         _duplicates(spec.resources),
@@ -83,7 +83,7 @@ def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
             "write a resource in lower-case plural and its group without a version; no wildcard,"
             " no subresource"
         )
-        yield Refusal(field=field, fault=Fault.INVALID, value=str(resource), advice=advice)
+        yield invalid(field, str(resource), advice)
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
@@ -97,7 +97,7 @@ def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
         first = mains.setdefault(main.id, field)
         if first != field:
             advice = f"{first} lists it already: merge this entry into that one, and remove it"
-            yield _duplicate(field, main.id, advice)
+            yield duplicate(field, main.id, advice)
     for index, main in enumerate(resources):
         controlled: dict[GroupResource, str] = {}
         for place, child in enumerate(main.controlled_resources):
@@ -108,13 +108,9 @@ def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
                     f"{mains[child.id]} lists it as a main resource, and an object is placed"
                     " either by itself or with what controls it: remove one of the two"
                 )
-                yield _duplicate(field, child.id, advice)
+                yield duplicate(field, child.id, advice)
             elif first != field:
-                yield _duplicate(field, child.id, f"{first} lists it already: remove this one")
-
-
-def _duplicate(field: str, resource: GroupResource, advice: str) -> Refusal:
-    return Refusal(field=field, fault=Fault.DUPLICATE, value=str(resource), advice=advice)
+                yield duplicate(field, child.id, f"{first} lists it already: remove this one")
 
 
 def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
@@ -122,11 +118,10 @@ def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
         return
     for index, resource in enumerate(spec.resources):
         if resource.hash_key is not HashKey.OBJECT:
-            yield Refusal(
-                field=f"spec.resources[{index}].hashKey",
-                fault=Fault.INVALID,
-                value=resource.hash_key,
-                advice=f"the strategy {spec.placement.strategy} places each object by itself: "
+            yield invalid(
+                f"spec.resources[{index}].hashKey",
+                resource.hash_key,
+                f"the strategy {spec.placement.strategy} places each object by itself: "
                 f"write {HashKey.OBJECT}, or a strategy that follows ({', '.join(FOLLOWING)})",
             )
 
@@ -136,12 +131,12 @@ def _custom(placement: PlacementSpec, installed: Collection[str]) -> Iterator[Re
     if placement.strategy is not StrategyName.CUSTOM:
         if name:
             advice = "only the strategy Custom takes it: remove it, or write strategy: Custom"
-            yield Refusal(field=field, fault=Fault.INVALID, value=name, advice=advice)
+            yield invalid(field, name, advice)
         return
     choice = f"write one of {', '.join(sorted(installed))}" if installed else "none is installed"
     if not name:
         advice = f"the strategy Custom needs the name of an installed entry point: {choice}"
-        yield Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
+        yield required(field, advice)
     elif name not in installed:
         advice = (
             f"{choice}; or, where the sharder runs, install a package with this entry point in the"
@@ -159,33 +154,27 @@ def _ceilings(placement: PlacementSpec) -> Iterator[Refusal]:
             continue
         if capacity < 1:
             advice = "write 1 or more, or nothing for no limit"
-            yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
+            yield invalid(field, capacity, advice)
         if placement.strategy not in STICKING:
             advice = (
                 f"the strategy {placement.strategy} does not count objects: remove it, or write"
                 f" a strategy that sticks ({', '.join(STICKING)})"
             )
-            yield Refusal(field=field, fault=Fault.INVALID, value=capacity, advice=advice)
+            yield invalid(field, capacity, advice)
 
 
 def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
     field, by = "spec.placement.groupBy", placement.group_by
     if by != GroupBy() and placement.strategy not in GROUPING:
-        yield Refusal(
-            field=field,
-            fault=Fault.INVALID,
-            value=_fields_of(by),
-            advice=f"the strategy {placement.strategy} does not use groups: remove it, or"
+        yield invalid(
+            field,
+            _fields_of(by),
+            f"the strategy {placement.strategy} does not use groups: remove it, or"
             f" write one of {', '.join(GROUPING)}",
         )
     for name, traits in (("labels", by.labels), ("selectors", by.selectors)):
         if len(traits) > MAX_LISTED:
-            yield Refusal(
-                field=f"{field}.{name}",
-                fault=Fault.INVALID,
-                value=len(traits),
-                advice=f"too many: write at most {MAX_LISTED}",
-            )
+            yield invalid(f"{field}.{name}", len(traits), f"too many: write at most {MAX_LISTED}")
     for index, key in enumerate(by.labels):
         yield from key_refusals(f"{field}.labels[{index}]", key)
     for index, selector in enumerate(by.selectors):
@@ -202,15 +191,10 @@ def _zones(placement: PlacementSpec) -> Iterator[Refusal]:
     fits = placement.strategy is StrategyName.LEAST_LOADED
     advice = "only the strategy LeastLoaded takes it: remove it, or write strategy: LeastLoaded"
     if placement.anti_affinity is not AntiAffinity.PREFERRED and not fits:
-        yield Refusal(
-            field="spec.placement.antiAffinity",
-            fault=Fault.INVALID,
-            value=placement.anti_affinity,
-            advice=advice,
-        )
+        yield invalid("spec.placement.antiAffinity", placement.anti_affinity, advice)
     field, zones = "spec.placement.minZones", placement.min_zones
     if not 1 <= zones <= MAX_ZONES:
         bounds = f"write a number from 1 to {MAX_ZONES}"
-        yield Refusal(field=field, fault=Fault.INVALID, value=zones, advice=bounds)
+        yield invalid(field, zones, bounds)
     elif zones > 1 and not fits:
-        yield Refusal(field=field, fault=Fault.INVALID, value=zones, advice=advice)
+        yield invalid(field, zones, advice)

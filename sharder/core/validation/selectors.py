@@ -8,7 +8,7 @@ from typing import Final
 
 from sharder.core.api.selector import OPERATORS, LabelSelector, Requirement
 from sharder.core.names import is_label_key, is_label_value
-from sharder.core.validation.refusal import Fault, Refusal
+from sharder.core.validation.refusal import Fault, Refusal, invalid, required
 
 _NAME: Final = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 _WITHOUT_VALUES: Final = {
@@ -35,13 +35,13 @@ def key_refusals(field: str, key: str) -> Iterator[Refusal]:
     """Yield what is wrong with a label key."""
     if not is_label_key(key):
         advice = f"write {_NAME}, or such a name behind a DNS domain and '/': example.com/team"
-        yield Refusal(field=field, fault=Fault.INVALID, value=key, advice=advice)
+        yield invalid(field, key, advice)
 
 
 def _value_refusals(field: str, value: str) -> Iterator[Refusal]:
     if value and not is_label_value(value):
         advice = f"write {_NAME}, or nothing"
-        yield Refusal(field=field, fault=Fault.INVALID, value=value, advice=advice)
+        yield invalid(field, value, advice)
 
 
 def _requirement_refusals(field: str, requirement: Requirement) -> Iterator[Refusal]:
@@ -56,11 +56,10 @@ def _requirement_refusals(field: str, requirement: Requirement) -> Iterator[Refu
     if operator in {"Exists", "DoesNotExist"}:
         if values:
             advice = f"{operator} takes no values: remove them, or write the operator {instead}"
-            fault = Fault.INVALID
-            yield Refusal(field=f"{field}.values", fault=fault, value=values, advice=advice)
+            yield invalid(f"{field}.values", values, advice)
         return
     if not values:
         advice = f"{operator} needs at least one: add it, or write the operator {instead}"
-        yield Refusal(field=f"{field}.values", fault=Fault.REQUIRED, advice=advice)
+        yield required(f"{field}.values", advice)
     for index, value in enumerate(values):
         yield from _value_refusals(f"{field}.values[{index}]", value)
