@@ -148,27 +148,10 @@ class Objects(Protocol):
         ...
 
 
-class WebhookConfigurations(Protocol):
-    """Webhook configurations of one kind, by label and by server-side apply."""
-
-    async def apply(self, body: Json) -> PartialObject:
-        """Apply `body` under the sharder's field manager, taking over conflicting fields.
-
-        If nothing differs, nothing is written, and the resourceVersion stays.
-        """
-        ...
-
-    async def get(self, ref: ObjectRef) -> PartialObject:
-        """Read the metadata of a configuration (a quorum read)."""
-        ...
-
-    def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
-        """Yield the configurations that match the label selector."""
-        ...
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete the configuration; `Conflict` if it has another uid or resourceVersion."""
-        ...
+class WebhookConfigurations(
+    Readable[PartialObject], Writable[PartialObject], Appliable[PartialObject], Protocol
+):
+    """Webhook configurations of one kind."""
 
 
 class Fences(Protocol):

@@ -69,7 +69,7 @@ class Empty(Source[PartialObject]):
     async def patch(self, ref: ObjectRef, _body: Json) -> PartialObject:
         raise NotImplementedError(ref)
 
-    async def apply(self, body: Json) -> PartialObject:
+    async def apply(self, ref: ObjectRef, body: Json) -> PartialObject:
         return msgspec.convert(body, PartialObject)
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:

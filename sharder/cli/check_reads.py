@@ -18,10 +18,9 @@ from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef
 from sharder.core.status.conditions import condition_of
 from sharder.core.status.fence_condition import FENCED
-from sharder.kube.check_requests import is_user_allowed
 from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
-from sharder.kube.reviews import KubeFences
+from sharder.kube.reviews import KubeFences, is_allowed
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import LEASES, secrets
 from sharder.runtime.task_pool import batch
@@ -156,8 +155,12 @@ async def leader(client: Client, ref: ObjectRef) -> Lease | None:
 async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool:
     places = ([rule.namespace], rule.instead)
     for namespaces in filter(None, places):
-        refs = [ObjectRef(namespace, rule.name) for namespace in namespaces]
-        answers = [await is_user_allowed(client, user, verb, rule.resource, ref) for ref in refs]
+        answers = [
+            await is_allowed(
+                client, verb, rule.resource, namespace=namespace, name=rule.name, user=user
+            )
+            for namespace in namespaces
+        ]
         if all(answers):
             return True
     return False

@@ -20,7 +20,6 @@ from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects, dated_objects
 from sharder.kube.typed_stores import (
     MUTATING,
-    KubeWebhookConfigurations,
     all_rings,
     leases,
     namespaces,
@@ -72,7 +71,7 @@ def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], A
                     leases=leases(client, labels=RING_LABEL),
                     namespaces=namespaces(client),
                     secrets=secrets(client, namespace=""),
-                    configurations=KubeWebhookConfigurations(client, MUTATING),
+                    configurations=KubeObjects(client).of(MUTATING),
                     objects=KubeObjects(client),
                     dated=partial(dated_objects, client),
                     served=partial(served, client),

@@ -13,7 +13,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.ring_status import StatusReports, about
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
-from sharder.core.names import APP_LABEL, RING_LABEL, RingName, webhook_configuration
+from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     DUPLICATES,
@@ -234,7 +234,9 @@ class RingController:
             return
         body = configuration_of(ring, registration, shard_namespaces)
         try:
-            found = await self._configurations.apply(body)
+            found = await self._configurations.apply(
+                ObjectRef("", webhook_configuration(ring.name)), body
+            )
         except ApiError as error:
             raise _without(registration.token, error) from None
         version = found.metadata.resource_version

@@ -106,7 +106,9 @@ class ValidationKeeper:
         try:
             if not await self._is_unchanged():
                 self._version = None
-                applied = await self._configurations.apply(validation_of(registration))
+                applied = await self._configurations.apply(
+                    ObjectRef("", VALIDATION_NAME), validation_of(registration)
+                )
                 self._version = applied.metadata.resource_version
         except ApiError as error:
             self._error_log.failed(error)

@@ -1,17 +1,15 @@
-"""Requests that only `sharder check` sends: a schema, Deployments, access reviews, dry runs."""
+"""Requests that only `sharder check` sends: a schema, Deployments, dry runs."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from sharder.core.api.cluster import Deployment, Pod, Schema, User
+from sharder.core.api.cluster import Deployment, Pod, Schema
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import NotFound
-from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
+from sharder.core.names import API_GROUP, API_VERSION, ObjectRef
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand
-from sharder.kube.reviews import is_allowed
 from sharder.kube.typed_stores import RINGS
 
 _OPENAPI: Final = f"/openapi/v3/apis/{API_GROUP}/{API_VERSION}"
@@ -59,25 +57,6 @@ async def pod(client: Client, ref: ObjectRef) -> Pod:
     """Return a pod."""
     path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
     return understand(await client.request("GET", path), Pod, path)
-
-
-async def is_user_allowed(
-    client: Client, user: User, verb: str, resource: GroupResource, ref: ObjectRef
-) -> bool:
-    """Return whether a user has a right; an empty namespace or name means all.
-
-    The resource can have a subresource: `controllerrings/status`.
-    """
-    name, _, subresource = resource.resource.partition("/")
-    attributes: Mapping[str, Json] = {
-        "verb": verb,
-        "group": resource.group,
-        "resource": name,
-        "subresource": subresource,
-        "namespace": ref.namespace,
-        "name": ref.name,
-    }
-    return await is_allowed(client, user, {"resourceAttributes": attributes})
 
 
 async def try_create(

@@ -1,6 +1,5 @@
 """Reviews by the API server: the user of a token, a user's rights, and whether a fence works."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -65,39 +64,21 @@ class KubeReviews:
     async def may_read_metrics(self, user: User) -> bool:
         """Return whether the user is allowed to get the metrics, a nonResourceURL."""
         metrics: Json = {"verb": "get", "path": METRICS_PATH}
-        return await is_allowed(self._client, user, {"nonResourceAttributes": metrics})
+        return await _review(self._client, user, {"nonResourceAttributes": metrics})
 
 
-async def is_allowed(client: Client, user: User, attributes: Mapping[str, Json]) -> bool:
-    """Return whether a user has the right that the attributes of the review's spec describe."""
-    body: Json = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": user.username,
-            "uid": user.uid,
-            "groups": user.groups,
-            "extra": user.extra,
-            **attributes,
-        },
-    }
-    answer = await client.request("POST", _ACCESS, body=body)
-    return understand(answer, _AccessReview, _ACCESS).status.allowed
-
-
-async def whoami(client: Client) -> str:
-    """Return the user name of this client according to the API server."""
-    body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await client.request("POST", _SELF, body=body)
-    return understand(answer, _SelfReview, _SELF).status.user_info.username
-
-
-async def may_i(
-    client: Client, verb: str, resource: GroupResource, *, namespace: str = "", name: str = ""
+async def is_allowed(
+    client: Client,
+    verb: str,
+    resource: GroupResource,
+    *,
+    namespace: str = "",
+    name: str = "",
+    user: User | None = None,
 ) -> bool:
-    """Return whether this client has a right; an empty namespace or name means all.
+    """Return whether a user has a right, by default this client.
 
-    A subresource is named as in a Role: `databases/status`.
+    An empty namespace or name means all.  A subresource is named as in a Role: `databases/status`.
     """
     main, _, subresource = resource.resource.partition("/")
     attributes: Json = {
@@ -108,13 +89,29 @@ async def may_i(
         "namespace": namespace,
         "name": name,
     }
-    body: Json = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await client.request("POST", _OWN_ACCESS, body=body)
-    return understand(answer, _AccessReview, _OWN_ACCESS).status.allowed
+    return await _review(client, user, {"resourceAttributes": attributes})
+
+
+async def _review(client: Client, user: User | None, spec: dict[str, Json]) -> bool:
+    path, kind = _OWN_ACCESS, "SelfSubjectAccessReview"
+    if user is not None:
+        path, kind = _ACCESS, "SubjectAccessReview"
+        spec |= {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+        }
+    body: Json = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    answer = await client.request("POST", path, body=body)
+    return understand(answer, _AccessReview, path).status.allowed
+
+
+async def whoami(client: Client) -> str:
+    """Return the user name of this client according to the API server."""
+    body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await client.request("POST", _SELF, body=body)
+    return understand(answer, _SelfReview, _SELF).status.user_info.username
 
 
 class KubeFences:

@@ -1,15 +1,12 @@
 """The collections that the sharder and its shards use."""
 
-from collections.abc import AsyncIterator
 from typing import Final
-
-import msgspec
 
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease, read_lease
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
-from sharder.core.names import API_GROUP, API_VERSION, GroupResource, ObjectRef
+from sharder.core.names import API_GROUP, API_VERSION, GroupResource
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
 
@@ -87,26 +84,3 @@ def secrets(client: Client, *, namespace: str, fields: str = "") -> KubeStore[Se
 def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:
     """Return the cluster's MutatingWebhookConfigurations with their CA bundles."""
     return KubeStore(client, WebhookConfiguration, MUTATING)
-
-
-class KubeWebhookConfigurations:
-    """The cluster's webhook configurations of one kind, `MUTATING` or `VALIDATING`."""
-
-    def __init__(self, client: Client, resource: Resource) -> None:
-        self._store = KubeStore(client, PartialObject, resource, metadata_only=True)
-
-    async def apply(self, body: Json) -> PartialObject:
-        """Apply `body` under the sharder's field manager, taking over conflicting fields."""
-        return await self._store.apply(msgspec.convert(body, PartialObject).metadata.ref, body)
-
-    async def get(self, ref: ObjectRef) -> PartialObject:
-        """Read the metadata of a configuration (a quorum read)."""
-        return await self._store.get(ref)
-
-    def stream(self, labels: str = "") -> AsyncIterator[PartialObject]:
-        """Yield the configurations that match the label selector."""
-        return self._store.stream(labels)
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete the configuration; `Conflict` if it has another uid or resourceVersion."""
-        await self._store.delete(ref, uid=uid, resource_version=resource_version)

@@ -10,7 +10,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
 from sharder.kube.objects import discover
-from sharder.kube.reviews import may_i
+from sharder.kube.reviews import is_allowed
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import leases, rings
 from sharder.ports import Watchable
@@ -67,7 +67,7 @@ class Cluster:
 
     async def may(self, right: Right) -> bool:
         """Return whether the shard's own user has the right."""
-        return await may_i(
+        return await is_allowed(
             self._client,
             right.verb,
             right.resource,

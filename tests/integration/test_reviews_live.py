@@ -31,7 +31,8 @@ from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.webhook_configuration import Endpoint, Registration, configuration_of
 from sharder.kube.client import Client, connect
-from sharder.kube.typed_stores import MUTATING, KubeWebhookConfigurations, namespaces
+from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import MUTATING, namespaces
 from tests.support.eventually import eventually
 from tests.support.odd_objects import (
     CONFIGMAPS,
@@ -105,8 +106,10 @@ class Stage:
     @asynccontextmanager
     async def registered(self) -> AsyncIterator[None]:
         """Have the API server call us."""
-        configurations = KubeWebhookConfigurations(self.client, MUTATING)
-        applied = await configurations.apply(self.configuration)
+        configurations = KubeObjects(self.client).of(MUTATING)
+        applied = await configurations.apply(
+            msgspec.convert(self.configuration, PartialObject).metadata.ref, self.configuration
+        )
         await eventually(lambda: self._is_called(wanted=True), within=SECONDS)
         yield
         meta = applied.metadata

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+import msgspec
+
 from hack.playground import SYSTEM
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, PartialObject, Resource
@@ -19,12 +21,12 @@ from sharder.core.errors import Forbidden
 from sharder.core.leases.state import ORPHANED_AFTER
 from sharder.core.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY, webhook_configuration
 from sharder.kube.client import connect
+from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import (
     LEASES,
     MUTATING,
     NAMESPACES,
     SECRETS,
-    KubeWebhookConfigurations,
 )
 from tests.support.audit import Audit, Right, exercised, granted, is_too_wide
 from tests.support.eventually import eventually
@@ -185,11 +187,14 @@ async def test_without_the_right_that_no_request_shows_a_ring_owns_no_webhook(
     user = f"sharder-{uuid.uuid4().hex[:8]}"
     kubeconfig = await asyncio.to_thread(service.plane.kubeconfig, user)
     client = await connect(str(kubeconfig))
-    configurations = KubeWebhookConfigurations(client, MUTATING)
+    configurations = KubeObjects(client).of(MUTATING)
+
+    async def apply(body: Json) -> None:
+        await configurations.apply(msgspec.convert(body, PartialObject).metadata.ref, body)
 
     async def is_refused(body: Json) -> bool:
         try:
-            await configurations.apply(body)
+            await apply(body)
         except Forbidden as refusal:
             return "cannot set blockOwnerDeletion" in str(refusal)
         return False
@@ -202,7 +207,7 @@ async def test_without_the_right_that_no_request_shows_a_ring_owns_no_webhook(
 
             await asyncio.to_thread(bind_copy, service, user)
 
-            await eventually(lambda: configurations.apply(body), within=WITHIN)
+            await eventually(lambda: apply(body), within=WITHIN)
             await scene.admin.delete(WEBHOOKS, user)
     finally:
         await client.close()

@@ -19,7 +19,7 @@ from sharder.kube.typed_stores import LEASES
 from sharder.kube.typed_stores import SECRETS as SECRETS_RESOURCE
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
 from tests.support.fake_store import FakeStore
-from tests.support.fakes import FakeObjects, FakeWebhookConfigurations, fake_leases, fake_rings
+from tests.support.fakes import WEBHOOKS, FakeObjects, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 
 NAMESPACES = Resource(
@@ -57,7 +57,7 @@ class ReadCluster:
     def __init__(self, *resources: Resource) -> None:
         self.rings, self.leases = fake_rings(), fake_leases()
         self.namespaces = FakeStore(PartialObject, NAMESPACES)
-        self.configurations = FakeWebhookConfigurations()
+        self.configurations = FakeStore(PartialObject, WEBHOOKS)
         self.resources = resources or RESOURCES
         self.objects = FakeObjects(*self.resources)
         self.clock, self.screen = ScriptedClock(), io.StringIO()

@@ -14,11 +14,11 @@ from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import ObjectRef
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
+from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import KubeFences
 from sharder.kube.typed_stores import (
     MUTATING,
     VALIDATING,
-    KubeWebhookConfigurations,
     leases,
     rings,
 )
@@ -45,13 +45,14 @@ def leader_of(
 ) -> Leader:
     """Return the leader; its controllers run only while it holds the Lease."""
     sharder = settings.controller.sharder
+    stores = KubeObjects(client)
     ports = LeaderPorts(
         cache=cache,
         objects=objects,
         leases=leases(client),
         ring_status=rings(client).status(),
-        configurations=KubeWebhookConfigurations(client, MUTATING),
-        validations=KubeWebhookConfigurations(client, VALIDATING),
+        configurations=stores.of(MUTATING),
+        validations=stores.of(VALIDATING),
         fences=KubeFences(client),
         registration=registration,
         recorder=recorder,

@@ -19,7 +19,6 @@ from sharder.kube.reviews import whoami
 from sharder.kube.store import PAGE_LIMIT, KubeStore
 from sharder.kube.typed_stores import (
     MUTATING,
-    KubeWebhookConfigurations,
     leases,
     namespaces,
     secrets,
@@ -154,7 +153,7 @@ async def test_a_secret_keeps_its_data_out_of_its_repr(client: Client, own_names
 
 async def test_a_webhook_configuration_is_applied_over_what_others_wrote(client: Client) -> None:
     name = f"contract-{uuid.uuid4().hex[:12]}"
-    webhooks = KubeWebhookConfigurations(client, MUTATING)
+    webhooks = KubeObjects(client).of(MUTATING)
     body: Json = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -162,14 +161,14 @@ async def test_a_webhook_configuration_is_applied_over_what_others_wrote(client:
     }
     relabel: Json = {"metadata": {"labels": {"of": "others"}}}
 
-    applied = await webhooks.apply(body)
-    again = await webhooks.apply(body)
+    applied = await webhooks.apply(ObjectRef("", name), body)
+    again = await webhooks.apply(ObjectRef("", name), body)
     assert again.metadata.resource_version == applied.metadata.resource_version
     assert (await webhooks.get(applied.metadata.ref)).metadata == again.metadata
     await client.request(
         "PATCH", f"{WEBHOOKS}/{name}", body=relabel, content_type="application/merge-patch+json"
     )
-    await webhooks.apply(body)
+    await webhooks.apply(ObjectRef("", name), body)
 
     (found,) = [obj async for obj in webhooks.stream(f"of={name}")]
     assert (found.metadata.uid, found.kind) == (

@@ -7,7 +7,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
-from sharder.kube.reviews import KubeReviews, may_i
+from sharder.kube.reviews import KubeReviews, is_allowed
 from tests.unit.kube.conftest import Script
 
 SCRAPER = User(
@@ -101,7 +101,7 @@ async def test_a_subresource_is_asked_about_apart(
 ) -> None:
     script.then((201, {"status": {"allowed": True}}))
 
-    assert await may_i(client, "patch", GroupResource("example.com", named))
+    assert await is_allowed(client, "patch", GroupResource("example.com", named))
 
     (asked,) = script.asked
     assert asked.body == {
