@@ -101,14 +101,12 @@ def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
         yield _row(facts, CertificateRole.SERVING, now)
     if _is_foreign(bundle):
         return
-    issuing, following = _fingerprint(bundle.authority), _fingerprint(bundle.next_authority)
+    roles = {
+        _fingerprint(bundle.next_authority): CertificateRole.NEXT,
+        _fingerprint(bundle.authority): CertificateRole.ISSUING,
+    }
     for facts in facts_of(bundle.ca):
-        if facts.fingerprint == issuing:
-            yield _row(facts, CertificateRole.ISSUING, now)
-        elif facts.fingerprint == following:
-            yield _row(facts, CertificateRole.NEXT, now)
-        else:
-            yield _row(facts, CertificateRole.RETIRING, now)
+        yield _row(facts, roles.get(facts.fingerprint, CertificateRole.RETIRING), now)
 
 
 def _fingerprint(authority: KeyPair) -> str:

@@ -8,7 +8,7 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.lookup import ring_named
 from sharder.cli.reports import CleanupReport
 from sharder.cli.tables import shortfalls
-from sharder.cli.words import the_one
+from sharder.cli.words import resource_named
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError
@@ -107,7 +107,7 @@ async def _resource_of(cluster: Cluster, word: str) -> Resource:
     try:
         return await cluster.objects.find(GroupResource(group, name))
     except NotFound:
-        resource = the_one(word, (await cluster.served()).resources)
+        resource = resource_named(word, (await cluster.served()).resources)
         if resource is None:
             raise
         return resource

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.words import the_one
+from sharder.cli.words import resource_named
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
 from sharder.core.api.since import DatedObject
@@ -65,7 +65,7 @@ async def _resource_in(cluster: Cluster, snapshot: RingSnapshot, word: str) -> R
     for resource in snapshot.roles:
         with suppress(NotFound):
             served.append(await cluster.objects.find(resource))
-    named = the_one(word, served)
+    named = resource_named(word, served)
     if named is None:
         known = ", ".join(sorted(map(str, snapshot.roles)))
         raise ConfigError(f"ring {snapshot.name} has no resource {word}; its resources: {known}")

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, stream, view_of
@@ -12,7 +13,7 @@ from sharder.core import names
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.names import API_GROUP, API_VERSION, next_annotation
+from sharder.core.names import next_annotation
 from sharder.kube.typed_stores import LEASES, RINGS
 
 _READ: Final = frozenset(
@@ -55,9 +56,10 @@ async def dump(cluster: Cluster, *, name: str) -> AsyncIterator[bytes]:
 async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
     snapshot = view.snapshot
     kept = _READ | {next_annotation(snapshot.name)}
-    yield _ring(snapshot.ring)
+    named = ObjectMeta(name=snapshot.name, generation=snapshot.ring.metadata.generation)
+    yield _stored(RINGS, replace(snapshot.ring, metadata=named))
     for lease in view.leases:
-        yield _lease(lease)
+        yield _stored(LEASES, lease)
     async for namespace in cluster.namespaces.stream():
         yield _object(namespace, frozenset())
     for resource, role in snapshot.roles.items():
@@ -67,23 +69,11 @@ async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
                 yield _object(obj, kept)
 
 
-def _ring(ring: ControllerRing) -> Json:
-    return {
-        "apiVersion": f"{API_GROUP}/{API_VERSION}",
-        "kind": RINGS.kind,
-        "metadata": {"name": ring.name, "generation": ring.metadata.generation},
-        "spec": msgspec.to_builtins(ring.spec),
-        "status": msgspec.to_builtins(ring.status),
-    }
-
-
-def _lease(lease: Lease) -> Json:
-    return {
-        "apiVersion": f"{LEASES.id.group}/{LEASES.version}",
-        "kind": LEASES.kind,
-        "metadata": msgspec.to_builtins(lease.metadata),
-        "spec": msgspec.to_builtins(lease.spec),
-    }
+def _stored(of: Resource, obj: ControllerRing | Lease) -> Json:
+    """Return a ring or a Lease as a manifest."""
+    version = f"{of.id.group}/{of.version}"
+    fields: dict[str, Json] = msgspec.to_builtins(obj)
+    return {**fields, "apiVersion": version, "kind": of.kind}
 
 
 def _kind(served: Resource) -> Json:
@@ -99,7 +89,7 @@ def _kind(served: Resource) -> Json:
 def _object(obj: PartialObject, kept: frozenset[str]) -> Json:
     """Return the metadata of an object, with only the annotations in `kept`."""
     annotations: Mapping[str, str] = obj.metadata.annotations or {}
-    meta: ObjectMeta = msgspec.structs.replace(
+    meta: ObjectMeta = replace(
         obj.metadata, annotations={key: annotations[key] for key in annotations if key in kept}
     )
     return {

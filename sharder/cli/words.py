@@ -21,7 +21,7 @@ class Target(NamedTuple):
     """`NAMESPACE/NAME`, or `NAME`."""
 
 
-def is_named(resource: Resource, word: str) -> bool:
+def matches(resource: Resource, word: str) -> bool:
     """Return whether the word names this resource, by the rules of kubectl.
 
     The word is the plural, singular, a short name or the kind in any case, alone or with the
@@ -33,13 +33,13 @@ def is_named(resource: Resource, word: str) -> bool:
     return bool(name) and name in names and group in groups
 
 
-def the_one(word: str, candidates: Iterable[Resource]) -> Resource | None:
+def resource_named(word: str, candidates: Iterable[Resource]) -> Resource | None:
     """Return the resource that the word names, None if there is none.
 
     Raises:
         ConfigError: the word names several resources.
     """
-    named = [resource for resource in candidates if is_named(resource, word)]
+    named = [resource for resource in candidates if matches(resource, word)]
     if len(named) > 1:
         ids = ", ".join(sorted(str(resource.id) for resource in named))
         raise ConfigError(f"{word} is ambiguous; use one of {ids}")

@@ -96,12 +96,6 @@ def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[s
     assert "sharder" not in told.replace("the sharder", "")
 
 
-def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
-    run_command(["cleanup"], "kubectl shard")
-
-    assert "(see kubectl shard cleanup --help)" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -128,18 +122,10 @@ def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFix
         (["pin", "demo", "secret/a", "b", "--remove"], "secret/a b is not an object"),
         (["shards", "demo", "--watch", "-o", "name"], "--watch cannot be combined with --output"),
         (["objects", "demo", "--draining", "--apart"], "give one of --draining, --unassigned"),
-        (
-            ["objects", "demo", "--draining=x"],
-            "argument --draining: ignored explicit argument 'x'",
-        ),
-        (["rings", "-o"], "argument -o/--output: expected one argument"),
         (["fence", "demo"], "required: --service-account"),
         (["fence", "demo", "--service-account", "a"], "a is not a ServiceAccount"),
-        (["completion", "csh"], "argument SHELL: invalid choice: 'csh' (choose from "),
-        (["cleanup"], "required: NAME"),
         (["rings", "cleanup", "y"], "unrecognized arguments: cleanup y"),
         (["certs", "--rotate", "x"], "argument --rotate: invalid choice: 'x'"),
-        (["evacuate", "a"], "required: SHARD"),
         (["evacuate", "a", "b", "--timeout", "5m"], "--timeout needs --wait"),
         (["evacuate", "a", "b", "--wait", "--timeout", "5"], "'5' is not a duration"),
         (["evacuate", "a", "b", "--wait", "--timeout=-5s"], "-5s is negative"),
@@ -147,9 +133,6 @@ def test_an_invalid_call_names_the_help_of_its_command(capsys: pytest.CaptureFix
             ["evacuate", "a", "b", "--wait", "--dry-run"],
             "--wait cannot be combined with --dry-run",
         ),
-        (["rings", "-o", "xml"], "argument -o/--output: invalid choice: 'xml' (choose from "),
-        (["console", "--port", "x"], "argument --port: invalid int value: 'x'"),
-        (["run", "--only", "both"], "argument --only: invalid choice: 'both' (choose from "),
     ],
 )
 def test_an_invalid_call_prints_one_line_and_exits_with_2(
@@ -161,6 +144,7 @@ def test_an_invalid_call_prints_one_line_and_exits_with_2(
     assert (code, told.out, told.err.count("\n")) == (2, "", 1)
     assert told.err.startswith("sharder: ")
     assert message in told.err
+    assert told.err.endswith(" --help)\n")
 
 
 @pytest.mark.parametrize(
@@ -170,9 +154,7 @@ def test_an_invalid_call_prints_one_line_and_exits_with_2(
         (["plan", "--file", "/dev/null"], "exactly one ControllerRing, found: none"),
         (["run", "--config", "/none"], "cannot read /none: No such file or directory"),
         (["rings"], "no kubeconfig at "),
-        (["explain", "demo", "secrets", "-n", "b", "a"], "no kubeconfig at "),
         (["evacuate", "demo", "a", "--wait", "--timeout", "1m"], "no kubeconfig at "),
-        (["certs"], "no kubeconfig at "),
         (["plan", "--file", "/dev/null", "--now", "noon"], "--now noon is not a time"),
     ],
 )

@@ -11,7 +11,7 @@ from sharder.cli.reports import OperationReport
 from sharder.core.errors import SharderError, Unavailable
 from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef
 from tests.support.steered_cluster import IS_EVACUATED, Steered
-from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, obj
+from tests.support.values import DEMO, SECRETS, A, B, obj
 
 
 @pytest.fixture
@@ -129,12 +129,3 @@ async def test_an_outage_is_waited_through(cluster: Steered) -> None:
     cluster.clock.script = [break_down, partial(cluster.move, 0)]
 
     assert (await wait(cluster)).objects == 0
-
-
-async def test_time_that_is_up_in_an_outage_is_reported_too(cluster: Steered) -> None:
-    cluster.objects.stores[WIDGETS].fail(Unavailable("it is busy"))
-
-    with pytest.raises(
-        SharderError, match="after 0s: the objects of shard-a could not be counted"
-    ):
-        await wait(cluster, timedelta())

@@ -4,12 +4,12 @@ import pytest
 
 from sharder.cli.words import (
     Target,
-    is_named,
+    matches,
     named_by,
+    resource_named,
     ring_in,
     shard_in,
     targets_of,
-    the_one,
 )
 from sharder.core.api.meta import Resource
 from sharder.core.api.since import short
@@ -48,21 +48,21 @@ OTHER_SECRETS = Resource(
     ],
 )
 def test_plural_singular_short_name_and_kind_name_a_resource(word: str) -> None:
-    assert is_named(DEPLOYMENTS, word)
+    assert matches(DEPLOYMENTS, word)
 
 
 @pytest.mark.parametrize("word", ["", "deploys", "deployments.batch", "deployments.v2.apps", "."])
 def test_other_words_do_not_name_it(word: str) -> None:
-    assert not is_named(DEPLOYMENTS, word)
+    assert not matches(DEPLOYMENTS, word)
 
 
 def test_a_word_for_two_resources_is_ambiguous_without_its_group() -> None:
     both = (DEPLOYMENTS, SECRETS, OTHER_SECRETS)
 
-    assert the_one("secret.example.com", both) == OTHER_SECRETS
-    assert the_one("pods", both) is None
+    assert resource_named("secret.example.com", both) == OTHER_SECRETS
+    assert resource_named("pods", both) is None
     with pytest.raises(ConfigError, match=r"use one of secrets, secrets\.example\.com$"):
-        the_one("secret", both)
+        resource_named("secret", both)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_an_object_is_shown_in_words_that_commands_take(key: str, words: str) ->
 
     assert named_by(key) == words
     assert targets_of([resource, name], None) == [Target(resource, name)]
-    assert is_named(DEPLOYMENTS, resource) == ("Deployment" in key)
-    assert is_named(SECRETS, resource) == ("Secret" in key)
+    assert matches(DEPLOYMENTS, resource) == ("Deployment" in key)
+    assert matches(SECRETS, resource) == ("Secret" in key)
 
 
 @pytest.mark.parametrize(
