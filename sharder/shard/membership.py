@@ -2,30 +2,63 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
+from typing import Final
 
 from sharder.core.addresses import address_of
-from sharder.core.errors import LeaseLost
-from sharder.core.names import ObjectRef
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ApiError, ConfigError, Forbidden, LeaseLost, Unavailable
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import SHARD_AGENT, connect
 from sharder.metrics.shard import ShardMetrics
-from sharder.runtime.backoff import Rng
+from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
 from sharder.shard.lifecycle import Workload, lease_holder, serve_until_stopped
-from sharder.shard.preparation import Preparation, alone_on
 from sharder.shard.probes import Readiness, at_once, probes
 from sharder.shard.resources import Handled, resources_of
-from sharder.shard.rights import Right, needed_rights
+from sharder.shard.rights import Right, advice, needed_rights
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
 
+BACKOFF: Final = Backoff(base=2.0, cap=30.0)
+"""Seconds between two checks while a problem keeps the shard from working."""
+
+_LEASES_IN_USE: Final = set[tuple[str, ObjectRef]]()
+"""Kubeconfig and Lease of each shard that this process serves."""
+
 _log = logging.getLogger(__name__)
+
+
+@contextmanager
+def alone_on(lease: ObjectRef, kubeconfig: str, *, remedy: str) -> Iterator[None]:
+    """Reject a second shard of this process on the same Lease: it would wait forever.
+
+    `remedy` ends the message: it says how an author combines the two shards.
+    """
+    key = (kubeconfig, lease)
+    if key in _LEASES_IN_USE:
+        raise ConfigError(
+            f"another shard of this process uses Lease {lease}: give each a name of its own, or "
+            f"{remedy}"
+        )
+    _LEASES_IN_USE.add(key)
+    try:
+        yield
+    finally:
+        _LEASES_IN_USE.discard(key)
 
 
 @asynccontextmanager
@@ -99,9 +132,7 @@ class Membership:
         begin: Callable[[ShardContext, LeaseHolder, RingCheck], Workload],
     ) -> None:
         # The checks come before the Lease, so that a shard that cannot work gets no objects.
-        preparation = Preparation(cluster, self.stop, clock=self.clock, rng=self.rng)
-        resources, pause = resources_of(self.handled), self.settings.lease.retry_period
-        found = await preparation.discover(resources, pause=pause)
+        found = await self._discover(cluster)
         if found is None:
             return
         context = ShardContext(
@@ -117,8 +148,7 @@ class Membership:
         check = RingCheck(
             cluster, self.identity.ring, self.handled, clock=self.clock, remedy=self.one_more
         )
-        rights = (*needed_rights(self.handled, context.lease), *self.rights)
-        while await preparation.until_suitable(check, rights, holder.left_because):
+        while await self._until_suitable(context, check, holder):
             work = begin(context, holder, check)
             readiness.follow(holder, work.not_ready)
             if not await self._work(context, holder, work) or not self.rejoins:
@@ -138,3 +168,58 @@ class Membership:
             _log.warning("rejoining ring %s: %s", ring, error, extra=fields)
             return True
         return bool(why)
+
+    async def _discover(self, cluster: Cluster) -> dict[GroupResource, Resource] | None:
+        """Return the resources as they are served; None if `stop` is set first.
+
+        While the API server is unavailable, this method retries, as the shard does with its Lease.
+        If the process ended instead, Kubernetes would back off, and the shard might return only
+        after its Lease was taken over.
+        """
+        errors = ErrorLog("discover resources", ignore)
+        while not self.stop.is_set():
+            try:
+                found = {each: await cluster.find(each) for each in resources_of(self.handled)}
+            except Unavailable as error:
+                errors.failed(error)
+                await self._pause(self.settings.lease.retry_period)
+            else:
+                errors.over()
+                return found
+        return None
+
+    async def _until_suitable(
+        self, context: ShardContext, check: RingCheck, holder: LeaseHolder
+    ) -> bool:
+        """Wait until the shard handles all main resources of its ring, and has all its rights.
+
+        If the API server does not answer a check, the shard continues with a warning.  Returns
+        False if `stop` is set first.
+        """
+        rights = (*needed_rights(self.handled, context.lease), *self.rights)
+        errors, failures = ErrorLog("start work", ignore), 0
+        while not self.stop.is_set():
+            problem = await check.problem() or await missing(rights, context.cluster)
+            if not problem:
+                errors.over()
+                return True
+            errors.failed(Forbidden(problem))
+            failures += 1
+            await holder.left_because()  # keeps a Lease that says why this shard cannot work
+            await self._pause(BACKOFF.delay(failures, self.rng))
+        return False
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for `seconds`, or until `stop` is set."""
+        await race(self.clock.sleep(seconds), self.stop.wait())
+
+
+async def missing(rights: Sequence[Right], cluster: Cluster) -> str:
+    """Return a message with the rules to add, empty if no right is missing or known to be."""
+    try:
+        lacking = [right for right in rights if not await cluster.may(right)]
+    except ApiError as error:
+        # The message repeats the fields: an author's log format might not show them.
+        _log.warning("rights not checked: %s", error, extra={"error": str(error)})
+        return ""
+    return advice(lacking) if lacking else ""

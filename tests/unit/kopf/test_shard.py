@@ -12,7 +12,7 @@ import pytest
 import sharder.kopf
 from sharder.core.names import ObjectRef
 from sharder.sdk import ConfigError, Settings
-from sharder.shard.preparation import alone_on
+from sharder.shard.membership import alone_on
 from tests.support.values import OWNER
 
 SETTINGS = Settings(name="shard-a", namespace="default", kubeconfig="/absent")
@@ -106,7 +106,7 @@ async def test_two_operators_of_one_process_cannot_be_one_shard(
 ) -> None:
     join(registry)
 
-    with alone_on(ObjectRef("default", "shard-a"), "/absent"):
+    with alone_on(ObjectRef("default", "shard-a"), "/absent", remedy=""):
         await start(
             registry,
             problem="uses Lease default/shard-a: give each a name of its own, or name all "
