@@ -228,6 +228,7 @@ class LeaderControllers:
             metrics=ports.metrics,
             journal=ports.journal,
             leads=ports.leads,
+            compute=ports.compute,
             clock=ports.clock,
             rng=ports.rng,
             limit=ports.limit,

@@ -12,6 +12,7 @@ from sharder.core.webhook_configuration import Registration
 from sharder.metrics.registry import Metrics
 from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Rng
+from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 
@@ -70,6 +71,8 @@ class LeaderPorts:
     metrics: Metrics
     journal: Journal
     holder: Holder
+    compute: Compute
+    """Computes a run of the rebalancer."""
     clock: Clock
     rng: Rng
     limit: int

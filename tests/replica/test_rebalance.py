@@ -201,23 +201,16 @@ async def test_resources_are_balanced_by_what_objects_and_their_children_declare
     assert "0.4 to 0.4 instead of 0.3 to 0.5" in last(world)[1]
 
 
-@pytest.mark.slow
 @staged
-async def test_one_namespace_moves_no_object_of_another(world: World) -> None:
-    await lopsided(world, 4, even())
-    world.puppets["p0"].acknowledges = True
-    await eventually(lambda: counts(world) == {"p0": 2, "p1": 2}, within=10)
-    await world.add_namespace("mine")
-    for number in range(8):
-        await world.put(f"my{number}", f"p{number % 2}", SECRETS, namespace="mine")
-    await asyncio.sleep(INTERVAL)
-    body: Json = {"metadata": {"labels": {"shard.alpha.sharding.timebertt.dev/demo": "p0"}}}
-    for number in range(8):
-        await world.patch(world.path(f"my{number}", SECRETS, "mine"), body)
-    await asyncio.sleep(3 * INTERVAL)
-    names = {each.name for each in world.written if each.owner == "p0*"}
-    assert len([name for name in names if name.startswith("my")]) >= 3
-    assert len([name for name in names if name.startswith("w")]) == 2
+async def test_a_run_that_crashes_is_reported_and_tried_again(world: World) -> None:
+    await lopsided(world, 6, None)
+    world.replicas["r0"].crashes = True
+    await world.edit_ring(rebalance=even())
+    told = "the next run tries again: it ended with -9"
+    await eventually(lambda: told in last(world)[1], within=40)
+    assert counts(world) == {"p0": 6}
+    world.replicas["r0"].crashes = False
+    await eventually(lambda: counts(world).get("p0*") == 3, within=2 * INTERVAL)
 
 
 @staged

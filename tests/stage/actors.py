@@ -17,8 +17,10 @@ from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.leases.state import ShardState
 from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
+from sharder.core.rebalance.packed import computed
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.metrics.registry import Metrics
+from sharder.runtime.child_process import ChildFailed
 from sharder.sdk import Request, Shard
 from sharder.sdk import Settings as ShardSettings
 from sharder.sdk.testing.requests import Call, place_of
@@ -140,6 +142,8 @@ class ReplicaActor(Actor):
         super().__init__(stage, name, User(username=SHARDER), server=server)
         self.is_ready = False
         self.leads = False
+        self.crashes = False
+        """Whether the computation of a rebalance fails."""
         self.client.sees = self._judge
         self._stop = asyncio.Event()
         self.registry = CollectorRegistry()
@@ -151,10 +155,17 @@ class ReplicaActor(Actor):
             excluded=EXCLUDED,
             metrics=Metrics(self.registry, version=__version__, shard_states=list(ShardState)),
             not_ready=lambda: None,
+            compute=self._compute,
             clock=self.clock,
             rng=self.rng,
         )
         self._endpoint = self.replica.endpoint(lambda token: token == TOKEN)
+
+    async def _compute(self, problem: bytes) -> bytes:
+        """Compute a rebalance here, because another process knows no virtual time."""
+        if self.crashes:
+            raise ChildFailed("it ended with -9")
+        return computed(problem)
 
     @override
     async def main(self) -> None:

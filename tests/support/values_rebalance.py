@@ -1,14 +1,18 @@
 """Small values for tests of rebalancing: shards with loads, policies, and who may go where."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec.structs import replace
 
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
-from sharder.core.rebalance.equal_objects import Admits, ended
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.packed import Outcome, Problem, append, outcome_of, pack, run_of
 from sharder.core.rebalance.policy import RebalancePolicy
-from sharder.core.rebalance.run import Outcome, rebalancing
-from sharder.core.rebalance.search import Move
+from sharder.core.rebalance.run import Move
+
+Admits = Callable[[str, ShardName], bool]
+"""Whether an object may be on a shard."""
 
 A, B, C, D = (ShardName(name) for name in "abcd")
 
@@ -80,13 +84,29 @@ def run(
     admits: Admits = admits_all,
 ) -> Outcome:
     """Rebalance."""
-    return ended(rebalancing(policy, shards, objects, budget=budget, admits=admits))
+    return outcome_of(run_of(packed(policy, shards, objects, budget=budget, admits=admits)))
+
+
+def packed(
+    policy: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int = 100,
+    admits: Admits = admits_all,
+) -> bytes:
+    """Return the problem as bytes."""
+    shards, lines = list(shards), bytearray()
+    for found in objects:
+        allowed = tuple(s.name for s in shards if admits(found.key, s.name))
+        append(lines, found if len(allowed) == len(shards) else replace(found, allowed=allowed))
+    return pack(Problem(policy=policy, shards=shards, budget=budget), lines)
 
 
 def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:
     """Return the objects where the moves leave them."""
     targets = {move.key: move.target for move in moves}
-    return [found._replace(shard=targets.get(found.key, found.shard)) for found in objects]
+    return [replace(found, shard=targets.get(found.key, found.shard)) for found in objects]
 
 
 def moved(outcome: Outcome) -> Mapping[str, str]:

@@ -17,11 +17,11 @@ from sharder.core.names import (
     QOS_CLASS_ANNOTATION,
     ShardName,
 )
-from sharder.core.rebalance.equal_objects import ended
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.messages import why
 from sharder.core.rebalance.move_order import Rank, rank_of
 from sharder.core.rebalance.policy import RebalancePolicy
-from sharder.core.rebalance.run import rebalancing
+from sharder.core.rebalance.run import run
 from tests.support.documents import blocks, code, section, tables
 
 REBALANCING = Path("docs/rebalancing.md")
@@ -39,9 +39,7 @@ def test_automatic_finds_no_shard_if_two_are_equally_bad_and_says_what_is_shown(
         LoadedObject("b1", ShardName("b"), {"cpu": 5.0, "memory": 9.0, "objects": 1.0}),
     ]
 
-    steps = rebalancing(policy, available, objects, budget=50, admits=lambda _, __: True)
-
-    assert ended(steps).why == shown
+    assert why(run(policy, available, objects, budget=50)) == shown
 
 
 def test_the_order_has_every_part_of_the_rank_in_its_place() -> None:

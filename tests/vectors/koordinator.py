@@ -21,13 +21,11 @@ from sharder.core.names import (
     QOS_CLASS_ANNOTATION,
     ShardName,
 )
-from sharder.core.rebalance.equal_objects import ended
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, object_of
-from sharder.core.rebalance.measures import fragmentation, mean_and_sigma, rates
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.measures import fragmentation, mean_and_sigma, measure_of, rates
 from sharder.core.rebalance.move_order import rank_of
 from sharder.core.rebalance.policy import RebalancePolicy, policy_of
-from sharder.core.rebalance.run import measure_of, rebalancing
-from sharder.core.rebalance.search import Move, Search, ShardSide
+from sharder.core.rebalance.run import Move, ShardSide, run
 from tests.vectors.koordinator_file import (
     Defaults,
     Mistake,
@@ -74,7 +72,9 @@ def check(data: bytes) -> Iterator[Result]:
 
 def object_like(pod: Pod, shard: ShardName = NODE, kept: str = "") -> LoadedObject:
     """Return the object that says what the pod says."""
-    return object_of(_with_metadata(pod), key=pod.name, shard=shard, load=_load(pod), kept=kept)
+    meta = _with_metadata(pod).metadata
+    created = meta.creation_timestamp or ""
+    return LoadedObject(pod.name, shard, _load(pod), rank_of(meta), created, kept)
 
 
 def candidates(case: Proposal) -> list[str]:
@@ -316,7 +316,7 @@ def _removable(pods: Iterable[Pod], named: tuple[str, ...] | None) -> tuple[str,
 
 
 def _node(allocatable: Mapping[str, float]) -> LoadedShard:
-    return LoadedShard(name=NODE, capacity=allocatable)
+    return LoadedShard(name=NODE, capacity={**allocatable})
 
 
 def _sink(node: LoadedShard) -> LoadedShard:
@@ -344,8 +344,7 @@ def _moves(
     policy = RebalancePolicy(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
-    steps = rebalancing(policy, shards, objects, budget=budget, admits=_admits_all)
-    return ended(steps).moves
+    return tuple(run(policy, shards, objects, budget=budget).moves)
 
 
 def _selected(
@@ -353,21 +352,17 @@ def _selected(
 ) -> tuple[float, list[str]]:
     """Return the threshold, and the nodes above it by name; each load is a rate."""
     policy = RebalancePolicy(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold)
-    sides = {side.name: side for side in _sides(nodes)}
-    measure = measure_of(policy, sides.values())
-    chosen = Search(measure, sides, _admits_all).sources()
-    found = sum(mean_and_sigma([side.number for side in sides.values()]))
-    return found, sorted(side.name for side in chosen)
+    sides = list(_sides(nodes))
+    measure = measure_of(policy, [s.shard for s in sides], {s.name: s.load for s in sides})
+    numbers = {side.name: measure.of(side.shard, side.load) for side in sides}
+    chosen = [name for name, number in numbers.items() if measure.is_source(number)]
+    return sum(mean_and_sigma([*numbers.values()])), sorted(chosen)
 
 
 def _sides(nodes: Mapping[ShardName, Mapping[str, float]]) -> Iterator[ShardSide]:
     for name, load in nodes.items():
         shard = LoadedShard(name=name, capacity=dict.fromkeys(load, 1.0))
-        yield ShardSide(shard, [LoadedObject(name, name, load)])
-
-
-def _admits_all(_: str, __: ShardName) -> bool:
-    return True
+        yield ShardSide(shard, [LoadedObject(name, name, {**load})])
 
 
 def _compared(case: str, **facts: tuple[object, object]) -> Result:

@@ -42,6 +42,7 @@ from sharder.core.names import RING_LABEL, STATE_LABEL
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.metrics.registry import Metrics
 from sharder.ports import Changed, Removed
+from sharder.runtime.child_process import in_child
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.memory import settled
 
@@ -147,7 +148,8 @@ class Bench:
             registration=lambda: registration,
             recorder=objects, metrics=metrics, journal=Memory(self._clock),
             annotation_warnings=AnnotationWarnings(objects, self._clock),
-            holder=AlwaysLeader(self._clock), clock=self._clock, rng=rng, limit=100,
+            holder=AlwaysLeader(self._clock), compute=in_child("sharder.core.rebalance"),
+            clock=self._clock, rng=rng, limit=100,
             sync_period=300.0,
         )  # fmt: skip
         self._leader = Leader(ports)

@@ -25,6 +25,7 @@ from sharder.kube.typed_stores import (
 from sharder.metrics.registry import Metrics
 from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
+from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
 
@@ -40,6 +41,7 @@ def leader_of(
     warnings: AnnotationWarnings,
     metrics: Metrics,
     journal: Journal,
+    compute: Compute,
     clock: Clock,
     rng: Rng,
 ) -> Leader:
@@ -66,6 +68,7 @@ def leader_of(
             rng=rng,
             on_attempt=cache.note_attempt,
         ),
+        compute=compute,
         clock=clock,
         rng=rng,
         limit=sharder.concurrent_moves,

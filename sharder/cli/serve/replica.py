@@ -22,6 +22,7 @@ from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import all_rings, leases, namespaces
 from sharder.metrics.registry import Metrics
 from sharder.runtime.backoff import Rng
+from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.supervisor import supervise
 from webhook.endpoint import AdmissionEndpoint
@@ -39,6 +40,7 @@ class Replica:
         excluded: frozenset[str],
         metrics: Metrics,
         not_ready: Callable[[], str | None],
+        compute: Compute,
         clock: Clock,
         rng: Rng,
     ) -> None:
@@ -51,12 +53,14 @@ class Replica:
             excluded: Namespaces that no ring selects.
             metrics: Gets all figures.
             not_ready: Why this replica is not ready, for the console; None if it is.
+            compute: Computes a run of the rebalancer from its packed problem.
             clock: For all times.
             rng: For jitter.
         """
         self._settings = settings
         self._client = client
         self._metrics = metrics
+        self._compute = compute
         self._clock = clock
         self._rng = rng
         self.sharders = frozenset(settings.sharder_user_names)
@@ -133,6 +137,7 @@ class Replica:
             warnings=self._warnings,
             metrics=self._metrics,
             journal=self.console.memory,
+            compute=self._compute,
             clock=self._clock,
             rng=self._rng,
         )

@@ -35,6 +35,7 @@ from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
 from sharder.kube.reviews import KubeReviews, whoami
 from sharder.metrics.registry import Metrics
+from sharder.runtime.child_process import in_child
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
@@ -98,6 +99,7 @@ class Service:
             excluded=self._excluded,
             metrics=self._metrics,
             not_ready=lambda: self._not_ready,
+            compute=in_child("sharder.core.rebalance"),
             clock=self._clock,
             rng=self._rng,
         )

@@ -30,6 +30,7 @@ from sharder.core.status.stats import Apart, ObjectStats
 from sharder.metrics.registry import Metrics
 from sharder.ports import Journal, Objects, Recorder
 from sharder.runtime.backoff import Rng
+from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 
@@ -50,6 +51,7 @@ class Ports:
     journal: Journal
     leads: Callable[[], bool]
     """Returns whether our Lease as the leader is valid at this moment."""
+    compute: Compute
     clock: Clock
     rng: Rng
     limit: int
@@ -169,6 +171,7 @@ class Movement:
             mover=self._loop.mover,
             on_change=on_change,
             metrics=ports.metrics,
+            compute=ports.compute,
             clock=clock,
         )
 

@@ -1,12 +1,13 @@
 """Rebalance each ring once per interval, because the load of its shards changes.
 
-Only the leader runs this.  Each run lists the ring's objects again.  So it only remembers the load
-of each namespace, and for two intervals the objects that were moved (docs/rebalancing.md).
+Only the leader runs this.  Each run lists the ring's objects again, and computes the moves in a
+child process; at its write each move is decided again.  So nothing is remembered but, for two
+intervals, the objects that were moved (docs/rebalancing.md).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -23,16 +24,15 @@ from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName
 from sharder.core.plurals import named
 from sharder.core.rebalance.balance import Balance, is_even
-from sharder.core.rebalance.changes import Settled, namespace_of
-from sharder.core.rebalance.equal_objects import Steps, T
-from sharder.core.rebalance.run import Outcome
-from sharder.core.rebalance.search import Move
+from sharder.core.rebalance.packed import Outcome, unpack
+from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.metrics.registry import Metrics
 from sharder.ports import Objects
+from sharder.runtime.child_process import ChildFailed, Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
@@ -44,14 +44,10 @@ REST_INTERVALS: Final = 2
 """Number of intervals in which a moved object is not moved again, as `docs/rebalancing.md`
 promises."""
 
-RENEW_SECONDS: Final = 24 * 3600.0
-"""Seconds after which all namespaces are balanced together again: small changes of many namespaces
-add up."""
-
 EVEN: Final = "no move makes the shards more even: each has its share of the objects"
 
-TURN_SECONDS: Final = 0.005
-"""The longest slice of work, in seconds, without a pause for admission."""
+WATCH_SECONDS: Final = 1.0
+"""Seconds between two checks whether a run in the child process is still wanted."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,14 +58,7 @@ class _State:
 
     finished_at: float | None = None
     moved: dict[str, float] = field(default_factory=dict)
-    """When each object was last moved for balance, by key."""
-    begun: Set[tuple[str, ShardName]] = frozenset()
-    """The namespaces and the source shards of the moves that the last run found: the next run
-    continues there."""
-    settled: Settled | None = None
-    """The state after the last run."""
-    together_at: float = 0.0
-    """When all namespaces were last balanced together."""
+    """When each object was last moved for balance, or could not be moved, by key."""
     unread: frozenset[str] = frozenset()
     """The parts that the last run could not read.  A run that cannot read another part ends, in
     case that is over at the next run."""
@@ -89,14 +78,16 @@ class Rebalancer:
         mover: Mover,
         on_change: Callable[[RingName], None],
         metrics: Metrics,
+        compute: Compute,
         clock: Clock,
     ) -> None:
-        """`on_change` is called with a ring that has a new result."""
+        """`on_change` is called with a ring that has a new result; `compute` has its moves."""
         self._cache = cache
         self._objects = objects
         self._mover = mover
         self._on_change = on_change
         self._metrics = metrics
+        self._compute = compute
         self._clock = clock
         self._rings: dict[RingName, _State] = {}
 
@@ -129,48 +120,41 @@ class Rebalancer:
         return interval
 
     async def _rebalance(self, snapshot: RingSnapshot, state: _State) -> None:
-        now = self._clock.monotonic()
-        if now >= state.together_at + RENEW_SECONDS:
-            state.settled = None
-        balance = Balance(snapshot, moved=state.moved, begun=state.begun, settled=state.settled)
-        if balance.is_new:
-            state.together_at = now
+        balance = Balance(snapshot, moved=state.moved)
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
-        if still is EVEN and balance.is_new and not snapshot.ring.spec.rebalance.dry_run:
-            await self._weigh(snapshot, balance)  # once: later runs compare with these loads
-            state.settled = await self._run_in_turns(snapshot, balance.settling(()))
         if still is not None:
-            self._report(snapshot, state, Outcome(before={}, after={}, why=still), moves=0)
+            self._report(snapshot, state, Outcome(why=still), moves=0)
             return
         resources, unread = await self._weigh(snapshot, balance)
         if unread - state.unread:
             state.unread = unread
             why = f"cannot read {named(sorted(unread))}; the next run continues without"
-            self._report(snapshot, state, Outcome(before={}, after={}, why=why), moves=0)
+            self._report(snapshot, state, Outcome(why=why), moves=0)
             return
         state.unread = unread
-        outcome = await self._run_in_turns(snapshot, balance.looking())
+        try:
+            outcome = unpack(await self._computed(snapshot, balance.packed()))
+        except (ChildFailed, OSError) as error:
+            why = f"the moves could not be computed, the next run tries again: {error}"
+            _log.error("rebalance failed", extra={"ring": snapshot.name, "error": str(error)})
+            self._report(snapshot, state, Outcome(why=why), moves=0)
+            return
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
-            settled = await self._run_in_turns(snapshot, balance.settling(outcome.moves))
-            state.begun = frozenset((namespace_of(m.key), m.source) for m in outcome.moves)
             moves = await self._carry_out(snapshot, state, outcome.moves, resources)
-            state.settled = settled
         self._report(snapshot, state, outcome, moves=moves)
 
-    async def _run_in_turns(self, snapshot: RingSnapshot, steps: Steps[T]) -> T:
-        """Run the steps with pauses, and stop if the ring has changed."""
-        began = self._clock.monotonic()
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if self._clock.monotonic() >= began + TURN_SECONDS:
-                await asyncio.sleep(0)
+    async def _computed(self, snapshot: RingSnapshot, problem: bytes) -> bytes:
+        """Return the computed outcome; stop the computation if the ring has changed."""
+        run = asyncio.ensure_future(self._compute(problem))
+        try:
+            while not run.done():
+                await asyncio.wait({run}, timeout=WATCH_SECONDS)
                 self._mover.check(snapshot)
-                began = self._clock.monotonic()
+            return run.result()
+        finally:
+            run.cancel()
+            await asyncio.wait({run})
 
     async def _weigh(
         self, snapshot: RingSnapshot, balance: Balance
@@ -250,8 +234,9 @@ class Rebalancer:
             fields = {"object": f"{resource.id} {ref}", "error": str(error)}
             _log.info("rebalance skipped object", extra={"ring": snapshot.name, **fields})
             return
+        # One that cannot have its target rests too: else every run would find the same move.
+        state.moved[move.key] = self._clock.monotonic()
         if isinstance(step, Drain):
-            state.moved[move.key] = self._clock.monotonic()
             state.asked += 1
             self._metrics.rebalanced(snapshot.name)
 

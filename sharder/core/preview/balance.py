@@ -19,8 +19,8 @@ from sharder.core.preview.simulation import Move as ObjectMove
 from sharder.core.preview.simulation import Simulation
 from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.messages import number
-from sharder.core.rebalance.run import Outcome
-from sharder.core.rebalance.search import Move
+from sharder.core.rebalance.packed import Outcome
+from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot
 
 

@@ -5,26 +5,23 @@ leader, `sharder plan` and `sharder explain` (docs/rebalancing.md).
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Set
-from itertools import chain
+from collections.abc import Container
 from math import inf
-from typing import Final
+
+from msgspec.structs import replace
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
-from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
-from sharder.core.rebalance.apart import apart
-from sharder.core.rebalance.changes import Prints, Settled, after, loads_of, namespace_of
-from sharder.core.rebalance.equal_objects import STRIDE, Steps, ended
-from sharder.core.rebalance.explain import verdict
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, object_of, shard_of
-from sharder.core.rebalance.measures import ObjectsPerWeight, has_capacity
+from sharder.core.placement.demand import MAX_MOVE_COST, Demand
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, shard_of
+from sharder.core.rebalance.measures import Fullness, has_capacity
+from sharder.core.rebalance.messages import verdict
+from sharder.core.rebalance.move_order import rank_of
+from sharder.core.rebalance.packed import Outcome, Problem, append, outcome_of, pack, run_of
 from sharder.core.rebalance.policy import policy_of
-from sharder.core.rebalance.run import Outcome, rebalancing
-from sharder.core.rebalance.search import Move, resources_of
 from sharder.core.ring.snapshot import RingSnapshot
 
 NOT_COUNTED = "the objects of the ring are still being counted"
@@ -32,49 +29,22 @@ ROLLOUT = "shards of several revisions are available: no object moves for balanc
 PAUSED = "movement is paused"
 FOLLOWS = "the strategy places objects by hash: rebalancing would fight it"
 
-NOWHERE: Final = ShardName("")
-
-MAX_SHARED: Final = 10_000
-"""Maximum loads that are cached by their text; the objects of a ring have few different loads."""
-
 
 class Balance:
     """The loads of one ring's objects, added one by one in any order."""
 
-    def __init__(
-        self,
-        snapshot: RingSnapshot,
-        *,
-        moved: Container[str] = (),
-        begun: Set[tuple[str, ShardName]] = frozenset(),
-        settled: Settled | None = None,
-    ) -> None:
-        """Begin without objects.
-
-        Args:
-            snapshot: The present snapshot of the ring.
-            moved: Keys of the objects that were recently moved for balance.
-            begun: Pairs of a namespace and a shard that its objects left in the previous run.
-            settled: The state after the previous run; None: anything might have changed since.
-        """
+    def __init__(self, snapshot: RingSnapshot, *, moved: Container[str] = ()) -> None:
+        """Begin without objects; `moved` has the keys of those that must rest."""
         self._snapshot = snapshot
         self._available = snapshot.members.available
         self._moved = moved
-        self._begun = begun
-        self._objects: dict[str, LoadedObject] = {}
-        self._demands: dict[str, Demand] = {}
-        """The demands of objects that ask for something; other demands follow from the key."""
+        layout = snapshot.placer.layout
+        self._resources = {name for shard in layout.available for name in shard.capacity}
+        self._resources.discard(OBJECTS)
+        self._objects = bytearray()
         self._controlled: dict[str, dict[str, float]] = {}
-        """The sum of the loads of controlled objects, by the key of their controller."""
-        is_same = settled is not None and settled.policy == self._policy
-        self._before = settled if is_same else None
-        self._prints = Prints()
-        self._resting = Counter[str]()
-        """The number of objects that were recently moved, by namespace."""
-        self._unfinished = frozenset[str]()
-        """Namespaces for which this run did not find or make all moves."""
-        self._loads: dict[str, Mapping[str, float]] = {}
-        """Loads by the text of the annotation; a copy for each object would double the memory."""
+        self._allowed: dict[tuple[str | None, ...], tuple[ShardName, ...]] = {}
+        """The shards that each combination of wishes does not exclude."""
 
     def add(self, obj: PartialObject, *, to: ShardName | None = None) -> None:
         """Add an object of a main resource; `to` is its next shard if it moves anyway."""
@@ -83,28 +53,31 @@ class Balance:
         shard = to or (entry.heading if entry.heading in self._available else entry.shard)
         if shard is None:
             return
-        load = self._load_of(obj)
+        rank, demand = rank_of(obj.metadata), snapshot.demand_of(obj, None, moves=True)
         kept = self._kept(obj, key, moves=shard != entry.shard)
-        if key in self._objects:  # The pages of a list can show an object twice.
-            self._prints.drop(self._objects[key])
-        self._prints.add(key, shard, load)
-        if key in self._moved:
-            self._resting[namespace_of(key)] += 1
-        self._objects[key] = object_of(obj, key=key, shard=shard, load=load, kept=kept)
-        demand = snapshot.demand_of(obj, None, moves=True)
-        if demand != Demand(key, demand.identity, moves=True):
-            self._demands[key] = demand
+        if rank.move_cost == MAX_MOVE_COST:
+            kept = kept or f"must never move for balance: its move cost is {MAX_MOVE_COST}"
+        loaded = LoadedObject(
+            key=key,
+            shard=shard,
+            load=self._load_of(obj),
+            rank=rank,
+            created=obj.metadata.creation_timestamp or "",
+            kept=kept,
+            allowed=self._allowed_for(demand),
+            groups=demand.groups,
+        )
+        append(self._objects, loaded)
 
     def add_controlled(self, obj: PartialObject) -> None:
         """Add the load of a controlled object to that of its controller."""
         key = self._snapshot.controller_key(obj)
-        if key is None or not obj.metadata.annotation(LOAD_ANNOTATION):
+        load = {} if key is None else self._load_of(obj)
+        if key is None or not load:
             return
-        self._prints.add(main_key(obj), NOWHERE, self._load_of(obj))
         loads = self._controlled.setdefault(key, {})
-        for resource, amount in self._load_of(obj).items():
-            if resource != OBJECTS:
-                loads[resource] = loads.get(resource, 0.0) + amount
+        for resource, amount in load.items():
+            loads[resource] = loads.get(resource, 0.0) + amount
 
     def standstill(self) -> str | None:
         """Return why no object can move for balance now, regardless of loads; None if some can."""
@@ -121,111 +94,32 @@ class Balance:
             return PAUSED
         return ROLLOUT if snapshot.placer.layout.newest is not None else None
 
+    def packed(self) -> bytes:
+        """Return the problem of this run, for `packed.computed`."""
+        spec, layout = self._snapshot.ring.spec.rebalance, self._snapshot.placer.layout
+        problem = Problem(
+            policy=policy_of(spec),
+            shards=self._shards(),
+            budget=spec.max_moves_per_interval,
+            pool_capacity=layout.spec.pool_capacity,
+            controlled=self._controlled,
+        )
+        return pack(problem, self._objects)
+
     def outcome(self) -> Outcome:
         """Return which objects move, and why no other objects do."""
-        return ended(self.looking())
-
-    def looking(self) -> Steps[Outcome]:
-        """Return the same outcome, in steps."""
-        spec = self._snapshot.ring.spec.rebalance
         still = self.standstill()
-        if still is not None:
-            return Outcome(before={}, after={}, why=still)
-        policy, budget, shards = policy_of(spec), spec.max_moves_per_interval, self._shards()
-        weighed = yield from self._weighed()
-        if self._before is not None and len(shards) > 1:
-            outcome, self._unfinished = yield from apart(
-                policy,
-                shards,
-                weighed,
-                settled=self._before,
-                groups=self._groups(self._before),
-                budget=budget,
-                admits=self._admits,
-                begun=self._begun,
-            )
-            return outcome
-        outcome = yield from rebalancing(
-            policy,
-            shards,
-            weighed,
-            budget=budget,
-            admits=self._admits,
-            begun={shard for _, shard in self._begun},
-        )
-        if len(outcome.moves) >= budget:
-            self._unfinished = frozenset(self._prints.sums)
-        return outcome
-
-    @property
-    def is_new(self) -> bool:
-        """Whether there is no state of a previous run that is still valid."""
-        return self._before is None
-
-    def settling(self, moves: Iterable[Move]) -> Steps[Settled]:
-        """Return the state after a run with these moves; call this after all objects are added."""
-        before, resources = self._before, resources_of(self._shards())
-        moved = [(self._with_controlled(self._objects[m.key]), m.target) for m in moves]
-        if before is None:
-            loads = yield from loads_of((yield from self._weighed()), resources)
-            joint = frozenset(self._prints.sums) - self._resting.keys()
-        else:
-            loads, joint = before.loads, before.together - before.changed(self._prints.sums)
-        jointly = [move for move in moved if before is None or namespace_of(move[0].key) in joint]
-        for obj, target in moved:
-            self._prints.move(self._objects[obj.key], target)
-        prints = self._prints.sums.copy()
-        together = joint & self._unfinished
-        # These namespaces count as changed next time: objects that were moved recently can move
-        # again, and there might be room for moves that were not made.
-        for namespace in (self._unfinished | self._resting.keys()) - together:
-            found = None if before is None else before.prints.get(namespace)
-            if found is None:
-                prints.pop(namespace, None)
-            else:
-                prints[namespace] = found
-        return Settled(
-            policy=self._policy,
-            loads=after(loads, jointly, resources),
-            together=together,
-            prints=prints,
-        )
-
-    def _groups(self, before: Settled) -> list[frozenset[str]]:
-        """Return sets of namespaces to judge together; those with most recent moves come last."""
-        changed = before.changed(self._prints.sums)
-        alone = sorted(changed, key=lambda name: (self._resting[name], name))
-        joint = before.together - changed
-        return [*([joint] if joint else []), *(frozenset({name}) for name in alone)]
-
-    @property
-    def _policy(self) -> object:
-        layout = self._snapshot.placer.layout
-        return self._snapshot.ring.spec.rebalance, layout.spec, layout.available
+        return outcome_of(still or run_of(self.packed()))
 
     def verdict(self, obj: PartialObject) -> str:
         """Return whether the object would move, and why, in one sentence."""
-        spec = self._snapshot.ring.spec.rebalance
-        still = self.standstill()
-        if still is not None:
-            return f"stays: {still}"
-        return verdict(
-            policy_of(spec),
-            self._shards(),
-            ended(self._weighed()),
-            main_key(obj),
-            budget=spec.max_moves_per_interval,
-            admits=self._admits,
-        )
+        run = self.standstill() or run_of(self.packed())
+        return f"stays: {run}" if isinstance(run, str) else verdict(run, main_key(obj))
 
-    def _load_of(self, obj: PartialObject) -> Mapping[str, float]:
-        text = obj.metadata.annotation(LOAD_ANNOTATION)
-        load = self._loads.get(text)
-        if load is None:
-            load = load_of(obj.metadata)
-            if len(self._loads) < MAX_SHARED:
-                self._loads[text] = load
-        return load
+    def _load_of(self, obj: PartialObject) -> dict[str, float]:
+        """Return a declared load, without resources that no shard has: it can name any number."""
+        declared = load_of(obj.metadata.annotation(LOAD_ANNOTATION))
+        return {name: declared[name] for name in declared if name in self._resources}
 
     def _kept(self, obj: PartialObject, key: str, *, moves: bool) -> str:
         snapshot = self._snapshot
@@ -242,54 +136,45 @@ class Balance:
     def _shards(self) -> list[LoadedShard]:
         placer, counts = self._snapshot.placer, self._snapshot.counts
         ceilings = placer.ceilings(counts)
-        return [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
+        usable = self._usable_for(Demand("", 0, moves=True))
+        found = [shard_of(s, room=ceilings.room(s)) for s in placer.layout.available]
+        return [replace(s, open=s.open and s.name in usable) for s in found]
 
-    def _weighed(self) -> Steps[list[LoadedObject]]:
-        weighed: list[LoadedObject] = []
-        for number, obj in enumerate(self._objects.values(), start=1):
-            if not number % STRIDE:
-                yield
-            weighed.append(self._with_controlled(obj))
-        return weighed
+    def _allowed_for(self, demand: Demand) -> tuple[ShardName, ...] | None:
+        """Return the shards that the object's labels do not exclude, None if it has no wishes."""
+        wishes = (demand.pin, demand.region, demand.zone, demand.pool)
+        if not any(wishes):
+            return None
+        if wishes not in self._allowed:
+            self._allowed[wishes] = self._usable_for(demand)
+        return self._allowed[wishes]
 
-    def _with_controlled(self, obj: LoadedObject) -> LoadedObject:
-        loads = self._controlled.get(obj.key)
-        if loads is None:
-            return obj
-        names = dict.fromkeys(chain(obj.load, loads))
-        return obj._replace(load={n: obj.load.get(n, 0.0) + loads.get(n, 0.0) for n in names})
-
-    def _admits(self, key: str, target: ShardName) -> bool:
-        placer, counts = self._snapshot.placer, self._snapshot.counts
-        demand = self._demands.get(key) or _plain(key)
-        if demand.group != NO_GROUP:
-            apart = counts.members_on(demand.group, self._objects[key].shard)
-            if counts.members_on(demand.group, target) >= apart:
-                return False  # Its group would be less spread than before.
-        return placer.objection(demand, placer.layout.by_name[target], counts) is None
-
-
-def _plain(key: str) -> Demand:
-    """Return the demand of a moving object that asks for nothing."""
-    return Demand(key, identity_of(key), moves=True)
+    def _usable_for(self, demand: Demand) -> tuple[ShardName, ...]:
+        placer = self._snapshot.placer
+        names = (shard.name for shard in placer.layout.available)
+        return tuple(name for name in names if placer.keeps(replace(demand, current=name)))
 
 
 def is_even(snapshot: RingSnapshot) -> bool:
     """Return whether the counts show that no object has to move; then no list is needed.
 
-    This is possible only for EvenLoad by the number of objects (`ObjectsPerWeight`).
+    This is possible only for EvenLoad by the number of objects.
     """
-    spec, tally = snapshot.ring.spec.rebalance, snapshot.tally
-    shards = [shard_of(shard, room=None) for shard in snapshot.placer.layout.available]
-    by_rates = all(has_capacity(shard, spec.resources) for shard in shards)
-    if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD or by_rates:
+    spec, tally, layout = snapshot.ring.spec.rebalance, snapshot.tally, snapshot.placer.layout
+    if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD or _by_rates(snapshot):
         return False
-    held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})
-    for shard in shards:
+    held = Counter[ShardName | None]({s.name: tally.on(s.name) for s in layout.available})
+    for shard in layout.available:
         coming = tally.heading_to(shard.name)
         held.subtract(coming)
         held[shard.name] += sum(coming.values())
-    given = [(held[s.name] - 1) / s.weight for s in shards]
-    taken = [(held[s.name] + 1) / s.weight for s in shards if s.open]
-    ends = (0.0, max(given, default=0.0)), (0.0, min(taken, default=inf))
-    return len(shards) > 1 and not ObjectsPerWeight().helps(*ends)
+    fullest = max((held[s.name] / s.weight for s in layout.available), default=0.0)
+    taken = [(held[s.name] + 1) / s.weight for s in layout.available if not s.set_aside]
+    ends = (fullest, 0.0), (0.0, min(taken, default=inf))
+    return len(layout.available) > 1 and not Fullness(resources=()).helps(*ends)
+
+
+def _by_rates(snapshot: RingSnapshot) -> bool:
+    resources = snapshot.ring.spec.rebalance.resources
+    shards = (shard_of(shard, room=None) for shard in snapshot.placer.layout.available)
+    return all(has_capacity(shard, resources) for shard in shards)

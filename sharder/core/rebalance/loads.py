@@ -3,82 +3,60 @@
 Every client that can write an object can declare its load.  An invalid value counts as absent.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from math import fsum
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+import msgspec
+
 from sharder.core.leases.shard import OBJECTS, Shard
-from sharder.core.names import LOAD_ANNOTATION, ShardName
-from sharder.core.placement.demand import MAX_MOVE_COST
+from sharder.core.names import ShardName
 from sharder.core.quantities import quantities
-from sharder.core.rebalance.move_order import rank_of
+from sharder.core.rebalance.move_order import NO_RANK
 
-_NOTHING: Final[Mapping[str, float]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedShard:
-    """An available shard and its capacity."""
-
-    name: ShardName
-    capacity: Mapping[str, float] = field(default_factory=lambda: _NOTHING, hash=False)
-    """By resource, including `objects`; a resource without an entry has no limit."""
-    weight: float = 1.0
-    """Its size relative to the others, > 0."""
-    room: int | None = None
-    """How many more objects its ceilings allow, negative if it has too many; None: no ceiling."""
-    base: Mapping[str, float] = field(default_factory=lambda: _NOTHING, hash=False)
-    """The load that counts as being on it in addition to that of the given objects."""
-    open: bool = True
-    """Whether it can get objects; objects can leave any shard."""
-
-
-class LoadedObject(NamedTuple):
-    """An object of a main resource, with its controlled objects."""
-
-    key: str
-    """Its unique key."""
-    shard: ShardName
-    """The shard on which its load counts."""
-    load: Mapping[str, float]
-    """By resource; `objects` is 1.  Objects can share the mapping."""
-    rank: tuple[int, ...] = ()
-    """Objects of a lower rank move first; all ranks have the same length."""
-    created: str = ""
-    """RFC 3339 in UTC, to the second; of two equal objects, the younger one moves first."""
-    kept: str = ""
-    """Why it must not move, as a text that continues "it ..."; empty: it can move."""
-
+MAX_SHARE: Final = 10
+"""A namespace's share of a load is at most this many times its share of the objects."""
 
 ONE_OBJECT: Final[Mapping[str, float]] = MappingProxyType({OBJECTS: 1.0})
 """The load of an object without the annotation."""
 
 
-def object_of(
-    obj: PartialObject,
-    *,
-    key: str,
-    shard: ShardName,
-    load: Mapping[str, float] | None = None,
-    kept: str = "",
-) -> LoadedObject:
-    """Return the object as rebalancing uses it.
+class LoadedShard(msgspec.Struct, frozen=True, kw_only=True):
+    """An available shard and its capacity."""
 
-    Args:
-        obj: The object as listed.
-        key: The key of the object.
-        shard: The shard on which its load counts.
-        load: Its load, including that of its controlled objects; None: only its own load.
-        kept: Why it must not move; empty: only the maximum move cost can keep it.
-    """
-    meta = obj.metadata
-    rank = rank_of(meta)
-    if rank.move_cost == MAX_MOVE_COST:
-        kept = kept or f"must never move for balance: its move cost is {MAX_MOVE_COST}"
-    load = load_of(meta) if load is None else load
-    return LoadedObject(key, shard, load, rank, meta.creation_timestamp or "", kept)
+    name: ShardName
+    capacity: dict[str, float] = {}
+    """By resource, including `objects`; a resource without an entry has no limit."""
+    weight: float = 1.0
+    """Its size relative to the others, > 0."""
+    room: int | None = None
+    """How many more objects its ceilings allow, negative if it has too many; None: no ceiling."""
+    pool: str = ""
+    open: bool = True
+    """Whether it can get objects; objects can leave any shard."""
+
+
+class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """An object of a main resource.  The order of all objects does not change a result."""
+
+    key: str
+    """Its unique key."""
+    shard: ShardName
+    """The shard on which its load counts."""
+    load: dict[str, float] = {}
+    """By resource, without `objects`, of which it is one."""
+    rank: tuple[int, ...] = NO_RANK
+    """Objects of a lower rank move first; all ranks have the same length."""
+    created: str = ""
+    """RFC 3339 in UTC, to the second; of two equal objects, the younger one moves first."""
+    kept: str = ""
+    """Why it must not move, as a text that continues "it ..."; empty: it can move."""
+    allowed: tuple[ShardName, ...] | None = None
+    """The shards that its labels do not exclude; None: all."""
+    groups: tuple[int, ...] = ()
+    """The groups for which it counts; the last one is its own, which a move must not gather."""
 
 
 def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
@@ -88,17 +66,75 @@ def shard_of(shard: Shard, *, room: int | None) -> LoadedShard:
         capacity={name: float(amount) for name, amount in shard.capacity.items()},
         weight=shard.weight,
         room=room,
+        pool=shard.pool,
         open=not shard.set_aside,
     )
 
 
-def load_of(meta: ObjectMeta) -> Mapping[str, float]:
-    """Return the load by resource, in the unit of the resource; `objects` is always 1."""
-    text = meta.annotation(LOAD_ANNOTATION)
-    if not text:
-        return ONE_OBJECT
+@lru_cache(maxsize=10_000)  # The objects of a ring have few different loads.
+def load_of(text: str) -> Mapping[str, float]:
+    """Return a declared load by resource, in the unit of the resource; without `objects`."""
     try:
-        said = quantities(text)
+        declared = quantities(text) if text else {}
     except ValueError:
-        return ONE_OBJECT
-    return {**{name: float(amount) for name, amount in said.items()}, **ONE_OBJECT}
+        return {}
+    return {name: float(amount) for name, amount in declared.items() if name != OBJECTS}
+
+
+def sum_of(loads: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the sum of loads; their order does not change the result."""
+    amounts: dict[str, list[float]] = {}
+    for load in loads:
+        for name, amount in load.items():
+            amounts.setdefault(name, []).append(amount)
+    return {name: fsum(found) for name, found in amounts.items()}
+
+
+def namespace_of(key: str) -> str:
+    """Return the namespace in an object's key, empty for a cluster-scoped object."""
+    return key.split("/")[2] if key.count("/") > 1 else ""
+
+
+def limited(objects: Iterable[LoadedObject]) -> list[LoadedObject]:
+    """Return the objects with the loads that count.
+
+    A namespace's share of a load is at most `MAX_SHARE` times its share of the objects: those who
+    can write a few objects cannot make all others look weightless by declaring huge loads.
+    """
+    objects = list(objects)
+    by_namespace: dict[str, list[LoadedObject]] = {}
+    for obj in objects:
+        by_namespace.setdefault(namespace_of(obj.key), []).append(obj)
+    if len(by_namespace) < 2:
+        return objects
+    shares = {name: len(held) / len(objects) for name, held in by_namespace.items()}
+    loads = {name: sum_of(obj.load for obj in held) for name, held in by_namespace.items()}
+    factors: dict[str, dict[str, float]] = {}
+    for resource in sorted({resource for load in loads.values() for resource in load}):
+        declared = {name: load.get(resource, 0.0) for name, load in loads.items()}
+        for name, factor in _factors(declared, shares).items():
+            factors.setdefault(name, {})[resource] = factor
+    if not factors:
+        return objects
+    return [_scaled(obj, factors.get(namespace_of(obj.key), {})) for obj in objects]
+
+
+def _factors(declared: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
+    """Return the factor of each namespace that declares more of one resource than may count."""
+    rest, taken, capped = fsum(declared.values()), 0.0, list[str]()
+    for name in sorted(declared, key=lambda name: (-declared[name] / shares[name], name)):
+        most = MAX_SHARE * shares[name]
+        others = fsum(declared[n] for n in declared if n not in capped and n != name)
+        if most + taken >= 1 or others <= 0 or declared[name] * (1 - taken) <= most * rest:
+            break
+        capped.append(name)
+        taken, rest = taken + most, others
+    total = rest / (1 - taken)
+    return {name: MAX_SHARE * shares[name] * total / declared[name] for name in capped}
+
+
+def _scaled(obj: LoadedObject, factors: Mapping[str, float]) -> LoadedObject:
+    if not factors:
+        return obj
+    load = {name: amount * factors.get(name, 1.0) for name, amount in obj.load.items()}
+    return msgspec.structs.replace(obj, load=load)

@@ -10,10 +10,13 @@ and forth.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
+from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.leases.shard import OBJECTS
+from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedShard
+from sharder.core.rebalance.policy import RebalancePolicy
 
 TOLERANCE: Final = 1e-9
 """Tolerance for rates, which are floats: 0.2 + 0.1 is 0.30000000000000004."""
@@ -24,38 +27,6 @@ MAX_RATE: Final = 1e6
 _NOTHING: Final[Mapping[str, float]] = {}
 
 
-class Measure(Protocol):
-    """A number by which the shards of a ring are compared."""
-
-    @property
-    def noun(self) -> str:
-        """What the number is, for people."""
-        ...
-
-    @property
-    def min_gain(self) -> float:
-        """The minimum gain of all moves from one source together; 0: any gain."""
-        ...
-
-    def of(
-        self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
-    ) -> float:
-        """Return the number of a shard with this load plus this change."""
-        ...
-
-    def is_source(self, number: float) -> bool:
-        """Return whether objects should leave a shard with this number."""
-        ...
-
-    def gains(self, before: float, after: float) -> bool:
-        """Return whether the change from one number to the other is acceptable for a source."""
-        ...
-
-    def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether a move helps; both arguments are (number before, number after)."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragmentation:
     """The population standard deviation of a shard's rates over some resources."""
@@ -63,56 +34,62 @@ class Fragmentation:
     resources: tuple[str, ...]
     threshold: float
     min_gain: float
-
-    @property
-    def noun(self) -> str:
-        """What the number is, for people."""
-        return "fragmentation"
+    """The minimum gain of all moves from one source together; 0: any gain."""
+    noun = "fragmentation"
 
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the fragmentation; resources without capacity are ignored."""
+        """Return the number of a shard with this load plus this change.
+
+        Resources without capacity are ignored.
+        """
         return fragmentation(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
-        """Return whether the shard is strictly above the threshold."""
+        """Return whether objects should leave the shard: it is strictly above the threshold."""
         return number > self.threshold + TOLERANCE
 
     def gains(self, before: float, after: float) -> bool:
         """Return whether the source improves, or does not get worse if no gain is required."""
-        if self.min_gain > 0:
-            return falls(before, after)
-        return after <= before + TOLERANCE
+        return falls(before, after) if self.min_gain > 0 else after <= before + TOLERANCE
+
+    def may_help(self, source: float, target: float) -> bool:
+        """Return whether a move between shards with these numbers can help at all."""
+        return self.is_source(max(source, target))
 
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether the worse shard improves and the target ends accepted or not worse."""
+        """Return whether the worse shard improves and the target ends accepted or not worse.
+
+        Both arguments are (number before, number after).
+        """
         is_well = not self.is_source(target[1]) or target[1] <= target[0] + TOLERANCE
         return is_well and falls(max(source[0], target[0]), max(source[1], target[1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HighestRate:
-    """The highest of a shard's rates over some resources."""
+class Fullness:
+    """The highest of a shard's rates over some resources, or its number of objects by weight."""
 
     resources: tuple[str, ...]
-    min_difference: float
+    """Empty: the number of objects by weight."""
+    min_difference: float = 0.0
     """The difference between two shards that allows a move between them."""
 
-    @property
-    def min_gain(self) -> float:
-        """0, because if many shards each give a little to an empty one, each gains little."""
-        return 0.0
+    min_gain = 0.0
+    """If many shards each give a little to an empty one, each gains little."""
 
     @property
     def noun(self) -> str:
         """What the number is, for people."""
-        return "rate"
+        return "rate" if self.resources else "number of objects by weight"
 
     def of(
         self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
     ) -> float:
-        """Return the rate of the fullest resource of the shard."""
+        """Return the number of a shard with this load plus this change."""
+        if not self.resources:
+            return (load.get(OBJECTS, 0.0) + change.get(OBJECTS, 0.0)) / shard.weight
         return max(rates(self.resources, shard, load, change))
 
     def is_source(self, number: float) -> bool:
@@ -123,47 +100,38 @@ class HighestRate:
         """Return whether the source becomes less full."""
         return falls(before, after)
 
+    def may_help(self, source: float, target: float) -> bool:
+        """Return whether the shards differ enough for a move."""
+        return source - target >= self.min_difference - TOLERANCE
+
     def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
         """Return whether the shards differ enough and the fuller one becomes less full."""
-        differ = source[0] - target[0] >= self.min_difference - TOLERANCE
-        return differ and falls(source[0], max(source[1], target[1]))
+        is_better = falls(source[0], max(source[1], target[1]))
+        return is_better and self.may_help(source[0], target[0])
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectsPerWeight:
-    """The number of a shard's objects divided by its weight, for shards without capacities."""
+Measure: TypeAlias = Fragmentation | Fullness
 
-    @property
-    def noun(self) -> str:
-        """What the number is, for people."""
-        return "number of objects by weight"
 
-    @property
-    def min_gain(self) -> float:
-        """0, because the setting is for rates."""
-        return 0.0
+def measure_of(
+    policy: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    loads: Mapping[ShardName, Mapping[str, float]],
+) -> Measure:
+    """Return the measure by which the shards are compared.
 
-    def of(
-        self, shard: LoadedShard, load: Mapping[str, float], change: Mapping[str, float] = _NOTHING
-    ) -> float:
-        """Return the objects per unit of weight."""
-        return (load.get(OBJECTS, 0.0) + change.get(OBJECTS, 0.0)) / shard.weight
-
-    def is_source(self, number: float) -> bool:
-        """Return whether the shard has any object; the search decides whether a move helps."""
-        return number > TOLERANCE
-
-    def gains(self, before: float, after: float) -> bool:
-        """Return whether the number of objects falls."""
-        return after < before
-
-    def helps(self, source: tuple[float, float], target: tuple[float, float]) -> bool:
-        """Return whether the target is not above the source after the move.
-
-        With equal weights, the shards must differ by two objects at least: with a difference of
-        one, they would only swap their numbers.
-        """
-        return source[1] >= target[1] - TOLERANCE
+    EvenLoad uses rates only if all shards have capacities; otherwise some could not be compared.
+    """
+    shards = list(shards)
+    if policy.strategy is RebalanceStrategy.EVEN_LOAD:
+        if all(has_capacity(shard, policy.resources) for shard in shards):
+            return Fullness(resources=policy.resources, min_difference=policy.min_gain)
+        return Fullness(resources=())
+    threshold = policy.threshold
+    if threshold is None:
+        of_rates = (rates(policy.resources, shard, loads[shard.name]) for shard in shards)
+        threshold = sum(mean_and_sigma([fragmentation(found) for found in of_rates]))
+    return Fragmentation(resources=policy.resources, threshold=threshold, min_gain=policy.min_gain)
 
 
 def falls(before: float, after: float) -> bool:

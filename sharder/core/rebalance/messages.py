@@ -1,67 +1,45 @@
-"""The result of a run, in one sentence for people."""
+"""The result of a run, or for one object, in one sentence for people."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final
 
-from sharder.core.names import ShardName
 from sharder.core.plurals import counted
-from sharder.core.rebalance.equal_objects import ended
-from sharder.core.rebalance.measures import HighestRate, falls, mean_and_sigma
-from sharder.core.rebalance.policy import RebalancePolicy
-from sharder.core.rebalance.search import Move, Search, ShardSide
+from sharder.core.rebalance.loads import LoadedObject
+from sharder.core.rebalance.measures import TOLERANCE, Fullness, falls, mean_and_sigma
+from sharder.core.rebalance.run import Run, ShardSide
 
-OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
-ONE_SHARD: Final = "rebalancing needs at least two available shards"
+_SHOWN: Final = 5
+"""Maximum shards that a sentence names."""
 
 _WORTH_A_WORD: Final = 0.05
 """Fragmentation below any sensible threshold: half of the threshold in Koordinator's tests."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
-    """How a run began, and whether it was completed."""
-
-    policy: RebalancePolicy
-    threshold: float | None
-    before: dict[ShardName, float] = field(hash=False)
-    budget: int
-    is_spent: bool
-    """Whether there were more moves than the budget allows."""
-    weak: dict[ShardName, float] = field(hash=False)
-    """The gain of all moves from a shard, for shards where it is less than the minimum."""
-
-
-def why(summary: RunSummary, search: Search, moves: Sequence[Move]) -> str:
+def why(run: Run) -> str:
     """Return one sentence about all moves, or about why there are none."""
-    sources = search.sources()
-    if summary.is_spent:
-        spent = f"the budget of {counted(summary.budget, 'move')} is spent"
-        return f"{spent}: {_change(summary, search)}" if moves else spent
-    if summary.threshold is None:
-        rest = _standstill(summary, search, sources[:1])
-        return f"{counted(len(moves), 'move')}: {_change(summary, search)}" if moves else rest
-    above = f"above {threshold_in_words(summary)}"
-    if moves:
-        done = f"{counted(len(moves), 'move')}: {_change(summary, search)}"
-        return f"{done}; {_stuck(summary, search, sources[0], above)}" if sources else done
-    return _stuck(summary, search, sources[0], above) if sources else _no_source(summary, above)
+    sources = run.sources()
+    made = f"{counted(len(run.moves), 'move')}: {_change(run)}"
+    if run.is_spent:
+        spent = f"the budget of {counted(run.budget, 'move')} is spent"
+        return f"{spent}: {_change(run)}" if run.moves else spent
+    if run.threshold is None:
+        return made if run.moves else _standstill(run, sources)
+    if run.moves:
+        return f"{made}; {_stuck(run, sources[0])}" if sources else made
+    return _stuck(run, sources[0]) if sources else _no_source(run)
 
 
-def threshold_in_words(summary: RunSummary) -> str:
-    """Return the threshold of ResourceBalance, and where it comes from."""
-    if summary.policy.threshold is not None:
-        return f"the threshold {number(summary.policy.threshold)}"
-    mean, sigma = mean_and_sigma(list(summary.before.values()))
-    origin = f"Auto: mean {number(mean)} + sigma {number(sigma)}"
-    return f"the threshold {number(mean + sigma)} ({origin})"
-
-
-def too_weak(summary: RunSummary, name: ShardName) -> str:
-    """Return why no object leaves a shard although its moves would help."""
-    gain = number(summary.weak[name])
-    less = f"less than minGain {number(summary.policy.min_gain)}"
-    return f"all useful moves from {name} together would gain {gain}, {less}"
+def verdict(run: Run, key: str) -> str:
+    """Return whether an object moves in a run, and why, in one sentence."""
+    for move in run.moves:
+        if move.key == key:
+            goes = f"goes from {number(move.before)} to {number(move.after)}"
+            return f"would move to {move.target}: the {run.measure.noun} of {move.source} {goes}"
+    for side in run.sides.values():
+        for obj in side.objects:
+            if obj.key == key:
+                return _kept(run, side, obj) or _judged(run, side, obj)
+    return "is not moved for balance: no available shard has it"
 
 
 def number(value: float) -> str:
@@ -69,11 +47,74 @@ def number(value: float) -> str:
     return f"{round(value, 4):g}"
 
 
-def _change(summary: RunSummary, search: Search) -> str:
-    noun, numbers = search.measure.noun, [side.number for side in search.sides.values()]
-    if summary.threshold is None:
-        return f"the {noun} is {_span(numbers)} instead of {_span(summary.before.values())}"
-    then = number(max(summary.before.values()))
+def _kept(run: Run, source: ShardSide, obj: LoadedObject) -> str:
+    """Return why the object stays regardless of its gain; empty if the gain decides."""
+    noun, name, before = run.measure.noun, source.name, run.before[source.name]
+    if obj.kept:
+        return f"stays: it {obj.kept}"
+    if run.threshold is not None and not run.measure.is_source(before):
+        has = f"the {noun} of {name}, {number(before)},"
+        return f"stays: {has} is not above {_threshold(run)}"
+    if not run.measure.is_source(source.number):
+        return f"stays: others leave {name} first, which is enough"
+    if run.is_spent:
+        return f"might move later: the budget of {counted(run.budget, 'move')} is spent"
+    return ""
+
+
+def _judged(run: Run, source: ShardSide, obj: LoadedObject) -> str:
+    load = {**obj.load, "objects": 1.0}
+    after = run.measure.of(source.shard, source.load, {n: -a for n, a in load.items()})
+    if not run.measure.gains(source.number, after):
+        fall = f"from {number(source.number)} to {number(after)}"
+        wanted = "rise" if after > source.number + TOLERANCE else "not fall"
+        return f"stays: without it the {run.measure.noun} of {source.name} would {wanted} ({fall})"
+    if source.name in run.weak:
+        return f"stays: {_too_weak(run, source.name)}"
+    others = [side for side in run.sides.values() if side is not source]
+    found = [
+        f"{side.name} {_objection(run, source, side, obj, after)}" for side in others[:_SHOWN]
+    ]
+    more = len(others) - len(found)
+    found += [f"and {more} more"] if more else []
+    return f"stays: no other shard is a better place ({', '.join(found)})"
+
+
+def _objection(
+    run: Run, source: ShardSide, target: ShardSide, obj: LoadedObject, left: float
+) -> str:
+    load = {**obj.load, "objects": 1.0}
+    if not target.shard.open:
+        return "gets no new objects"
+    if lacking := target.lacks(load):
+        return f"has no room for its {lacking}"
+    got = run.measure.of(target.shard, target.load, load)
+    if not run.measure.helps((source.number, left), (target.number, got)):
+        return f"has {number(target.number)} and would have {number(got)}"
+    return "cannot take it"
+
+
+def _threshold(run: Run) -> str:
+    """Return the threshold of ResourceBalance, and where it comes from."""
+    if run.policy.threshold is not None:
+        return f"the threshold {number(run.policy.threshold)}"
+    mean, sigma = mean_and_sigma(list(run.before.values()))
+    origin = f"Auto: mean {number(mean)} + sigma {number(sigma)}"
+    return f"the threshold {number(mean + sigma)} ({origin})"
+
+
+def _too_weak(run: Run, name: str) -> str:
+    """Return why no object leaves a shard although its moves would help."""
+    gain = number(next(gain for weak, gain in run.weak.items() if weak == name))
+    less = f"less than minGain {number(run.policy.min_gain)}"
+    return f"all useful moves from {name} together would gain {gain}, {less}"
+
+
+def _change(run: Run) -> str:
+    noun, numbers = run.measure.noun, [side.number for side in run.sides.values()]
+    if run.threshold is None:
+        return f"the {noun} is {_span(numbers)} instead of {_span(run.before.values())}"
+    then = number(max(run.before.values()))
     return f"the highest {noun} goes from {then} to {number(max(numbers))}"
 
 
@@ -82,43 +123,42 @@ def _span(numbers: Iterable[float]) -> str:
     return f"{number(lowest)} to {number(highest)}"
 
 
-def _no_source(summary: RunSummary, above: str) -> str:
-    worst = max(summary.before, key=lambda name: (summary.before[name], name))
-    highest = summary.before[worst]
-    if summary.policy.threshold is None and highest > _WORTH_A_WORD:
-        return f'no shard is {above}; set rebalance.threshold to a number, such as "0.15"'
-    return f"no shard is {above}: the worst is {worst} with {number(highest)}"
+def _no_source(run: Run) -> str:
+    worst = max(run.before, key=lambda name: (run.before[name], name))
+    highest = run.before[worst]
+    if run.policy.threshold is None and highest > _WORTH_A_WORD:
+        numeric = 'set rebalance.threshold to a number, such as "0.15"'
+        return f"no shard is above {_threshold(run)}; {numeric}"
+    return f"no shard is above {_threshold(run)}: the worst is {worst} with {number(highest)}"
 
 
-def _stuck(summary: RunSummary, search: Search, source: ShardSide, above: str) -> str:
-    stays = f"{source.name} is {above} with {number(source.number)}"
-    if source.name in summary.weak:
-        return f"{stays}, but {too_weak(summary, source.name)}"
-    return f"{stays}, but none of its objects can leave: {_breakdown(search, source)}"
+def _stuck(run: Run, source: ShardSide) -> str:
+    stays = f"{source.name} is above {_threshold(run)} with {number(source.number)}"
+    if source.name in run.weak:
+        return f"{stays}, but {_too_weak(run, source.name)}"
+    return f"{stays}, but none of its objects can leave: {_breakdown(run, source)}"
 
 
-def _standstill(summary: RunSummary, search: Search, worst: Sequence[ShardSide]) -> str:
+def _standstill(run: Run, sources: list[ShardSide]) -> str:
     even = "no move makes the shards more even"
-    if not worst:
+    if not sources:
         return f"{even}: they have no load"
-    numbers = [side.number for side in search.sides.values()]
-    span = f"the {search.measure.noun} is {_span(numbers)}"
-    least = summary.policy.min_gain
-    if isinstance(search.measure, HighestRate) and falls(least, max(numbers) - min(numbers)):
+    numbers = [side.number for side in run.sides.values()]
+    span, least = f"the {run.measure.noun} is {_span(numbers)}", run.policy.min_gain
+    is_rate = isinstance(run.measure, Fullness) and bool(run.measure.resources)
+    if is_rate and falls(least, max(numbers) - min(numbers)):
         return f"{even}: {span}, which differs by less than minGain {number(least)}"
-    return f"{even}: {span}; of {worst[0].name}, {_breakdown(search, worst[0])}"
+    return f"{even}: {span}; of {sources[0].name}, {_breakdown(run, sources[0])}"
 
 
-def _breakdown(search: Search, source: ShardSide) -> str:
+def _breakdown(run: Run, source: ShardSide) -> str:
     useless = placeless = 0
-    for equivalence in (
-        equivalence for of_rank in ended(search.sorts(source)) for equivalence in of_rank
-    ):
-        after = search.measure.of(source.shard, source.load, equivalence.relief)
-        if search.measure.gains(source.number, after):
-            placeless += len(equivalence.members)
+    for kind in source.kinds:
+        after = run.measure.of(source.shard, source.load, kind.relief)
+        if run.measure.gains(source.number, after):
+            placeless += len(kind.places)
         else:
-            useless += len(equivalence.members)
+            useless += len(kind.places)
     kept = sum(1 for obj in source.objects if obj.kept)
     parts = (
         (kept, "must stay"),

@@ -8,7 +8,7 @@ Source: Koordinator's descheduler, with its orders and defaults
 """
 
 import re
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import (
@@ -108,41 +108,3 @@ def _number(grammar: re.Pattern[str], text: str) -> int | None:
         return None
     number = int(text)
     return number if number in _INT32 else None
-
-
-class Aged(Protocol):
-    """An object with its age, which decides between equal ranks."""
-
-    @property
-    def key(self) -> str:
-        """Its unique key."""
-        ...
-
-    @property
-    def created(self) -> str:
-        """RFC 3339 in UTC, to the second."""
-        ...
-
-
-A = TypeVar("A", bound=Aged)
-
-
-def is_before(one: Aged, other: Aged) -> bool:
-    """Return whether `one` moves before `other` of equal rank: the younger moves first."""
-    if one.created == other.created:
-        return one.key < other.key
-    return one.created > other.created
-
-
-def sort_by_age(objects: list[A]) -> None:
-    """Sort objects of equal rank: the younger first, and objects of the same age by key."""
-    objects.sort(key=_key)
-    objects.sort(key=_created, reverse=True)
-
-
-def _key(obj: Aged) -> str:
-    return obj.key
-
-
-def _created(obj: Aged) -> str:
-    return obj.created

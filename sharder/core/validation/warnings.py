@@ -51,6 +51,7 @@ def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> t
     found = chain(
         _movement(old, new, facts.layout),
         _threshold(new.spec.rebalance),
+        _anyone_declares(old, new, facts.namespaces),
         _no_namespace(facts.namespaces),
         _any_namespace(new),
         _unknown(new, facts.unknown),
@@ -99,6 +100,20 @@ def _threshold(rebalance: RebalanceSpec) -> Iterator[str]:
         )
     if rebalance.strategy is RebalanceStrategy.EVEN_LOAD and rebalance.threshold != AUTO:
         yield f"{field}: EvenLoad ignores it and uses minGain: remove it"
+
+
+def _anyone_declares(
+    old: ControllerRing | None, new: ControllerRing, namespaces: int | None
+) -> Iterator[str]:
+    """Warn once, because only the chart knows who is allowed to declare loads."""
+    none = RebalanceStrategy.NONE
+    was = none if old is None else old.spec.rebalance.strategy
+    if was is none and new.spec.rebalance.strategy is not none and (namespaces or 0) > 1:
+        yield (
+            "spec.rebalance: a user who can write objects in one namespace can move those of"
+            f" all {namespaces} by the loads that they declare: unless you trust them all, set"
+            " `steering: Authorized` for the ring in the chart"
+        )
 
 
 def _movement(

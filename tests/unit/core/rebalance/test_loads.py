@@ -3,14 +3,9 @@
 import pytest
 
 from sharder.core import names
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
-from sharder.core.rebalance.loads import (
-    ONE_OBJECT,
-    LoadedObject,
-    load_of,
-    object_of,
-)
+from sharder.core.rebalance.loads import LoadedObject, limited, load_of
 from sharder.core.rebalance.move_order import NO_RANK, rank_of
 from tests.support.values_rebalance import A
 
@@ -27,14 +22,12 @@ def meta(**said: str) -> ObjectMeta:
 
 
 def test_a_load_is_read_as_quantities() -> None:
-    load = load_of(meta(LOAD_ANNOTATION="cpu=200m,memory=1Ki"))
-
-    assert load == {"cpu": 0.2, "memory": 1024.0, "objects": 1.0}
+    assert load_of("cpu=200m,memory=1Ki,objects=9") == {"cpu": 0.2, "memory": 1024.0}
 
 
-@pytest.mark.parametrize("text", ["much", "cpu=-1", "cpu=1,cpu=2", "x" * 5000])
+@pytest.mark.parametrize("text", ["", "much", "cpu=-1", "cpu=1,cpu=2", "x" * 5000])
 def test_a_load_that_cannot_be_understood_counts_for_nothing(text: str) -> None:
-    assert load_of(meta(LOAD_ANNOTATION=text)) == ONE_OBJECT
+    assert load_of(text) == {}
 
 
 def test_an_object_that_says_nothing_has_no_rank() -> None:
@@ -102,17 +95,32 @@ def test_a_priority_that_is_none_is_zero(text: str) -> None:
     assert rank_of(meta(PRIORITY_ANNOTATION=text)).priority == 0
 
 
-def test_an_object_is_read_with_its_age_and_its_load() -> None:
-    obj = PartialObject(metadata=ObjectMeta(creation_timestamp="2026-01-01T00:00:00Z"))
-
-    assert object_of(obj, key="ns/o", shard=A) == LoadedObject(
-        "ns/o", A, ONE_OBJECT, NO_RANK, "2026-01-01T00:00:00Z"
-    )
-    assert object_of(PartialObject(), key="ns/o", shard=A, load={"cpu": 2.0}).load == {"cpu": 2.0}
+def loaded(namespace: str, number: int, cpu: float) -> list[LoadedObject]:
+    return [LoadedObject(f"/Secret/{namespace}/{n}", A, {"cpu": cpu}) for n in range(number)]
 
 
-def test_the_highest_cost_keeps_an_object_where_it_is() -> None:
-    obj = PartialObject(metadata=meta(EVICTION_COST_ANNOTATION="2147483647"))
+def total(objects: list[LoadedObject], namespace: str = "") -> float:
+    return sum(obj.load["cpu"] for obj in objects if namespace in obj.key)
 
-    assert "must never move" in object_of(obj, key="ns/o", shard=A).kept
-    assert object_of(obj, key="ns/o", shard=A, kept="is pinned").kept == "is pinned"
+
+def test_a_namespace_counts_at_most_ten_times_its_share_of_the_objects() -> None:
+    objects = [*loaded("theirs", 1, 1e12), *loaded("ours", 39, 1.0)]
+
+    counted = limited(objects)
+
+    assert total(counted, "theirs") == pytest.approx(total(counted) * 10 / 40)
+    assert total(counted, "ours") == 39.0
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        [*loaded("theirs", 1, 9.0), *loaded("ours", 39, 1.0)],
+        [*loaded("theirs", 10, 100.0), *loaded("ours", 90, 1.0)],
+        [*loaded("theirs", 1, 100.0), *loaded("ours", 99, 0.0)],
+        loaded("theirs", 3, 100.0),
+    ],
+    ids=["less", "a tenth of the objects", "only one declares a load", "alone"],
+)
+def test_other_loads_count_as_they_are_declared(objects: list[LoadedObject]) -> None:
+    assert limited(objects) == objects

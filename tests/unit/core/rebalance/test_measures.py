@@ -7,8 +7,7 @@ import pytest
 from sharder.core.rebalance.measures import (
     MAX_RATE,
     Fragmentation,
-    HighestRate,
-    ObjectsPerWeight,
+    Fullness,
     fragmentation,
     rates,
 )
@@ -17,8 +16,7 @@ from tests.support.values_rebalance import shard
 BOTH = ("cpu", "memory")
 MEASURES = (
     Fragmentation(resources=BOTH, threshold=0.15, min_gain=0.02),
-    HighestRate(resources=BOTH, min_difference=0.1),
-    ObjectsPerWeight(),
+    Fullness(resources=BOTH, min_difference=0.1),
 )
 
 

@@ -5,16 +5,18 @@ from collections.abc import Iterable
 import pytest
 
 from sharder.core.api.ring import RebalanceStrategy
-from sharder.core.rebalance.equal_objects import Admits
-from sharder.core.rebalance.explain import verdict
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
+from sharder.core.rebalance.messages import verdict
+from sharder.core.rebalance.packed import run_of
 from sharder.core.rebalance.policy import RebalancePolicy
 from tests.support.values_rebalance import (
+    Admits,
     admits_all,
     balance,
     even,
     many,
     obj,
+    packed,
     plain,
     run,
     shard,
@@ -36,7 +38,8 @@ def told(
     admits: Admits = admits_all,
 ) -> str:
     """What is said of an object."""
-    return verdict(policy, shards, objects, key, budget=budget, admits=admits)
+    found = run_of(packed(policy, shards, objects, budget=budget, admits=admits))
+    return f"stays: {found}" if isinstance(found, str) else verdict(found, key)
 
 
 RUNS = {

@@ -49,6 +49,15 @@ def test_a_ring_that_any_client_can_join_is_warned_of() -> None:
     assert warning.startswith("spec.shardNamespaces: without it, any user who can create")
 
 
+def test_a_ring_that_begins_to_rebalance_several_namespaces_is_warned_of_once() -> None:
+    of, many = ring_with(rebalance={"strategy": "EvenLoad"}, **NAMED), Facts(namespaces=2)
+
+    (warning,) = warnings(ring_with(**NAMED), of, many)
+
+    assert warning.startswith("spec.rebalance: a user who can write objects in one namespace")
+    assert warnings(of, of, many) == warnings(None, of, QUIET) == ()
+
+
 def test_a_threshold_that_may_find_nothing_is_warned_of() -> None:
     of = ring_with(rebalance={"strategy": "ResourceBalance"}, **NAMED)
 
