@@ -20,7 +20,6 @@ from sharder.core.errors import ApiError
 from sharder.core.names import drain_label, owner_label
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
-from sharder.kube import check_requests
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
 from sharder.tls import CertificateBundle, facts_of, issued_by
@@ -70,8 +69,9 @@ async def _by_create(client: Client, ring: ControllerRing, namespace: str) -> An
         return ""
     resource, body = probe
     try:
-        served = await KubeObjects(client).find(resource)
-        obj = await check_requests.try_create(client, served, namespace, body)
+        objects = KubeObjects(client)
+        served = await objects.find(resource)
+        obj = await objects.of(served).dry_run().create(namespace, body)
     except ApiError as error:
         return str(error)
     return answer_of(ring, f"a dry-run create of a {served.kind} in {namespace}", obj)
@@ -89,7 +89,7 @@ async def _by_update(
             owned = await _owned(objects, served, ring, namespaces)
             if owned is not None:
                 body, ref = relabelled(ring), owned.metadata.ref
-                obj = await check_requests.try_patch(client, served, ref, body)
+                obj = await objects.of(served).dry_run().patch(ref, body)
                 return answer_of(ring, f"a dry-run update of the {served.kind} {ref}", obj)
     except ApiError as error:
         return str(error)

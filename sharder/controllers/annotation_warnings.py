@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from xxhash import xxh3_64_intdigest
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Recorder
@@ -68,7 +68,7 @@ class AnnotationWarnings:
         if known is None or known.digest != digest:
             if not self._has_room(key, now):
                 return
-            self._unreported[key] = _identity(obj), f"ring {snapshot.name}: {text}"
+            self._unreported[key] = obj.identity(), f"ring {snapshot.name}: {text}"
             self._news.set()
         self._known[key] = _Known(digest, now)
 
@@ -94,13 +94,3 @@ class AnnotationWarnings:
         del self._known[oldest]
         self._unreported.pop(oldest, None)
         return True
-
-
-def _identity(obj: PartialObject) -> PartialObject:
-    """Return only the part of an object that an Event needs, without fields that can be large."""
-    meta = obj.metadata
-    return PartialObject(
-        api_version=obj.api_version,
-        kind=obj.kind,
-        metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
-    )

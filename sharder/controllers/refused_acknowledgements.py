@@ -7,7 +7,7 @@ webhook.  Every replica reports the refusals of its own answers.
 import asyncio
 from typing import Final, NamedTuple, NoReturn
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.names import RingName
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
@@ -42,7 +42,7 @@ class RefusedAcknowledgements:
 
     def note(self, ring: RingName, obj: PartialObject, why: str) -> None:
         """Note that an update of the object was no acknowledgement."""
-        key, now, meta = (ring, obj.metadata.uid), self._clock.monotonic(), obj.metadata
+        key, now = (ring, obj.metadata.uid), self._clock.monotonic()
         known = self._known.pop(key, None)
         if known is None or known.since + WITHIN_SECONDS < now:
             known = _Refusals(now, 0)
@@ -52,9 +52,8 @@ class RefusedAcknowledgements:
             del self._known[forgotten]
             self._due.pop(forgotten, None)
         if known.times + 1 == TIMES:
-            identity = ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid)
-            about = PartialObject(api_version=obj.api_version, kind=obj.kind, metadata=identity)
-            self._due[key] = about, f"ring {ring}: drain not acknowledged, labels restored: {why}"
+            text = f"ring {ring}: drain not acknowledged, labels restored: {why}"
+            self._due[key] = obj.identity(), text
             self._news.set()
 
     async def report(self) -> NoReturn:

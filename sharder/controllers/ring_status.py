@@ -30,12 +30,11 @@ from sharder.core.status.conditions import (
 )
 from sharder.core.status.fence_condition import fenced
 from sharder.core.status.stats import (
-    ApartOf,
+    Apart,
     ObjectStats,
-    OverdueOf,
-    ReportOf,
+    Overdue,
+    ResyncReport,
     StatsOf,
-    UncountedOf,
 )
 from sharder.core.status.status import (
     MAX_SHARDS,
@@ -60,10 +59,14 @@ class RingFacts:
     """What the leader knows about each ring; most of it is None until it is known."""
 
     stats: StatsOf
-    last_resync: ReportOf
-    overdue: OverdueOf
-    apart: ApartOf
-    uncounted: UncountedOf
+    last_resync: Callable[[RingName], ResyncReport | None]
+    """Returns the report of a ring's last complete pass."""
+    overdue: Callable[[RingName], Overdue | None]
+    """Returns a ring's overdue drains, None if there is none."""
+    apart: Callable[[RingName], Apart | None]
+    """Returns a ring's objects that are apart from their parents, None if there is none."""
+    uncounted: Callable[[RingName], tuple[str, ...]]
+    """Returns the parts of a ring that cannot be read, for people; their counts are old."""
     last_rebalance: Callable[[RingName], LastRebalance | None]
     """Returns the result of a ring's last rebalance."""
     is_moving: Callable[[RingName], bool]

@@ -1,20 +1,18 @@
-"""Requests that only `sharder check` sends: a schema, Deployments, dry runs."""
+"""Requests that only `sharder check` sends: a schema, Deployments and pods."""
 
 from typing import Final
 
 import msgspec
 
 from sharder.core.api.cluster import Deployment, Pod, Schema
-from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef
-from sharder.kube.client import MERGE_PATCH, Client
+from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import RINGS
 
 _OPENAPI: Final = f"/openapi/v3/apis/{API_GROUP}/{API_VERSION}"
 """Every authenticated client can read this path (system:discovery), but not the CRD itself."""
-_DRY_RUN: Final = {"dryRun": "All"}
 
 
 class _Kind(msgspec.Struct, frozen=True):
@@ -57,29 +55,3 @@ async def pod(client: Client, ref: ObjectRef) -> Pod:
     """Return a pod."""
     path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
     return understand(await client.request("GET", path), Pod, path)
-
-
-async def try_create(
-    client: Client, resource: Resource, namespace: str, body: Json
-) -> PartialObject:
-    """Create an object in a dry run, and return the object that would be stored."""
-    path = _path(resource, namespace)
-    answer = await client.request("POST", path, query=_DRY_RUN, body=body)
-    return understand(answer, PartialObject, path)
-
-
-async def try_patch(
-    client: Client, resource: Resource, ref: ObjectRef, body: Json
-) -> PartialObject:
-    """Merge `body` into an object in a dry run, and return the object that would be stored."""
-    path = f"{_path(resource, ref.namespace)}/{ref.name}"
-    answer = await client.request(
-        "PATCH", path, query=_DRY_RUN, body=body, content_type=MERGE_PATCH
-    )
-    return understand(answer, PartialObject, path)
-
-
-def _path(resource: Resource, namespace: str) -> str:
-    root = f"/apis/{resource.id.group}" if resource.id.group else "/api"
-    place = f"/namespaces/{namespace}" if namespace else ""
-    return f"{root}/{resource.version}{place}/{resource.id.resource}"

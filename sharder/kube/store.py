@@ -74,6 +74,7 @@ class KubeStore(Generic[T]):
         fields: str = "",
         metadata_only: bool = False,
         subresource: str = "",
+        dry_run: bool = False,
         pause: float = 0.0,
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
         unreadable: Callable[[PartialObject, str], T] | None = None,
@@ -99,12 +100,23 @@ class KubeStore(Generic[T]):
         self._api_version = f"{group}/{version}" if group else version
         self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         self._all = self._collection(namespace)
+        self._writing = {"dryRun": "All"} if dry_run else None
         self._listed = ""
         """The version of a list after which no watch has begun."""
 
     def status(self) -> "KubeStore[T]":
         """Return a store that reads and patches the status of the same objects."""
         return KubeStore(self._client, self._of, self._resource, subresource="status")
+
+    def dry_run(self) -> "KubeStore[T]":
+        """Return a store whose creates and patches are not stored; they return what would be."""
+        return KubeStore(
+            self._client,
+            self._of,
+            self._resource,
+            metadata_only=self._metadata_only,
+            dry_run=True,
+        )
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return all objects, read from etcd in pages of one consistent state."""
@@ -150,14 +162,21 @@ class KubeStore(Generic[T]):
     async def create(self, namespace: str, body: Json) -> T:
         """Create an object."""
         path = self._collection(namespace)
-        answer = await self._client.request("POST", path, body=body, accept=self._accept)
+        answer = await self._client.request(
+            "POST", path, query=self._writing, body=body, accept=self._accept
+        )
         return self._decode_answer(answer, path)
 
     async def patch(self, ref: ObjectRef, body: Json) -> T:
         """Merge `body` into the object, or only into its status if this store is `status()`."""
         path = self._path(ref)
         answer = await self._client.request(
-            "PATCH", path, body=body, content_type=MERGE_PATCH, accept=self._accept
+            "PATCH",
+            path,
+            query=self._writing,
+            body=body,
+            content_type=MERGE_PATCH,
+            accept=self._accept,
         )
         return self._decode_answer(answer, path)
 

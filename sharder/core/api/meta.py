@@ -81,6 +81,15 @@ class PartialObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """The API group of the object's kind, empty for core."""
         return api_group(self.api_version)
 
+    def identity(self) -> "PartialObject":
+        """Return only what an Event about the object needs, without fields that can be large."""
+        meta = self.metadata
+        return PartialObject(
+            api_version=self.api_version,
+            kind=self.kind,
+            metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),
+        )
+
 
 def api_group(api_version: str) -> str:
     """Return the group of an apiVersion: `apps` for `apps/v1`, empty for `v1`."""

@@ -103,15 +103,3 @@ def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: 
 
 StatsOf: TypeAlias = Callable[[RingName], ObjectStats | None]
 """Returns the statistics of a ring, None if its objects were not counted yet."""
-
-OverdueOf: TypeAlias = Callable[[RingName], Overdue | None]
-"""Returns the overdue drains of a ring, None if there is none."""
-
-ApartOf: TypeAlias = Callable[[RingName], Apart | None]
-"""Returns the objects of a ring that are apart from their parents, None without any."""
-
-ReportOf: TypeAlias = Callable[[RingName], ResyncReport | None]
-"""Returns the report of the last complete resync of a ring, None if there was none yet."""
-
-UncountedOf: TypeAlias = Callable[[RingName], tuple[str, ...]]
-"""Returns the parts of a ring that cannot be read, for people; the counts of these are old."""

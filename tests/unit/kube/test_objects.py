@@ -4,9 +4,10 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound
-from sharder.core.names import GroupResource
+from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
+from sharder.kube.typed_stores import SECRETS
 from tests.unit.kube.conftest import Script
 
 WIDGETS = GroupResource("example.com", "widgets")
@@ -50,3 +51,17 @@ async def test_what_was_missing_is_found_once_it_is_installed(
         await objects.find(WIDGETS)
 
     assert (await objects.find(WIDGETS)).kind == "Widget"
+
+
+async def test_a_dry_run_stores_nothing(script: Script, client: Client) -> None:
+    body: Json = {"metadata": {"labels": {"a": "b"}}}
+    script.then((200, body))
+    store = KubeObjects(client).of(SECRETS).dry_run()
+
+    tried = [await store.create("default", body), await store.patch(ObjectRef("x", "s"), body)]
+
+    assert [obj.metadata.labels for obj in tried] == [{"a": "b"}] * 2
+    assert [(asked.method, asked.query) for asked in script.asked] == [
+        ("POST", {"dryRun": "All"}),
+        ("PATCH", {"dryRun": "All"}),
+    ]
