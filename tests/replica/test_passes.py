@@ -291,3 +291,15 @@ async def test_one_request_reads_many_namespaces_if_it_reads_no_others(
     of_one = [call for call in lists if "/namespaces/" in call.path]
     assert bool(of_one) == bool(others)
     assert others or len(lists) <= 12
+
+
+@staged
+async def test_an_object_that_a_user_creates_is_counted(world: World) -> None:
+    await quiet(world, "p0")
+    await world.put("old", "p0")
+    await eventually(lambda: world.status.objects == 1, within=40)
+    await asyncio.sleep(40)
+
+    await world.put("new", "p0")
+
+    await eventually(lambda: world.status.objects == 2, within=40)
