@@ -303,13 +303,13 @@ def test_sums_are_those_of_the_objects_whatever_happens(
     for step in taken:
         step(tally)
 
-    held = [one for one in range(6) if tally.holds(one)]
+    held = [entry for one in range(6) if (entry := tally.entry(one)) is not None]
     assert tally.objects == len(held)
-    assert tally.unassigned == sum(tally.shard_of(one) is None for one in held)
+    assert tally.unassigned == sum(one.shard is None for one in held)
     for name in FIVE[:3]:
-        assert tally.on(name) == sum(tally.shard_of(one) == name for one in held)
+        assert tally.on(name) == sum(one.shard == name for one in held)
         for group in (1, 2):
-            there = [tally.where_counted(one, group) == name for one in held]
+            there = [group in one.groups and one.member_on == name for one in held]
             assert tally.members_on(group, name) == sum(there)
     assert all(
         tally.on(name) >= tally.staying_on(name) >= tally.pinned_on(name) >= 0 for name in FIVE

@@ -143,7 +143,8 @@ def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName
     if tally is None or shard not in layout.names:
         return False
     excess = snapshot.placer.ceilings(tally).excess_on(layout.by_name[shard])
-    once_pinned = tally.is_once_pinned(snapshot.identity_of(obj))
+    entry = tally.entry(snapshot.identity_of(obj))
+    once_pinned = entry is not None and entry.once_pinned
     return excess > (0 if once_pinned else tally.once_pinned_on(shard))
 
 

@@ -149,9 +149,9 @@ def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardNam
     """Return the priority of a main object to stay on `shard`, which has too many objects."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
     is_pinned = snapshot.reader.pin_of(obj) == shard
-    once_pinned = snapshot.counts.is_once_pinned(snapshot.identity_of(obj))
-    score = snapshot.placer.score(key, shard)
-    return KeepPriority(is_pinned, not once_pinned, score, main_key(obj))
+    entry = snapshot.counts.entry(snapshot.identity_of(obj))
+    is_chosen = entry is None or not entry.once_pinned
+    return KeepPriority(is_pinned, is_chosen, snapshot.placer.score(key, shard), main_key(obj))
 
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:

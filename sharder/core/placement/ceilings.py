@@ -45,11 +45,12 @@ class Ceilings:
         self._spec = layout.spec
         self._strategy = strategy
         self._counts = counts
-        self._own = (None, None) if placing is None else counts.room_of(placing.identity)
+        entry = None if placing is None else counts.entry(placing.identity)
+        self._own = (None, None) if entry is None else (entry.shard, entry.heading)
         """The shard and the target of the object to place."""
         self._ceilings: dict[Size, int | None] = {}
         self._in_pool: dict[str, int] = {}
-        is_new = placing is not None and not counts.holds(placing.identity)
+        is_new = placing is not None and entry is None
         self._objects = counts.objects + is_new
         if layout.closed:
             self._objects += self._leaving() - sum(map(self._held, layout.closed.values()))

@@ -50,27 +50,13 @@ class Counts:
 
     def entry(self, identity: int) -> Entry | None:
         """Return how an object counts, None if it does not count."""
-        del identity
+        del identity  # nothing is counted here
         return None
-
-    def holds(self, identity: int) -> bool:
-        """Return whether an object is counted."""
-        return self.entry(identity) is not None
 
     def shard_of(self, identity: int) -> ShardName | None:
         """Return the shard on which an object counts, None if there is none."""
         entry = self.entry(identity)
         return None if entry is None else entry.shard
-
-    def room_of(self, identity: int) -> tuple[ShardName | None, ShardName | None]:
-        """Return the shard that has an object, and the one to which it goes."""
-        entry = self.entry(identity)
-        return (None, None) if entry is None else (entry.shard, entry.heading)
-
-    def where_counted(self, identity: int, group: int) -> ShardName | None:
-        """Return the shard on which an object counts for a group, None if there is none."""
-        entry = self.entry(identity)
-        return entry.member_on if entry is not None and group in entry.groups else None
 
     @property
     def unassigned(self) -> int:
@@ -122,14 +108,6 @@ class Counts:
     def once_pinned_on(self, shard: ShardName) -> int:
         """Return how many objects of `staying_on` are no longer pinned to the shard."""
         return self._once_pinned[shard]
-
-    def is_once_pinned(self, identity: int) -> bool:
-        """Return whether an object stays on a shard to which it was pinned before.
-
-        That is known only if the watch has shown the pin since the object is on that shard.
-        """
-        entry = self.entry(identity)
-        return entry is not None and entry.once_pinned
 
     def members_on(self, group: int, shard: ShardName) -> int:
         """Return how many members of a group stay on the shard or go there."""

@@ -42,7 +42,8 @@ def group_members_of(demand: Demand, layout: Layout, counts: Counts) -> GroupMem
     in_zone: dict[str, int] = {}
     regions: set[str] = set()
     # If an object has lost its shard, it must not count: it would bind itself to that region.
-    itself = counts.where_counted(demand.identity, demand.group)
+    entry = counts.entry(demand.identity)
+    itself = None if entry is None or demand.group not in entry.groups else entry.member_on
     for name, counted in members.items():
         shard, others = layout.by_name.get(name), counted - (name == itself)
         if shard is None or not others:

@@ -4,7 +4,6 @@ from sharder.core.names import ShardName
 from sharder.core.placement.demand import identity_of
 from sharder.core.placement.distribution import Distribution, Placed, distribute
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.strategy import Choice
 from tests.support.values import A, B, C
 from tests.support.values_placement import bounded, demand, placed, placer, shard
 
@@ -23,41 +22,12 @@ def by_score(of: Placer, name: ShardName, *keys: str) -> list[str]:
     return sorted(keys, key=lambda key: of.score(key, name))
 
 
-def test_objects_stay_where_they_are() -> None:
-    of = placer(shard(A), shard(B), shard(C), spec=bounded(per_shard=2))
-
-    found = distribute(placed({"x": B, "y": B, "z": A}), of)
-
-    assert owners(found, "x", "y", "z") == [B, B, A]
-    assert not found.displaced
-
-
 def test_pinned_objects_are_displaced_last() -> None:
     of = placer(shard(A), shard(B), spec=bounded(per_shard=1))
     weakest, strongest = by_score(of, A, "x", "y")
     objects = [Placed(demand(weakest, on=A, pin=A)), Placed(demand(strongest, on=A))]
 
     assert displaced(distribute(objects, of), objects) == {strongest}
-
-
-def test_a_displaced_object_without_room_has_a_reason_and_no_shard() -> None:
-    of = placer(shard(A), spec=bounded(per_shard=1))
-
-    found = distribute(placed({"x": A, "y": A}), of)
-
-    weakest, strongest = by_score(of, A, "x", "y")
-    assert owners(found, strongest) == [A]
-    assert found.choices[identity_of(weakest)] == Choice(
-        None, "no shard can take the object: shard-a: it is full: 1 of 1 objects"
-    )
-
-
-def test_an_object_without_shard_waits_for_the_cordoned_one_that_it_is_pinned_to() -> None:
-    of = placer(shard(A), shard(B, cordoned=True))
-
-    found = distribute([Placed(demand("x", pin=B))], of)
-
-    assert owners(found, "x") == [None]
 
 
 def test_pins_follow_each_other_where_one_makes_room_for_the_next() -> None:

@@ -12,9 +12,7 @@ from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.placer import Placer
 from sharder.core.placement.ranking import WeightedRendezvous
-from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from sharder.core.placement.strategy import Choice
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
@@ -23,7 +21,6 @@ from tests.support.values_placement import (
     RENDEZVOUS,
     bounded,
     demand,
-    layout,
     placer,
     shard,
     tally,
@@ -135,22 +132,8 @@ def test_the_score_of_a_shard_is_known_while_it_is_away() -> None:
     assert of.score("key", B) == WeightedRendezvous().score("key", shard(B, weight=2))
 
 
-@pytest.mark.parametrize(("held", "room"), [({A: 1, B: 2}, True), ({A: 2, B: 2}, False)])
-def test_there_is_room_while_one_shard_has_some(
-    held: dict[ShardName | None, int], room: bool
-) -> None:
-    assert placer(shard(A), shard(B), spec=bounded(per_shard=2)).has_room(tally(held)) is room
-
-
 def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:
     assert placer(shard(A, cordoned=True)).has_room(Tally())
-
-
-def test_a_strategy_that_was_built_before_is_used_again() -> None:
-    of = layout(shard(A))
-    before = BoundedLoad(of)
-
-    assert Placer(of, before).strategy is before
 
 
 # Pins to shards that get nothing, and moves that users ask for

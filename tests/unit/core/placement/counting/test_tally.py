@@ -55,8 +55,6 @@ def test_what_is_leaving_is_on_its_shard_and_does_not_stay(entry: Entry) -> None
 
     assert tally.on(A) == 2
     assert tally.staying_on(A) == tally.members_on(X, A) == 1
-    assert tally.where_counted(0, X) == A
-    assert tally.where_counted(1, X) is None
 
 
 def test_changes_and_departures_are_counted() -> None:
@@ -189,7 +187,8 @@ def test_an_object_that_loses_its_pin_is_once_pinned_until_it_moves_or_is_pinned
     tally.see(WIDGETS, 0, Entry(A, pinned=True))
     tally.see(WIDGETS, 1, Entry(B))
     tally.see(WIDGETS, 2, None)
-    assert [tally.is_once_pinned(number) for number in range(5)] == [False] * 3 + [True, False]
+    assert tally.entry(3) == Entry(A, once_pinned=True)
+    assert tally.once_pinned_on(A) == 1
 
     draining = Reservation(3, Entry(A, draining=True, heading=B))
     tally.assume(draining)

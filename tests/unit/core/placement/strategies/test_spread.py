@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -115,16 +114,6 @@ def test_an_available_shard_outside_the_layout_is_in_no_zone() -> None:
     assert chosen.shard == "unknown"
 
 
-@pytest.mark.parametrize(
-    "leaving", [Entry(A1.name, (WEB,), draining=True), Entry(A1.name, (WEB,), deleting=True)]
-)
-def test_what_is_leaving_does_not_count(leaving: Entry) -> None:
-    counts = tally({A2: 1, B1: 1, B2: 1, C1: 1, C2: 1})
-    counts.see("webs", 1, leaving)
-
-    assert strategy().choose(web(identity=2), SIX, counts).shard == A1.name
-
-
 def test_an_object_without_group_is_explained_by_its_key() -> None:
     remarks = strategy().remarks(Demand("key", 1), SIX, tally({A1: 1}))
 
@@ -134,11 +123,3 @@ def test_an_object_without_group_is_explained_by_its_key() -> None:
 
 
 sixty = [app(f"object-{number}", f"app-{number % 5}") for number in range(60)]
-
-
-@given(st.permutations(sixty))
-def test_placing_again_what_was_placed_moves_nothing(order: list[PartialObject]) -> None:
-    counts, by = Tally(), strategy()
-    last = [create(obj, counts, by, SIX) for obj in order][-1]
-
-    assert by.choose(demand_of(order[-1]), SIX, counts).shard == last
