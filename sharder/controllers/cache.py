@@ -31,7 +31,7 @@ from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError
 from sharder.core.leases.register import Membership
-from sharder.core.names import ObjectRef, RingName
+from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
@@ -177,6 +177,12 @@ class ClusterCache:
         if blind is not None:
             self.membership.note_outage(*blind)
 
+    def note_shard(self, ring: RingName, shard: ShardName, *, holds_lease: bool) -> None:
+        """Record whether the API server showed a held Lease of a shard without a known Lease."""
+        note = self.membership.returned if holds_lease else self.membership.absent
+        note(ring, shard, self._clock.monotonic())
+        self._throttle.add_harmless({ring})
+
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
         """Notify `subscriber` of all that exists, and of all changes while the body runs."""
@@ -210,7 +216,7 @@ class ClusterCache:
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         # The rings decide which Leases are kept, so they are listed first.
         await self._ring_feed.listed.wait()
-        await self._lease_feed.run(lambda: self._follow(source, LEASES))
+        await self._lease_feed.run(self._follow(source, LEASES))
 
     async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
         async for event in self._follow(source, "namespaces"):

@@ -17,6 +17,7 @@ from sharder.controllers.ring_controller import Problems, RingController
 from sharder.controllers.ring_status import RingFacts, StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.shard_loads import Load
+from sharder.controllers.unheld_leases import UnheldLeases
 from sharder.controllers.validating_webhook import ValidationKeeper
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.names import NO_RING, ObjectRef, RingName
@@ -98,6 +99,7 @@ class LeaderControllers:
         lease_controller = LeaseController(
             cache=ports.cache, leases=ports.leases, recorder=ports.recorder, clock=ports.clock
         )
+        unheld = UnheldLeases(ports.cache, ports.leases, ports.clock)
         subscriber = Subscriber(
             ring=self._ring_changed,
             steps=self._resyncs.add,
@@ -122,6 +124,7 @@ class LeaderControllers:
                 group.create_task(self._follow_registration(), name="registration")
                 group.create_task(self._validation_keeper().keep(), name="validation")
                 group.create_task(self._fence_proofs.run(), name="fences")
+                group.create_task(unheld.find(self._stats), name="unknown owners")
 
     def _queue(self, name: str) -> WorkQueue[RingName]:
         return WorkQueue[RingName](

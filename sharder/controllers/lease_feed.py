@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import aclosing
 from typing import TypeAlias
 
 from sharder.controllers.cache_events import RebuildThrottle
@@ -49,20 +48,14 @@ class LeaseFeed:
         self._on_synced = on_synced
         self._clock = clock
 
-    async def run(self, watch: Callable[[], AsyncGenerator[Event, None]]) -> None:
-        """Store the events of `watch` until cancelled; restart it if a list is needed."""
-        while True:
-            async with aclosing(watch()) as events:
-                async for event in events:
-                    now = self._clock.monotonic()
-                    self._health.saw_leases(now)
-                    if isinstance(event, Listed):
-                        self._health.lists_leases("Leases are being listed", is_new=False)
-                    await self._store(event, now)
-                    if self._membership.wants_list(now):
-                        break
-            # Until the next list, shards can return unseen.
-            self._health.lists_leases("some Leases were forgotten", is_new=True)
+    async def run(self, events: AsyncGenerator[Event, None]) -> None:
+        """Store the events until cancelled."""
+        async for event in events:
+            now = self._clock.monotonic()
+            self._health.saw_leases(now)
+            if isinstance(event, Listed):
+                self._health.lists_leases()
+            await self._store(event, now)
 
     async def follow_time(self) -> None:
         """Rebuild rings whose standings change as time passes, until cancelled."""

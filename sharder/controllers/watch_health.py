@@ -53,10 +53,9 @@ class WatchHealth:
         """Record an event of the watch of Leases."""
         self._sight.saw(now)
 
-    def lists_leases(self, why: str, *, is_new: bool) -> None:
-        """Record that Leases must be listed; only a new reason replaces a known error."""
-        if is_new or LEASES not in self._errors:
-            self._errors[LEASES] = Expired(why)
+    def lists_leases(self) -> None:
+        """Record that a list of Leases is being processed; a known error stays."""
+        self._errors.setdefault(LEASES, Expired("Leases are being listed"))
 
     def listed_leases(self) -> None:
         """Record that all Leases were processed."""

@@ -5,8 +5,6 @@ mutants are those of mutants.toml with its name as law.
 
 What the next redesign (one state between two shards, one queue) rewords, now -> then:
 
-- memory keeps a bounded number of Leases -> while a Lease was dropped since the last list, an
-  unknown owner is missing, until two lists show no held Lease of that name
 - controlled objects move before their controller -> the same; a parent between shards has no
   owner label, and its `next` names where it goes
 - an object that lost its label waits -> unless `next` proves that its shard released it, or it
@@ -25,6 +23,7 @@ import asyncio
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
+from sharder.core.leases.index import MAX_OTHERS
 from sharder.core.names import ObjectRef
 from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
@@ -149,6 +148,18 @@ async def returning_unknown(story: Story) -> None:
     replica.link.stall("leases")
     await story.join("p0")
     await story.during(40.0, lambda: story.of("p0") == mine)
+
+
+async def forgotten(story: Story) -> None:
+    """An unknown shard is gone when the API server shows no Lease of it, however many it has."""
+    leader = await story.begin("p0 p1", sites=4, resources=[MAIN])
+    leader.kill()
+    story.shards["p0"].kill()
+    await story.lease("p0", "DELETE")
+    for number in range(MAX_OTHERS + 1):
+        await story.forge(f"forged-{number}", holder="another-client")
+    story.stage.replica("r1")
+    await story.until(lambda: not story.of("p0"), within=90)
 
 
 async def kept(story: Story) -> None:

@@ -3,7 +3,7 @@
 A client that can write Leases can label any number of them with a ring's name.  So only a bounded
 number is kept for each ring: the oldest Leases that shards hold, some others, and some that were
 deleted.  If there is no room for a Lease, it is forgotten, and the ring is *crowded* until the
-next list: then an unknown name might be that of a working shard.
+next list: then an unknown name might be that of a working shard, until the API server was asked.
 """
 
 from bisect import bisect_left, insort
@@ -121,10 +121,6 @@ class RingLeases:
         """Return whether a Lease is in the namespaces of the ring's shards."""
         return not self.namespaces or ref.namespace in self.namespaces
 
-    def has_room(self) -> bool:
-        """Return whether there is room for some Leases that a list would show."""
-        return len(self._held) < MAX_HELD and len(self._others) < MAX_OTHERS
-
     def live_in(self, namespaces: Collection[str]) -> list[ObjectRef]:
         """Set the namespaces of the ring's shards, and return the Leases that are dropped."""
         self.namespaces = frozenset(namespaces)
@@ -178,8 +174,14 @@ class RingLeases:
             first = min(self.departed, key=self.departed.__getitem__)
             self.doubted_until = max(self.doubted_until, self.departed.pop(first))
 
+    def is_doubtful(self, at: float) -> bool:
+        """Return whether an unknown name might be that of a working shard."""
+        return self.is_crowded or at < self.doubted_until
+
     def prune(self, at: float) -> None:
         """Forget departed shards that have the same standing as unknown ones."""
+        if self.is_doubtful(at):
+            return
         self.departed = {ref: until for ref, until in self.departed.items() if until > at}
 
     def begin_list(self) -> None:

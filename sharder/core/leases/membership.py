@@ -76,13 +76,13 @@ def members_of(
         for lease in validity.foreign
         if is_held(lease) and lease.metadata.name not in own and _was_there(lease, before)
     }
-    is_doubtful = leases.is_crowded or at < leases.doubted_until
+    is_doubtful = leases.is_doubtful(at)
     present = [
         (ref.name, _standing_of(each, validity.problems.get(ref), is_doubtful=is_doubtful))
         for ref, each in known.items()
         if leases.counts(ref) or ref in outside
     ]
-    standings = _best([*_departed(leases, at, is_doubtful=is_doubtful), *present])
+    standings = _best([*_departed(leases, at), *present])
     standings |= dict.fromkeys(validity.duplicate_names, Standing.MISSING)
     standings |= dict.fromkeys(map(ShardName, leases.ambiguous), Standing.MISSING)
     return Members(
@@ -100,17 +100,14 @@ def members_of(
     )
 
 
-def _departed(
-    leases: RingLeases, at: float, *, is_doubtful: bool
-) -> Iterator[tuple[str, Standing]]:
-    """Yield shards whose Lease is gone, unless they have the standing of unknown shards."""
+def _departed(leases: RingLeases, at: float) -> Iterator[tuple[str, Standing]]:
+    """Yield shards whose Lease is gone.
+
+    Before their objects are taken, the API server is asked for a Lease that was forgotten.
+    """
     for ref, until in leases.departed.items():
-        if not leases.counts(ref):
-            continue
-        if at < until:
-            yield ref.name, Standing.MISSING
-        elif not is_doubtful:
-            yield ref.name, Standing.GONE
+        if leases.counts(ref):
+            yield ref.name, Standing.MISSING if at < until else Standing.GONE
 
 
 def _standing_of(known: Known, problem: str | None, *, is_doubtful: bool) -> Standing:

@@ -26,10 +26,6 @@ from sharder.core.names import ObjectRef, RingName, ShardName
 UNKNOWN_SILENCE = SILENT_DURATIONS * DEFAULT_DURATION.total_seconds()
 """Seconds after our start during which a shard that we have never seen might be working."""
 
-RELIST_SECONDS = 300.0
-"""Minimum time between two lists that a crowded ring causes.  A working shard is seen at its next
-renewal anyway, and a list of Leases can be large."""
-
 PIECE = 64
 """Leases that are handled before other tasks can run."""
 
@@ -89,7 +85,6 @@ class Membership:
     def begin(self, at: float) -> None:
         """Assume that shards that were never seen might have renewed until `at`."""
         self._strangers_until = at + UNKNOWN_SILENCE
-        self._relist_at = at + RELIST_SECONDS
 
     def expect(self, name: RingName, namespaces: Collection[str]) -> None:
         """Record that a ring exists, and the namespaces of its shards; empty: all."""
@@ -117,7 +112,7 @@ class Membership:
         """
         for ring in self._rings.values():
             ring.leases.begin_list()
-        self._longest, self._relist_at = 0.0, at + RELIST_SECONDS
+        self._longest = 0.0
         present = {lease.metadata.ref: lease for lease in leases}
         for ref in [ref for ref in self._places if ref not in present]:
             yield self._leave(ref, at, renewed=at)
@@ -245,14 +240,27 @@ class Membership:
         for_all = self._end_of_doubt(since) <= at
         return frozenset(n for n, r in self._rings.items() if for_all or r.next_edge(since) <= at)
 
-    def wants_list(self, at: float) -> bool:
-        """Return whether to list again, because there is room for forgotten Leases."""
-        if at < self._relist_at:
-            return False
-        self._relist_at = at + UNKNOWN_SILENCE
-        return any(
-            ring.leases.is_crowded and ring.leases.has_room() for ring in self._rings.values()
-        )
+    def absent(self, ring: RingName, shard: ShardName, at: float) -> None:
+        """Record that the API server showed no held Lease of an unknown shard.
+
+        If the ring is crowded, its Lease can have been forgotten, and deleted a moment ago.
+        """
+        found = self._rings.get(ring)
+        if found is not None and found.leases.is_crowded:
+            self._depart(found, shard, at + found.leases.longest)
+
+    def returned(self, ring: RingName, shard: ShardName, at: float) -> None:
+        """Record that the API server showed a held Lease of a shard that is unknown or gone.
+
+        The watch is late, or there was no room for the Lease.
+        """
+        found = self._rings.get(ring)
+        if found is not None:
+            self._depart(found, shard, at + UNKNOWN_SILENCE)
+
+    def _depart(self, ring: _Ring, shard: ShardName, until: float) -> None:
+        ring.leases.depart(ObjectRef(min(ring.leases.namespaces, default=""), shard), until)
+        ring.is_stale = True
 
     def _end_of_doubt(self, at: float) -> float:
         """Return when unknown shards will count as gone, inf if they already do."""

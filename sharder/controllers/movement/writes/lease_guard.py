@@ -83,7 +83,7 @@ class LeaseGuard:
         self._cache = cache
         self._leases = leases
         self._clock = clock
-        self._unheld = UnheldLeases(leases, clock)
+        self._unheld = UnheldLeases(cache, leases, clock)
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
         self._quiet: dict[ObjectRef, float] = {}

@@ -13,7 +13,7 @@ from sharder.core.api.lease import Lease, read_lease
 from sharder.core.leases.index import MAX_HELD, MAX_OTHERS, Known, judged
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.observed import ObservedLease
-from sharder.core.leases.register import MAX_GUESTS, RELIST_SECONDS, Membership
+from sharder.core.leases.register import MAX_GUESTS, Membership
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import (
     RING_LABEL,
@@ -150,19 +150,38 @@ def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None
     assert standings == {Standing.LEAVING, Standing.MISSING}
 
 
-# When there is room again
+# In a crowded ring
 
 
-def test_a_list_is_wanted_once_there_is_room_for_what_was_forgotten() -> None:
-    membership = watching(*forged(MAX_HELD + 1))
-    later = AT + RELIST_SECONDS
-    full = membership.wants_list(later)
+def test_an_unknown_shard_of_a_crowded_ring_is_gone_some_time_after_the_api_server_was_asked() -> (
+    None
+):
+    membership = watching(*forged())
+    unknown = members(membership).standing_of(A)
 
-    membership.forget(lease("forged-0"), later)
+    membership.absent(DEMO, A, AT)
 
-    assert not full
-    assert not membership.wants_list(later + 1)
-    assert membership.wants_list(later + 60)
+    assert unknown is members(membership, AT + 29).standing_of(A) is Standing.MISSING
+    assert members(membership, AT + 30).standing_of(A) is Standing.GONE
+    assert members(membership, AT + 3000).standing_of(A) is Standing.GONE
+    assert members(membership, AT + 3000).standing_of(B) is Standing.MISSING
+
+
+def test_a_shard_that_holds_a_lease_unseen_is_missing() -> None:
+    membership = watching(*forged())
+    membership.absent(DEMO, A, AT)
+
+    membership.returned(DEMO, A, AT + 60)
+
+    assert members(membership, AT + 60).standing_of(A) is Standing.MISSING
+
+
+def test_a_list_that_was_seen_says_more_than_a_question() -> None:
+    membership = watching(lease(A, holder=""))
+
+    membership.absent(DEMO, B, AT)
+
+    assert members(membership).standing_of(B) is Standing.GONE
 
 
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
@@ -177,15 +196,6 @@ def test_whether_a_lease_is_kept_can_be_asked() -> None:
 
     assert membership.keeps(lease(A).metadata.ref)
     assert not membership.keeps(lease(B).metadata.ref)
-
-
-def test_a_shard_whose_lease_has_gone_is_a_stranger_while_others_are_forgotten() -> None:
-    membership = Membership(AT)
-    membership.expect(DEMO, ())
-    membership.replace([lease(A, holder="", created=OLD), *forged()], AT)
-    membership.forget(lease(A, holder=""), AT + 1)
-
-    assert members(membership, AT + 2).standing_of(A) is Standing.MISSING
 
 
 def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -> None:
