@@ -9,19 +9,10 @@ from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
-from sharder.tls import (
-    SERVING_NAME,
-    CertificateBundle,
-    CertificateFacts,
-    KeyPair,
-    Phase,
-    Request,
-    facts_of,
-    own_certificate,
-    phase_of,
-    problem,
-    serving_problem,
-)
+from sharder.tls.bundle import CertificateBundle, problem, serving_problem
+from sharder.tls.facts import CertificateFacts, facts_of
+from sharder.tls.issue import SERVING_NAME, KeyPair, own_certificate
+from sharder.tls.rotation import Phase, Request, phase_of
 
 
 async def show(cluster: Cluster, *, ref: ObjectRef) -> CertificatesReport:

@@ -30,7 +30,7 @@ from sharder.kube import check_requests
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import all_rings, leases, namespaces, webhook_configurations
 from sharder.runtime.clock import SystemClock
-from sharder.tls import CertificateBundle
+from sharder.tls.bundle import CertificateBundle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

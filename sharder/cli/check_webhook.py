@@ -22,7 +22,8 @@ from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
-from sharder.tls import CertificateBundle, facts_of, issued_by
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of, issued_by
 
 _ADVICE: Final = (
     "run the check with the right to create ConfigMaps or Secrets of the ring, or to patch its "

@@ -11,7 +11,8 @@ from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.errors import Forbidden
 from sharder.ports import Readable
 from sharder.runtime.clock import Clock
-from sharder.tls import CertificateBundle, facts_of, fingerprints, issued_by
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of, fingerprints, issued_by
 
 TrustedCas: TypeAlias = Sequence[frozenset[str]]
 """The CA fingerprints of each of our webhooks."""

@@ -22,9 +22,8 @@ from sharder.ports import Appliable, Bookmark, Readable, Watchable, Writable
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import race
-from sharder.tls import (
-    NEXT_KEY,
-    CertificateBundle,
+from sharder.tls.bundle import NEXT_KEY, CertificateBundle, problem
+from sharder.tls.rotation import (
     Phase,
     Policy,
     Request,
@@ -35,7 +34,6 @@ from sharder.tls import (
     new_bundle,
     next_step,
     phase_of,
-    problem,
     renewed,
 )
 

@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from sharder.runtime.clock import Clock
-from sharder.tls import KeyPair, facts_of, serving_problem
+from sharder.tls.bundle import serving_problem
+from sharder.tls.facts import facts_of
+from sharder.tls.issue import KeyPair
 
 SOON: Final = timedelta(days=7)
 """How long before its end a certificate is reported, or a tenth of a shorter lifetime;

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sharder.tls import service_names
+from sharder.tls.issue import service_names
 from tests.chart.rendering import CHART, REQUIRED, Helm, HelmError
 from tests.support.documents import (
     DOCUMENTS,

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hack.reference.dashboard import queries
-from sharder.tls import service_names
+from sharder.tls.issue import service_names
 from tests.chart.rendering import CHART, Helm, HelmError, decode_manifests, find
 from tests.support.alerts import FILE, promtool
 from tests.support.documents import read

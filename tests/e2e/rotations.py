@@ -14,7 +14,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import SharderError
 from sharder.core.names import RingName, webhook_configuration, webhook_path
 from sharder.kube.client import MERGE_PATCH, Client
-from sharder.tls import fingerprints
+from sharder.tls.facts import fingerprints
 from tests.support.paced import CALL_SECONDS, Calls, paced
 
 REPLICAS = ("sharder-0", "sharder-1")

@@ -22,7 +22,9 @@ from hack.demo import wait_until_ready
 from hack.playground import SYSTEM, Playground
 from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.kube.client import Client, connect
-from sharder.tls import CertificateBundle, Policy, facts_of, new_bundle, problem
+from sharder.tls.bundle import CertificateBundle, problem
+from sharder.tls.facts import facts_of
+from sharder.tls.rotation import Policy, new_bundle
 from tests.e2e.rotations import REAL, REPLICAS, Load, shown
 from tests.support.eventually import eventually
 

@@ -11,7 +11,6 @@ from ipaddress import ip_address
 import pytest
 
 from hack.kubectl import KubectlError
-from sharder import tls
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import (
     FIELD_MANAGER,
@@ -23,6 +22,7 @@ from sharder.core.names import (
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.kube.client import Client, connect
 from sharder.kube.typed_stores import RINGS
+from sharder.tls import issue as tls
 from tests.support.eventually import eventually
 from tests.support.later_webhook import later_webhook, pointer
 from tests.support.scene import Scene

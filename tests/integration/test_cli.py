@@ -9,7 +9,7 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from sharder.core.names import RingName
-from sharder.tls import Policy, new_bundle
+from sharder.tls.rotation import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
 from tests.support.documents import blocks, commands, read
 

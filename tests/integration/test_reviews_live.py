@@ -20,7 +20,6 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from sharder import tls
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import LabelSelector
@@ -33,6 +32,7 @@ from sharder.core.webhook_configuration import Endpoint, Registration, configura
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import MUTATING, namespaces
+from sharder.tls import issue as tls
 from tests.support.eventually import eventually
 from tests.support.odd_objects import (
     CONFIGMAPS,

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fastapi import FastAPI
 from starlette.requests import Request
 
-from sharder import tls
 from sharder.core.errors import ConfigError
+from sharder.tls import issue as tls
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import (
     PATH,

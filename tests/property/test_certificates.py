@@ -18,7 +18,8 @@ from typing_extensions import override
 from sharder.controllers.ca_trust import trusts
 from sharder.controllers.certificates import POLL_SECONDS, RESTORE_SECONDS, Certificates
 from sharder.core.errors import ApiError, Unavailable
-from sharder.tls import CertificateBundle, Phase, Request, new_bundle, phase_of, problem
+from sharder.tls.bundle import CertificateBundle, problem
+from sharder.tls.rotation import Phase, Request, new_bundle, phase_of
 from tests.support.certificates import OVERLAP, POLICY, Scene
 from tests.support.effort import share
 

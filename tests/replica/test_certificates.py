@@ -15,15 +15,9 @@ from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, ObjectR
 from sharder.kube.typed_stores import MUTATING
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
-from sharder.tls import (
-    CertificateBundle,
-    Phase,
-    Policy,
-    facts_of,
-    fingerprints,
-    new_bundle,
-    phase_of,
-)
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of, fingerprints
+from sharder.tls.rotation import Phase, Policy, new_bundle, phase_of
 from tests.replica.world import SECRETS, World, staged
 from tests.stage.actors import SHARDER, Actor
 from tests.stage.network import wall_time

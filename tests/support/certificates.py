@@ -14,7 +14,8 @@ from sharder.core.errors import Forbidden
 from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
 from sharder.ports import Listed, Watchable
 from sharder.sdk.testing.fake_clock import FakeClock
-from sharder.tls import CertificateBundle, Phase, Policy, Request, phase_of
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.rotation import Phase, Policy, Request, phase_of
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import WEBHOOKS
 

@@ -18,19 +18,11 @@ from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets, webhook_configurations
 from sharder.runtime.clock import Clock
-from sharder.tls import (
-    CertificateBundle,
-    KeyPair,
-    Policy,
-    facts_of,
-    is_one_of,
-    issued_by,
-    load_files,
-    service_names,
-    token_of,
-    tokens_of,
-)
+from sharder.tls.bundle import CertificateBundle, is_one_of, token_of, tokens_of
 from sharder.tls.expiry_warning import Expiry
+from sharder.tls.facts import facts_of, issued_by
+from sharder.tls.issue import KeyPair, load_files, service_names
+from sharder.tls.rotation import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

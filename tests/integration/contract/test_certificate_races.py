@@ -15,7 +15,7 @@ from sharder.kube.client import Client
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import secrets, webhook_configurations
 from sharder.runtime.clock import SystemClock
-from sharder.tls import CertificateBundle
+from sharder.tls.bundle import CertificateBundle
 from tests.support.certificates import OVERLAP, POLICY
 
 REPLICAS = 3

@@ -17,7 +17,9 @@ from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import ObjectRef
-from sharder.tls import CertificateBundle, Request, Step, carry_out, facts_of, new_bundle
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of
+from sharder.tls.rotation import Request, Step, carry_out, new_bundle
 from tests.support.certificates import POLICY, REF, Scene
 from tests.support.read_cluster import ReadCluster
 from tests.support.values import NOW

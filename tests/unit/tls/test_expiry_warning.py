@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from sharder.sdk.testing.fake_clock import FakeClock
-from sharder.tls import KeyPair, issue_serving, make_authority
 from sharder.tls.expiry_warning import AGAIN_SECONDS, Expiry
+from sharder.tls.issue import KeyPair, issue_serving, make_authority
 from tests.support.values import NOW
 
 AUTHORITY = make_authority(NOW - timedelta(days=400))

@@ -6,22 +6,19 @@ from itertools import product
 
 import pytest
 
-from sharder.tls import (
-    AUTHORITY_VALIDITY,
-    CertificateBundle,
+from sharder.tls.bundle import CertificateBundle, problem
+from sharder.tls.facts import facts_of, issued_by
+from sharder.tls.issue import AUTHORITY_VALIDITY, make_authority
+from sharder.tls.rotation import (
     Phase,
     Policy,
     Request,
     Step,
     adopted,
     carry_out,
-    facts_of,
-    issued_by,
-    make_authority,
     new_bundle,
     next_step,
     phase_of,
-    problem,
     renewed,
 )
 

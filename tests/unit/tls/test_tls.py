@@ -13,16 +13,15 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from sharder.core.errors import ConfigError
-from sharder.tls import (
+from sharder.tls.bundle import CertificateBundle, problem
+from sharder.tls.issue import (
     AUTHORITY_VALIDITY,
     BACKDATED,
-    CertificateBundle,
     IpAddress,
     KeyPair,
     issue_serving,
     load_files,
     make_authority,
-    problem,
     service_names,
 )
 

@@ -2,15 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sharder.tls import (
-    Policy,
-    Step,
-    carry_out,
-    is_one_of,
-    new_bundle,
-    token_of,
-    tokens_of,
-)
+from sharder.tls.bundle import is_one_of, token_of, tokens_of
+from sharder.tls.rotation import Policy, Step, carry_out, new_bundle
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 POLICY = Policy(names=["sharder"], validity=timedelta(days=90), rotate_before=timedelta(days=30))

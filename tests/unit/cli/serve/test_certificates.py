@@ -19,15 +19,9 @@ from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
 from sharder.sdk.testing.fake_clock import FakeClock
-from sharder.tls import (
-    KeyPair,
-    Policy,
-    introduced,
-    issue_serving,
-    make_authority,
-    new_bundle,
-    token_of,
-)
+from sharder.tls.bundle import token_of
+from sharder.tls.issue import KeyPair, issue_serving, make_authority
+from sharder.tls.rotation import Policy, introduced, new_bundle
 from tests.unit.kube.conftest import Script, connected, serving
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
