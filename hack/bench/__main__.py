@@ -10,7 +10,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Final
 
 import msgspec
 
-from hack.bench.profile import profiling
 from hack.bench.report import Result, markdown
 from hack.bench.row import Row, Sample, Scale
 from hack.bench.rows import admission, counting, creates, loop, moves, objects, placing, service
@@ -65,7 +63,6 @@ class Arguments:
 
     rows: Sequence[Row]
     scale: Scale
-    profile: bool
 
 
 def parser() -> argparse.ArgumentParser:
@@ -73,9 +70,6 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m hack.bench", description=__doc__)
     parser.add_argument("row", nargs="*", metavar="ROW", help=", ".join([QUICK, *USUAL]))
     parser.add_argument("--to", type=Path, metavar="DIRECTORY", help="default: build/bench")
-    parser.add_argument(
-        "--profile", action="store_true", help="draw where the sharder spends its CPU time"
-    )
     parser.add_argument(
         "--against",
         default="",
@@ -113,7 +107,7 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         only=parsed.only,
         directory=parsed.to or ROOT / ("build/bench/quick" if quick else "build/bench"),
     )
-    return Arguments([ROWS[n] for n in named or USUAL], scale, parsed.profile)
+    return Arguments([ROWS[n] for n in named or USUAL], scale)
 
 
 def main() -> int:
@@ -124,9 +118,7 @@ def main() -> int:
     file = directory / "samples.json"
     known = dict[str, Sequence[Sample]]()
     for row in arguments.rows:  # one after the other, since each needs the machine for itself
-        profile = directory / "profiles" / row.name
-        with profiling(profile) if arguments.profile else nullcontext():
-            samples = asyncio.run(measured(row, arguments.scale))
+        samples = asyncio.run(measured(row, arguments.scale))
         if file.exists():
             known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
         now = {(sample.case, sample.size) for sample in samples}
