@@ -28,6 +28,11 @@ PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	|| { echo "error: no $(PYTHON): install Python >= 3.11, or name one with make PYTHON=..." >&2; exit 1; }; \
 	$(PYTHON) hack/preflight.py
 
+RESOLVE = $(VENV)/uv pip compile -q --no-config --no-header --no-annotate --python-version=3.11
+HASHED := --universal --generate-hashes --constraints=hack/constraints.txt
+BUILD_NEEDS = $(VENV)/python -c \
+	'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")'
+
 .NOTPARALLEL:
 .PHONY: help check test test-long test-oldest simulate nemesis kind demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
 
@@ -110,7 +115,9 @@ docs: $(INSTALLED_DOCS) ## build the documents as a site with search
 	@$(VENV)/python -m hack.docs_site
 
 lock: $(INSTALLED) ## write what the image installs, with hashes (UPGRADE=1 takes the newest versions first)
-	@$(VENV)/python -m hack.lock $(if $(UPGRADE),--upgrade)
+	@$(if $(UPGRADE),$(BUILD_NEEDS) | $(RESOLVE) --upgrade --all-extras -o hack/constraints.txt pyproject.toml - >/dev/null)
+	@$(RESOLVE) $(HASHED) --extra=server -o hack/requirements.lock pyproject.toml >/dev/null
+	@$(BUILD_NEEDS) | $(RESOLVE) $(HASHED) -o hack/build.lock - >/dev/null
 
 fmt: $(INSTALLED) ## format, and fix what ruff can fix
 	@$(VENV)/ruff format .

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hack.lock import RUNTIME
 from sharder import __version__
 from tests.support.dockerfile import Build, Instruction, stages
-from tests.support.locks import entries
+from tests.support.locks import RUNTIME, entries
 
 pytestmark = pytest.mark.long
 

@@ -6,6 +6,14 @@ from typing import Final
 
 from packaging.markers import Marker
 
+PROJECT: Final = Path("pyproject.toml")
+CONSTRAINTS: Final = Path("hack/constraints.txt")
+"""The versions that everybody develops with."""
+RUNTIME: Final = Path("hack/requirements.lock")
+"""The sharder's dependencies."""
+BUILD: Final = Path("hack/build.lock")
+"""The packages that build its wheel."""
+
 ENTRY: Final = re.compile(r"(\S+)==(\S+)(?: ; (.+?))? \\\n((?:    --hash=\S+(?: \\)?\n)+)")
 """Name, version, marker and hashes."""
 

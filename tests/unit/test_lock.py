@@ -9,9 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hack.lock import BUILD, CONSTRAINTS, PROJECT, RUNTIME
 from tests.support.dockerfile import arguments, command, context, stages
-from tests.support.locks import ENTRY, entries
+from tests.support.locks import BUILD, CONSTRAINTS, ENTRY, PROJECT, RUNTIME, entries
 
 LOCKS = (RUNTIME, BUILD)
 
