@@ -31,7 +31,7 @@ class Began(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Counted:
+class _PartCount:
     """The counts of one part."""
 
     counts: PartCounts | None = None
@@ -49,7 +49,7 @@ class LiveCounts:
     def __init__(self, released: Callable[[Part], Counter[ShardName]]) -> None:
         """`released` returns the unassigned objects by the shard for which they still count."""
         self._released = released
-        self._rings: dict[RingName, dict[Part, _Counted]] = {}
+        self._rings: dict[RingName, dict[Part, _PartCount]] = {}
 
     def list_begins(self, part: Part) -> Began:
         """Return the state of a part, for `counted` after its list."""
@@ -110,8 +110,8 @@ class LiveCounts:
         """Forget a deleted ring."""
         self._rings.pop(ring, None)
 
-    def _of(self, part: Part) -> _Counted:
-        return self._rings.setdefault(part.ring, {}).setdefault(part, _Counted())
+    def _of(self, part: Part) -> _PartCount:
+        return self._rings.setdefault(part.ring, {}).setdefault(part, _PartCount())
 
 
 def _known(number: int | None, counted: int) -> int:

@@ -32,7 +32,7 @@ MAX_PAUSE_SECONDS: Final = 30.0
 
 
 @dataclass(slots=True)
-class _Seen:
+class _CheckedTally:
     """A ring's tally at the last check."""
 
     tally: Tally
@@ -78,7 +78,7 @@ class TallyMonitor:
         self._recheck = recheck
         self._report = report
         self._clock = clock
-        self._seen: dict[RingName, _Seen] = {}
+        self._seen: dict[RingName, _CheckedTally] = {}
 
     async def run(self) -> NoReturn:
         """Poll until cancelled."""
@@ -94,7 +94,7 @@ class TallyMonitor:
     def _check(self, snapshot: RingSnapshot, tally: Tally) -> None:
         seen = self._seen.get(snapshot.name)
         if seen is None or seen.tally is not tally:
-            seen = self._seen[snapshot.name] = _Seen(tally)
+            seen = self._seen[snapshot.name] = _CheckedTally(tally)
         if tally.unread != seen.unread:
             seen.unread = tally.unread
             self._report(snapshot.name)
@@ -110,7 +110,7 @@ class TallyMonitor:
         if is_news:
             self._report_waiting(snapshot, tally, seen)
 
-    def _request_pass(self, snapshot: RingSnapshot, seen: _Seen, now: float) -> None:
+    def _request_pass(self, snapshot: RingSnapshot, seen: _CheckedTally, now: float) -> None:
         """Request a pass if a shard has too many objects, or after the first list."""
         before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
@@ -124,7 +124,7 @@ class TallyMonitor:
         self._resync(snapshot.name)
 
     def _retry_waiting(
-        self, snapshot: RingSnapshot, tally: Tally, seen: _Seen, now: float
+        self, snapshot: RingSnapshot, tally: Tally, seen: _CheckedTally, now: float
     ) -> None:
         """Retry waiting objects after departures; the last departure is never missed.
 
@@ -141,7 +141,7 @@ class TallyMonitor:
             seen.departures, seen.tried_at = tally.departures, now
             (self._resync if orphaned else self._recheck)(snapshot.name)
 
-    def _report_waiting(self, snapshot: RingSnapshot, tally: Tally, seen: _Seen) -> None:
+    def _report_waiting(self, snapshot: RingSnapshot, tally: Tally, seen: _CheckedTally) -> None:
         """Request a status update if objects start or stop waiting."""
         waiting = bool(tally.unassigned)
         reported = waiting, waiting and not snapshot.placer.has_room(tally)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.counting.tally_watch import Observe, Ports, TallyWatch, WatchedPart
+from sharder.controllers.counting.tally_watch import Observe, TallyPorts, TallyWatch, WatchedPart
 from sharder.controllers.scope import WHOLE, ListScope, scope_of
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
@@ -32,7 +32,7 @@ class _Running(NamedTuple):
 
 
 @dataclass(slots=True)
-class _State:
+class _CountedRing:
     """State of one ring."""
 
     tally: Tally
@@ -57,8 +57,10 @@ class Tallies:
         """`observe` is called with each object in scope, and again when it changes."""
         self._cache = cache
         self._clock = clock
-        self._ports = Ports(cache=cache, objects=objects, observe=observe, clock=clock, rng=rng)
-        self._rings: dict[RingName, _State] = {}
+        self._ports = TallyPorts(
+            cache=cache, objects=objects, observe=observe, clock=clock, rng=rng
+        )
+        self._rings: dict[RingName, _CountedRing] = {}
         self._stale: dict[RingName, frozenset[str]] = {}
         """Rings that have changed, and the namespaces that were known at that time."""
         self._changed = asyncio.Event()
@@ -112,7 +114,7 @@ class Tallies:
         if snapshot is None or tally is None:
             return
         if state is None:
-            state = self._rings[ring] = _State(tally)
+            state = self._rings[ring] = _CountedRing(tally)
             tally.synced = False
             tally.clear()  # entries of watches that ended with an error
         scope = snapshot.namespaces, snapshot.is_split, snapshot.cluster_scoped
@@ -124,7 +126,7 @@ class Tallies:
 
     def _update_watches(
         self,
-        state: _State,
+        state: _CountedRing,
         snapshot: RingSnapshot,
         known: frozenset[str],
         group: asyncio.TaskGroup,
@@ -164,18 +166,18 @@ class Tallies:
             state.running[part] = _Running(counting, task)
         self._settle(state, group)
 
-    def _listed(self, state: _State, group: asyncio.TaskGroup, part: WatchedPart) -> None:
+    def _listed(self, state: _CountedRing, group: asyncio.TaskGroup, part: WatchedPart) -> None:
         state.unlisted.discard(part)
         state.given_up.discard(part)
         self._settle(state, group)
 
-    def _give_up(self, state: _State, group: asyncio.TaskGroup, part: WatchedPart) -> None:
+    def _give_up(self, state: _CountedRing, group: asyncio.TaskGroup, part: WatchedPart) -> None:
         """Continue without a part that cannot be read; the resync reports it."""
         if part in state.wanted:
             state.given_up.add(part)
             self._settle(state, group)
 
-    def _settle(self, state: _State, group: asyncio.TaskGroup) -> None:
+    def _settle(self, state: _CountedRing, group: asyncio.TaskGroup) -> None:
         """Stop the watches whose objects the wanted parts cover."""
         for part in state.running.keys() - state.wanted:
             if not any(part.overlaps(other) for other in state.unlisted):
@@ -204,7 +206,7 @@ def _spans(part: WatchedPart, snapshot: RingSnapshot) -> bool:
     return not part.within.namespace
 
 
-def _end(state: _State) -> None:
+def _end(state: _CountedRing) -> None:
     for running in state.running.values():
         running.task.cancel()
 

@@ -53,7 +53,7 @@ class WatchedPart(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
+class TallyPorts:
     """What all watches share."""
 
     cache: ClusterCache
@@ -68,7 +68,7 @@ class TallyWatch:
 
     def __init__(
         self,
-        ports: Ports,
+        ports: TallyPorts,
         *,
         ring: RingName,
         part: WatchedPart,
