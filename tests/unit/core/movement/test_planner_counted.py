@@ -143,5 +143,5 @@ def test_a_child_of_an_unassigned_parent_out_of_scope_goes_to_the_highest_score(
 
     owners.leave(snapshot, parent)
 
-    drawn = snapshot.placer.highest(main_key(parent))
-    assert owners.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == drawn
+    highest = snapshot.placer.highest(main_key(parent))
+    assert owners.shard_for(snapshot, obj(CONFIGMAPS, "c", controlled_by="s")) == highest

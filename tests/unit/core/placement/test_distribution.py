@@ -18,7 +18,7 @@ def displaced(distribution: Distribution, objects: list[Placed]) -> set[str]:
 
 
 def by_score(of: Placer, name: ShardName, *keys: str) -> list[str]:
-    """The keys, the one least drawn to the shard first."""
+    """The keys, the one with the lowest score first."""
     return sorted(keys, key=lambda key: of.score(key, name))
 
 

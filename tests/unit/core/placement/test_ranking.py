@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.placement.ranking`: how much a key is drawn to a shard."""
+"""Facts about `sharder.core.placement.ranking`: the score of a shard for a key."""
 
 from math import isfinite, log
 

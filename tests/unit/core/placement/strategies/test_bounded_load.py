@@ -12,7 +12,7 @@ def share(objects: int, *weights: float) -> list[int | None]:
     return [BoundedLoad(of).share(found.weight, objects) for found in shards]
 
 
-def test_an_object_goes_to_the_shard_that_its_key_is_drawn_to_most_of_those_with_room() -> None:
+def test_an_object_goes_to_the_shard_with_the_highest_score_of_those_with_room() -> None:
     shards = [shard(name) for name in (A, B, C)]
     first = WeightedRendezvous().best("key", shards)
     rest = [found for found in shards if found != first]
