@@ -16,7 +16,6 @@ from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
 from sharder.sdk.writes.events import EVENTS, EventRecorder
-from sharder.sdk.writes.recorded import RecordedDocuments
 from sharder.shard.context import ShardContext
 from sharder.shard.watched import Watched
 
@@ -37,13 +36,11 @@ class Assembly:
             self._collected(context.found[child], reconciler, parent=resource)
             for child in reconciler.owns
         )
-        statuses = context.cluster.statuses(resource)
         measures = Measures(identity.ring, resource.id, context.metrics, clock)
         of_resource = ResourceContext(
             identity=identity,
             owned=OwnedObjects(identity, when=reconciler.when),
             main=main,
-            status=RecordedDocuments(statuses, main.progress, main.strays, main.cache),
             children=children,
             holds_lease=self.holds_lease,
             clock=clock,
@@ -82,7 +79,7 @@ class Assembly:
         strays = Strays(identity, documents.get, progress)
         return Collected(
             resource=resource,
-            documents=RecordedDocuments(documents, progress, strays, cache),
+            documents=documents,
             objects=objects,
             watched=Watched(objects, resource, cluster.find, clock=clock, rng=rng),
             progress=progress,

@@ -11,9 +11,8 @@ from sharder.core.errors import ApiError, ConfigError, Conflict
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.permit import Permit
 from sharder.sdk.resource_context import ResourceContext
-from sharder.sdk.writes.child_writes import ChildWriter, delete_seen
+from sharder.sdk.writes.child_writes import ChildWriter
 from sharder.sdk.writes.conditions import with_condition
-from sharder.shard.cluster import Documents
 from sharder.shard.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
 from sharder.shard.resources import parse_resource
 
@@ -123,11 +122,11 @@ class Request:
             Conflict: another client has changed the object since.
             LeaseLost, NotOwned: this shard must not write the object.
         """
-        return await self._patch(self._context.main.documents, body)
+        return await self._patch(body)
 
     async def patch_status(self, body: Body) -> Document:
         """Do the same as `patch` to the status subresource; `body` is `{"status": {…}}`."""
-        return await self._patch(self._context.status, body)
+        return await self._patch(body, status=True)
 
     async def set_condition(
         self, kind: str, *, status: bool | None, reason: str, message: str = ""
@@ -210,8 +209,7 @@ class Request:
         """
         if child is not None:
             return await self._children.delete(self._meta, child)
-        documents = self._context.main.documents
-        return await self._write(lambda: delete_seen(documents, self._meta))
+        return await self._write(lambda: self._context.main.delete(self._meta))
 
     async def ensure(
         self, body: Body, *, replace: Collection[str] = (), adopt: bool = False
@@ -270,8 +268,9 @@ class Request:
         """
         self.permit.check(self._meta)
 
-    async def _patch(self, documents: Documents, body: Body) -> Document:
-        raw = await self._write(lambda: documents.patch(self._ref, guarded(body, self._meta)))
+    async def _patch(self, body: Body, *, status: bool = False) -> Document:
+        patch, main = guarded(body, self._meta), self._context.main
+        raw = await self._write(lambda: main.patch(self._ref, patch, status=status))
         self._refresh(raw)
         return document(raw)
 

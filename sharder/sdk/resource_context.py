@@ -12,7 +12,6 @@ from sharder.runtime.clock import Clock
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.writes.events import EventRecorder
-from sharder.shard.cluster import Documents
 from sharder.shard.identity import Identity
 from sharder.shard.objects import Body, OwnMeta, api_version
 
@@ -24,8 +23,6 @@ class ResourceContext:
     identity: Identity
     owned: OwnedObjects
     main: Collected
-    status: Documents
-    """The main objects; patches go to their status."""
     children: tuple[Collected, ...]
     holds_lease: Callable[[], bool]
     """Whether this shard certainly holds its Lease now."""

@@ -1,7 +1,7 @@
 """The cluster as a shard uses it."""
 
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -27,24 +27,8 @@ class OwnObjects(Watchable[OwnObject], Protocol):
         ...
 
 
-class Documents(Protocol):
-    """Whole objects of one resource, undecoded."""
-
-    async def get(self, ref: ObjectRef) -> msgspec.Raw:
-        """Read the object from the API server (a quorum read)."""
-        ...
-
-    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
-        """Create an object; `Conflict` if the name is taken."""
-        ...
-
-    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
-        ...
-
-    async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
-        """Delete the object; `Conflict` if it has another uid or resourceVersion."""
-        ...
+Documents: TypeAlias = KubeStore[msgspec.Raw]
+"""Whole objects of one resource, undecoded."""
 
 
 class Cluster:
@@ -84,10 +68,6 @@ class Cluster:
         decode = partial(whole, api_version=api_version(resource), kind=resource.kind)
         return KubeStore(self._client, Whole, resource, labels=labels, decode=decode)
 
-    def documents(self, resource: Resource) -> KubeStore[msgspec.Raw]:
+    def documents(self, resource: Resource) -> Documents:
         """Return the whole objects, undecoded."""
         return KubeStore(self._client, msgspec.Raw, resource)
-
-    def statuses(self, resource: Resource) -> KubeStore[msgspec.Raw]:
-        """Return the whole objects, undecoded; patches go to their status."""
-        return self.documents(resource).status()

@@ -143,7 +143,7 @@ class ClusterContract:
 
         await place.cluster.documents(deployments).patch(place.ref, {"status": both})
         unchanged = (await place.read(deployments)).get("status", {})
-        await place.cluster.statuses(deployments).patch(place.ref, both)
+        await place.cluster.documents(deployments).status().patch(place.ref, both)
         changed = await place.read(deployments)
 
         assert created == unchanged == {}

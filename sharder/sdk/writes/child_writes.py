@@ -7,7 +7,6 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import NotFound
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.writes.children import Parent, difference
-from sharder.shard.cluster import Documents
 from sharder.shard.objects import Body, Document, decode, document, guarded
 
 _log = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ class ChildWriter:
         except NotFound:
             self._check()
             stamped = parent.stamp(body, ref, collected.resource)
-            raw = await collected.documents.create(ref.namespace, stamped)
+            raw = await collected.create(ref.namespace, stamped)
             # A webhook can change the owner label of the new child.
             parent.admit(decode(raw, PartialObject).metadata, collected.resource)
             return document(raw)
@@ -46,7 +45,7 @@ class ChildWriter:
         if not changes:
             return current
         self._check()
-        raw = await collected.documents.patch(ref, guarded(changes, child))
+        raw = await collected.patch(ref, guarded(changes, child))
         if adopts:
             _log.info("adopted %s", ref, extra=self._context.fields(of.ref))
             # A webhook can restore the owner label that the child had before.
@@ -66,7 +65,7 @@ class ChildWriter:
             return True
         parent.admit(child, collected.resource)
         self._check()
-        return await delete_seen(collected.documents, child)
+        return await collected.delete(child)
 
     async def _is_there_to_stay(self, of: ObjectMeta) -> bool:
         """Return whether the parent exists and is not being deleted, by a quorum read.
@@ -80,18 +79,3 @@ class ChildWriter:
     def _parent(self, meta: ObjectMeta) -> Parent:
         main = self._context.main.resource
         return Parent(identity=self._context.identity, resource=main, meta=meta)
-
-
-async def delete_seen(documents: Documents, meta: ObjectMeta) -> bool:
-    """Delete an object, guarded by the uid and resourceVersion of `meta`; True if it is gone.
-
-    Returns False after the deletion was sent.  If the object is being deleted already, nothing is
-    sent, and False is returned too.
-    """
-    if meta.deletion_timestamp is not None:
-        return False
-    try:
-        await documents.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
-    except NotFound:
-        return True
-    return False

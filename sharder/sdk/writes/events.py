@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from sharder.core.errors import ApiError, Conflict, Forbidden, InvalidObject, No
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.events import event_body, event_namespace
 from sharder.runtime.clock import Clock
+from sharder.shard.cluster import Documents
 from sharder.shard.identity import Identity
 
 EVENTS: Final = Resource(
@@ -29,18 +30,6 @@ _RULE: Final = (
 )
 
 _log = logging.getLogger(__name__)
-
-
-class EventStore(Protocol):
-    """The Events of the cluster, undecoded."""
-
-    async def create(self, namespace: str, body: Json) -> msgspec.Raw:
-        """Create an Event."""
-        ...
-
-    async def patch(self, ref: ObjectRef, body: Json) -> msgspec.Raw:
-        """Merge `body` into the Event, guarded by its `metadata.resourceVersion`."""
-        ...
 
 
 class _Key(NamedTuple):
@@ -64,7 +53,7 @@ class _Series:
 class EventRecorder:
     """Records Events for one shard; a failure is logged and never raised."""
 
-    def __init__(self, store: EventStore, identity: Identity, *, clock: Clock) -> None:
+    def __init__(self, store: Documents, identity: Identity, *, clock: Clock) -> None:
         self._store = store
         self._identity = identity
         self._clock = clock

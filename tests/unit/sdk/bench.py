@@ -42,7 +42,6 @@ class Bench:
             identity=IDENTITY,
             owned=self.owned,
             main=self._collected(SECRETS, scene.cluster.documents(SECRETS)),
-            status=scene.cluster.statuses(SECRETS),
             children=(self._collected(CONFIGMAPS, scene.cluster.documents(CONFIGMAPS)),),
             holds_lease=lambda: self.lease_is_valid,
             clock=scene.clock,
