@@ -24,6 +24,9 @@ ENDED_SECONDS: Final = 600.0
 DRAINED, LOST = "drained", "lost"
 """Why an object had no owner; values of the label `reason`."""
 
+ASSIGNED: Final = ""
+"""The version of an object that we have assigned; no object has it."""
+
 OnAssigned = Callable[[ObjectKey, ShardName | None, ShardName], None]
 """Called with an object, its previous shard, if known, and its new shard."""
 
@@ -100,8 +103,13 @@ class Ownerless:
         return None if released is None else released.expected or released.shard
 
     def settled(self, key: ObjectKey) -> None:
-        """Forget an object: the watch has shown that it has an owner, or is deleted."""
-        self._released.pop(key, None)
+        """Forget an assigned object: the watch has shown that it has an owner, or is deleted.
+
+        The watch can show that before the answer to the assignment arrives.
+        """
+        released = self._released.get(key)
+        if released is not None and released.version == ASSIGNED:
+            del self._released[key]
 
     def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
         """Record that a shard ended, `seconds` after it was last known to work."""
@@ -124,7 +132,7 @@ class Ownerless:
         """
         now, released = self._clock.monotonic(), self._released.get(key)
         if released is not None:  # until the watch shows that it has an owner
-            self._released[key] = _Release(released.shard, "", now, shard)
+            self._released[key] = _Release(released.shard, ASSIGNED, now, shard)
         if owner is None and released is not None and released.lost:
             owner = released.shard
         ended = None if owner is None else self._ended.get((key.ring, owner))

@@ -1,6 +1,6 @@
 """List one part of a ring, and move the objects that need a step, with one snapshot."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -84,8 +84,17 @@ class PartLists:
         self._mover = shared.mover
         self._list_scope = list_scope
 
-    async def move_main(self, resource: Resource, labels: str, decide: Decide) -> None:
-        """Move the matching objects of a main resource, and count each object."""
+    async def move_main(
+        self,
+        resource: Resource,
+        labels: str,
+        decide: Decide,
+        on_each: Callable[[PartialObject], None] = lambda _: None,
+    ) -> None:
+        """Move the matching objects of a main resource, and count each object.
+
+        `on_each` is called with each listed object, also with one that is out of scope.
+        """
 
         def noting(obj: PartialObject) -> Step:
             step = decide(obj)
@@ -95,20 +104,11 @@ class PartLists:
             self._shared.annotation_warnings.check(self._snapshot, obj)
             return step
 
-        await self.move_all(resource, labels, decide, first=noting)
-
-    async def move_all(
-        self, resource: Resource, labels: str, decide: Decide, *, first: Decide | None = None
-    ) -> None:
-        """Move the matching objects.
-
-        `first`, if given, decides instead of `decide` whether an object needs a move.
-        """
-        first, role = first or decide, self._snapshot.roles[resource.id]
         async with batch(self._mover.limit) as writes:
             async for obj in self.stream(resource, labels):
                 self._mover.check(self._snapshot)
-                if self._snapshot.selects(obj, role) and not isinstance(first(obj), Keep):
+                on_each(obj)
+                if self._snapshot.selects(obj) and not isinstance(noting(obj), Keep):
                     await writes.add(self._move(resource, obj, decide))
 
     async def move_controlled(self, resource: Resource, decide: Decide, *, counts: bool) -> None:

@@ -40,11 +40,9 @@ class Selectors(NamedTuple):
     """The labels of the objects that a pass lists."""
 
     stranded: str
-    settled: str
     following: tuple[str, ...]
-    """The objects that might have to leave a working shard."""
-    displacing: tuple[str, ...]
-    """The objects that might not be where their key or count implies."""
+    """The objects that might have to leave a working shard, or are not where their key or count
+    implies."""
 
 
 def selectors_of(snapshot: RingSnapshot) -> Selectors:
@@ -57,14 +55,13 @@ def selectors_of(snapshot: RingSnapshot) -> Selectors:
     names, owner = ",".join(sorted(snapshot.members.available)), snapshot.owner_label
     stranded, settled = f"{owner} notin ({names})", f"{owner} in ({names})"
     if snapshot.tally is None:
-        return Selectors(stranded, settled, (settled,), ("",))
+        return Selectors(stranded, (settled,))
     asked = [f"{settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
     if evacuating := sorted(snapshot.placer.layout.evacuating):
         asked.append(f"{owner} in ({','.join(evacuating)})")
     for there, labels in snapshot.reader.misplaced_on(snapshot.placer.layout.available):
         asked.append(f"{owner} in ({','.join(sorted(there))}),{labels}")
-    # With this order, an object that is released between two lists is in the second list.
-    return Selectors(stranded, settled, tuple(asked), (*asked, stranded))
+    return Selectors(stranded, tuple(asked))
 
 
 class PartPass:
@@ -101,6 +98,7 @@ class PartPass:
         self._main = main
         self._added = added
         self._selectors = selectors_of(shared.snapshot)
+        self._owners = Owners()
         self._free = set[str]()
         """The uids of leading objects without a working shard: their dependents move with them."""
 
@@ -122,10 +120,7 @@ class PartPass:
             await self.lists.move_main(self.resource, stranded, self._plan_free)
             return
         await self._enqueue()
-        owners = Owners()
-        await self._learn(owners)
-        await self._gather(owners)
-        await self.lists.move_main(self.resource, stranded, self._plan_stranded)
+        await self.lists.move_main(self.resource, stranded, self._plan_stranded, self._learn)
 
     async def _enqueue(self) -> None:
         """Let the hand-over assign leading objects without a working shard."""
@@ -148,31 +143,33 @@ class PartPass:
         await self._shared.pending.carry(self.part.resource_key, refs, check)
 
     async def follow(self) -> None:
-        """Drain objects that belong elsewhere, and withdraw outdated drains.
+        """Drain objects that belong elsewhere, withdraw outdated drains, and gather dependents.
 
         Raises:
             Unreadable: a list failed.
         """
         follow = partial(plan_owned, self._snapshot)
         for labels in self._selectors.following:
-            await self.lists.move_main(self.resource, labels, follow)
+            await self.lists.move_main(self.resource, labels, follow, self._learn)
+        if self._snapshot.roles[self._main.id] is Role.LEADING:
+            await self._gather()
 
-    async def _learn(self, owners: Owners) -> None:
-        """Read all objects, or in a counted ring only those that can be displaced."""
-        for labels in self._selectors.displacing:
-            async for obj in self.lists.stream(self.resource, labels):
-                if not self._snapshot.selects(obj):
-                    owners.leave(self._snapshot, obj)
-                elif is_free(self._snapshot, obj):
-                    self._free.add(obj.metadata.uid)
-                else:
-                    owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
+    def _learn(self, obj: PartialObject) -> None:
+        """Remember a leading object that is not on the shard that its key or count implies."""
+        if self._snapshot.roles[self._main.id] is not Role.LEADING:
+            return
+        if not self._snapshot.selects(obj):
+            self._owners.leave(self._snapshot, obj)
+        elif is_free(self._snapshot, obj):
+            self._free.add(obj.metadata.uid)
+        else:
+            self._owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
 
-    async def _gather(self, owners: Owners) -> None:
+    async def _gather(self) -> None:
         """Move the dependents of the other objects to their owners' shards."""
         async for resource in self._controlled():
             sharing = await self._sharing(resource)
-            decide = partial(self._plan_controlled, owners, sharing)
+            decide = partial(self._plan_controlled, sharing)
             with self._unless_missing(resource.id):
                 await self.lists.move_controlled(resource, decide, counts=sharing.is_first)
 
@@ -225,13 +222,13 @@ class PartPass:
             and not self._mover.wait(self._snapshot, self.resource, obj)
         )
 
-    def _plan_controlled(self, owners: Owners, sharing: "_Sharing", obj: PartialObject) -> Step:
+    def _plan_controlled(self, sharing: "_Sharing", obj: PartialObject) -> Step:
         reference = obj.metadata.controller
         if not sharing.includes(None if reference is None else (reference.group, reference.kind)):
             return OF_OTHERS
         if reference is not None and reference.uid in self._free:
             return WITH_PARENT
-        return plan_controlled(self._snapshot, obj, owners)
+        return plan_controlled(self._snapshot, obj, self._owners)
 
     def _plan_free(self, obj: PartialObject) -> Step:
         """Return the step; an object that just lost its owner label is left to the hand-over."""

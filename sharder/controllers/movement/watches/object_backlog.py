@@ -284,7 +284,7 @@ class ObjectBacklog:
     def _counts_for(self, ref: ObjectRef) -> ShardName:
         """Return the shard for which an unassigned object still counts, until it is assigned."""
         released = self._ownerless.counts_for(ObjectKey(self._resource_key, ref))
-        return self.draining.shard(ref) or released or self.unassigned.shard(ref) or UNKNOWN
+        return released or self.draining.shard(ref) or self.unassigned.shard(ref) or UNKNOWN
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
         """Return the shard; one that releases in two writes can remove the owner label first."""
