@@ -151,7 +151,7 @@ class Handover:
 
 
 LIST_FROM = 10
-"""From this number of objects in one namespace on, they are listed, not read one by one.
+"""From this number of objects in one request on, they are listed, not read one by one.
 
 Objects of controlled resources are always read: most of them have no owner label, so the list
 would be long.
@@ -195,12 +195,15 @@ class ObjectReader:
         return self._found
 
     def _to_list(self, refs: Collection[ObjectRef]) -> dict[str, set[ObjectRef]]:
-        """Return the objects to list, by namespace; objects that failed can have an owner."""
+        """Return the objects to list, by namespace, empty for all; objects that failed are read.
+
+        Those can have an owner.
+        """
         by_namespace = defaultdict[str, set[ObjectRef]](set)
         if self._role is not Role.CONTROLLED:
             for ref in refs:
                 if self._key(ref) not in self._failures:
-                    by_namespace[ref.namespace].add(ref)
+                    by_namespace[ref.namespace if self._snapshot.is_split else ""].add(ref)
         return {name: many for name, many in by_namespace.items() if len(many) >= LIST_FROM}
 
     async def _list(self, namespace: str, refs: set[ObjectRef]) -> None:

@@ -72,7 +72,7 @@ class HandoverQueue:
         self._taken: dict[Part, KeysView[ObjectRef]] = {}
         """The objects in work."""
         self._progress: dict[RingName, float] = {}
-        """When an object of a ring last got an owner before we acted."""
+        """When an object of a ring last got an owner, if we only stand by."""
 
     def add_released(
         self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
@@ -113,16 +113,16 @@ class HandoverQueue:
     def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
         """Drop objects that have an owner now, unless a shard is known to have released them.
 
-        With a grace period drop all of them: another replica has done the work.
+        With a grace period drop all of them: another replica does the work.
         """
         for ref in refs:
             objects = self._objects.get(self._part_of(resource_key, ref), {})
             known = objects.get(ref)
-            if known is None or known.held:
-                continue
-            if known.shard == UNKNOWN:
-                del objects[ref]
+            if self._grace:
                 self._progress[resource_key.ring] = self._clock.monotonic()
+                objects.pop(ref, None)
+            elif known is not None and not known.held and known.shard == UNKNOWN:
+                del objects[ref]
 
     def retry(self, key: ObjectKey, seconds: float) -> None:
         """Retry the object in `seconds`, not earlier."""
