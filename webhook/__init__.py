@@ -1,6 +1,6 @@
 """The admission webhook and the HTTP servers of the process."""
 
-from webhook.app import create_app, create_health_app, create_metrics_app
+from webhook.app import Webhook, create_health_app, create_metrics_app
 from webhook.endpoint import Observer
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -13,7 +13,7 @@ __all__ = [
     "RingValidation",
     "Server",
     "ServerTls",
-    "create_app",
+    "Webhook",
     "create_health_app",
     "create_metrics_app",
 ]

@@ -1,4 +1,4 @@
-"""The HTTP applications: webhook, health and metrics."""
+"""What the ports serve: the webhook's own routes, and applications for health and metrics."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,18 +7,15 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response, status
-from starlette.types import Receive, Scope, Send
-from typing_extensions import override
+import msgspec
+from fastapi import FastAPI, HTTPException, Request, Response, status
+from fastapi.routing import APIRouter
 
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
+from webhook.connection import Answer, Body, Route
 from webhook.endpoint import AdmissionEndpoint
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
-
-App: TypeAlias = FastAPI
-"""The type of the applications that `server.Server` serves, so that only this package knows the
-framework."""
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
     {
@@ -48,22 +45,48 @@ class Readiness:
     """Why not; empty when ready."""
 
 
-def create_app(
-    endpoint: AdmissionEndpoint,
-    *,
-    readiness: Callable[[], str | None],
-    validation: RingValidation,
-) -> FastAPI:
-    """Return the webhook: admission below `names.WEBHOOK_PATH_PREFIX`, and the health routes.
+class Webhook:
+    """The routes of the webhook's port: admission, validation of ControllerRings, and health."""
 
-    Args:
-        endpoint: Answers admission requests.
-        readiness: None when ready, else the reason in a few words.
-        validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
-    """
-    app = WebhookApp(endpoint, validation)
-    app.include_router(_health_routes(readiness))
-    return app
+    def __init__(
+        self,
+        endpoint: AdmissionEndpoint,
+        *,
+        readiness: Callable[[], str | None],
+        validation: RingValidation,
+    ) -> None:
+        """Set up the routes.
+
+        Args:
+            endpoint: Answers admission requests, below `names.WEBHOOK_PATH_PREFIX`.
+            readiness: None when ready, else the reason in a few words.
+            validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
+        """
+        self._endpoint = endpoint
+        self._readiness = readiness
+        self._others = {
+            VALIDATION_PATH: validation.route,
+            "/healthz": Route(self._healthz, b"GET"),
+            "/readyz": Route(self._readyz, b"GET"),
+        }
+
+    def route(self, path: str) -> Route | None:
+        """Return how requests for a path are answered, None if there is no such path."""
+        if WEBHOOK_PATH_PREFIX in path:
+            return self._endpoint.route(path)
+        return self._others.get(path)
+
+    def _healthz(self, _: Body) -> Answer:
+        return Answer(HTTPStatus.OK, msgspec.json.encode(Health()))
+
+    def _readyz(self, _: Body) -> Answer:
+        readiness = _readiness_of(self._readiness())
+        code = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(code, msgspec.json.encode(readiness))
+
+
+App: TypeAlias = FastAPI | Webhook
+"""What `server.Server` serves."""
 
 
 def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
@@ -108,29 +131,6 @@ def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]
     return guard
 
 
-class WebhookApp(FastAPI):
-    """A FastAPI that handles admission requests before its routing.
-
-    Its middleware and router would take a quarter of the time of an answer; a route, a mount and a
-    middleware were tried.
-    """
-
-    def __init__(self, endpoint: AdmissionEndpoint, validation: RingValidation) -> None:
-        super().__init__(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-        self.endpoint = endpoint
-        """The endpoint, which a server can also call directly."""
-        self._validation = validation
-
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and WEBHOOK_PATH_PREFIX in scope["path"]:
-            await self.endpoint(scope, receive, send)
-        elif scope["type"] == "http" and scope["path"] == VALIDATION_PATH:
-            await self._validation(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-
 def _plain_app() -> FastAPI:
     return FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
 
@@ -157,10 +157,13 @@ def _health_routes(readiness: Callable[[], str | None]) -> APIRouter:
 
     @router.get("/readyz")
     async def readyz(response: Response) -> Readiness:
-        reason = readiness()
-        if reason is None:
-            return Readiness(ready=True)
-        response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-        return Readiness(ready=False, reason=reason)
+        found = _readiness_of(readiness())
+        if not found.ready:
+            response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+        return found
 
     return router
+
+
+def _readiness_of(reason: str | None) -> Readiness:
+    return Readiness(ready=reason is None, reason=reason or "")

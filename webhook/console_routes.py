@@ -1,11 +1,9 @@
 """The console over HTTP: the page, the stream of events, and the names of objects."""
 
-import asyncio
 import base64
 import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Final, Protocol
@@ -13,8 +11,6 @@ from typing import Annotated, Final, Protocol
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request, Response
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import StreamingResponse
-
-from webhook.connection import cut
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 """Names with which a browser on the same machine reaches a loopback port.  Any other name in the
@@ -25,9 +21,6 @@ MAX_NAME: Final = 253
 
 MAX_STREAMS: Final = 8
 """Limit on the open streams of one port; that of the metrics has 64 connections for all."""
-
-CUT_SECONDS: Final = 310.0
-"""A stream that is still open then has a client that does not read."""
 
 Guard = Callable[[Request], Awaitable[None]]
 """Raises an HTTPException to reject a request."""
@@ -43,7 +36,7 @@ class Console(Protocol):
         """Return the oldest objects of a ring that wait or drain, as JSON."""
 
 
-def console_routes(console: Console, *, guard: Guard, cut_after: float = CUT_SECONDS) -> APIRouter:
+def console_routes(console: Console, *, guard: Guard) -> APIRouter:
     """Return the routes; the page itself contains no data of the cluster, so it is not guarded."""
     router = APIRouter(prefix="/console")
     page, headers = _page()
@@ -52,7 +45,7 @@ def console_routes(console: Console, *, guard: Guard, cut_after: float = CUT_SEC
     async def show_page() -> Response:
         return Response(page, media_type="text/html; charset=utf-8", headers=headers)
 
-    router.include_router(_data_routes(console, cut_after), dependencies=[Depends(guard)])
+    router.include_router(_data_routes(console), dependencies=[Depends(guard)])
     return router
 
 
@@ -68,7 +61,7 @@ async def _allow(_: Request) -> None:
     """Let every client on the machine read."""
 
 
-def _data_routes(console: Console, cut_after: float) -> APIRouter:
+def _data_routes(console: Console) -> APIRouter:
     router, streams = APIRouter(), set[object]()
 
     @router.get("/objects", response_class=Response)
@@ -79,11 +72,9 @@ def _data_routes(console: Console, cut_after: float) -> APIRouter:
         if len(streams) >= MAX_STREAMS:
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "too many clients watch already")
         streams.add(request)
-        timer = asyncio.get_running_loop().call_later(cut_after, partial(cut, request))
         try:
             yield
         finally:
-            timer.cancel()
             streams.discard(request)
 
     @router.get("/events", response_class=Response, dependencies=[Depends(place)])

@@ -1,18 +1,14 @@
 """The admission endpoint: bytes → decode → decide → encode → bytes.
 
-It does no I/O except its own request and response, takes no lock and rebuilds nothing.  So a plain
-call answers small requests, and a bare ASGI callable answers the others: the route of a framework
-takes longer than the decision.
+It does no I/O, takes no lock and rebuilds nothing, so a plain call answers each request.
 """
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeAlias
 
 import msgspec
-from starlette.types import Receive, Scope, Send
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import decide, withhold
@@ -21,16 +17,16 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook import review
-from webhook.body import MAX_REQUEST_BYTES, Disconnected, Intake, Refused
-from webhook.review import Body, Request
+from webhook.connection import MAX_STRANGER_BYTES, Answer, Body, Route
+from webhook.review import Request
 
 log = logging.getLogger(__name__)
 
 NO_RING = RingName("")
 """The label in metrics for rings that do not exist, whose names any client can invent."""
 
-TRUST = "trust"
-"""The key in a request's state under which a function marks its client as trusted."""
+MAX_REQUEST_BYTES = 32 * 1024 * 1024
+"""A 3 MiB object can be 18 MiB in an update: `<` takes six bytes, and it comes twice."""
 
 _NOT_HANDLED = Decision(outcome="not_handled")
 _FAILED = Decision(
@@ -60,11 +56,9 @@ class Observer(Protocol):
         ...
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """An answer, and the values to count."""
+class _Outcome(msgspec.Struct, frozen=True):
+    """What to count of an answer."""
 
-    status: int
-    body: bytes
     outcome: str
     ring: RingName = NO_RING
     assigned: GroupResource | None = None
@@ -72,9 +66,7 @@ class Answer(msgspec.Struct, frozen=True):
     handed_over: bool = False
     """Whether another shard released the object by the same request."""
     refused: tuple[PartialObject, str] | None = None
-    """An object whose release was refused, and the reason."""
-    trusted: bool = False
-    """Whether the request came from the API server, not from another client."""
+    """An object whose release the API server was told to undo, and the reason."""
 
 
 class AdmissionEndpoint:
@@ -98,10 +90,11 @@ class AdmissionEndpoint:
             sharders: User names of the sharder itself.
             is_stale: Whether the cache of the shards is too old to assign objects.
             observer: Gets every answer after it was sent.
-            trusts: Returns whether the path before that prefix is a token that only the API server
-                knows; requests without the token are answered, but change nothing.
+            trusts: Returns whether this is the token that only the API server knows; requests
+                without it are answered, but change nothing.
             refused: Called for each acknowledgement that the API server was told to undo.
-            max_request_bytes: Limit of a body; larger ones get 413.
+            max_request_bytes: Limit of a body; larger ones get 413.  Without the token it is
+                `MAX_STRANGER_BYTES` at most.
         """
         self._rings = rings
         self._sharders = sharders
@@ -110,50 +103,27 @@ class AdmissionEndpoint:
         self._trusts = trusts
         self._refused = refused
         self._max = max_request_bytes
-        self._intake = Intake(max_request_bytes, review.SHAPE)
+        self._not_answered = partial(observer.answered, NO_RING)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one HTTP request below the webhook's path prefix."""
-        started = time.perf_counter()
-        try:
-            request = await self._intake.take(scope, receive, review.decode)
-            # Not from a URL that is built with the Host header, which the client controls.
-            answer = self._answer(scope["path"], request)
-        except Refused as refused:
-            answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
-        except InvalidObject as error:
-            answer = Answer(400, f"not an AdmissionReview: {error}".encode(), "malformed")
-        except Disconnected:
-            self._observer.answered(NO_RING, "disconnected", time.perf_counter() - started)
-            return
-        await respond(send, answer)
-        if answer.trusted:
-            _trust(scope)
-        self.count(answer, time.perf_counter() - started)
+    def route(self, path: str) -> Route:
+        """Return how reviews at a path below the webhook's prefix are answered."""
+        token, _, ring = path.partition(WEBHOOK_PATH_PREFIX)
+        trusted = self._trusts(token.removeprefix("/"))
+        return Route(
+            partial(self._answer, RingName(ring), trusted=trusted),
+            b"POST",
+            self._max if trusted else min(self._max, MAX_STRANGER_BYTES),
+            trusted,
+            self._not_answered,
+        )
 
-    def answer(self, path: str, body: Body) -> Answer | None:
-        """Return the answer to a review, None if only the ASGI callable can answer."""
-        if len(body) > self._max:
-            return None
+    def _answer(self, name: RingName, body: Body, *, trusted: bool) -> Answer:
+        """Answer a review for a ring; only one that is trusted changes anything."""
         try:
             request = review.decode(body)
-        except (InvalidObject, RecursionError):
-            return None
-        return self._answer(path, request)
-
-    def count(self, answer: Answer, seconds: float) -> None:
-        """Count an answer that was sent `seconds` after its request began."""
-        self._observer.answered(answer.ring, answer.outcome, seconds)
-        if answer.assigned is not None:
-            self._observer.assigned(answer.ring, answer.assigned)
-            if answer.handed_over:
-                self._observer.handed_over(answer.ring)
-        if answer.refused is not None and answer.trusted:
-            self._refused(answer.ring, *answer.refused)
-
-    def _answer(self, path: str, request: Request) -> Answer:
-        token, _, ring = path.partition(WEBHOOK_PATH_PREFIX)
-        name, trusted = RingName(ring), self._trusts(token.removeprefix("/"))
+        except InvalidObject as error:
+            reason = f"not an AdmissionReview: {error}"
+            return Answer(400, reason.encode(), partial(self._count, _Outcome("malformed")))
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
@@ -166,17 +136,25 @@ class AdmissionEndpoint:
                 "admission failed, request allowed: report this bug", extra={"ring": name}
             )
             failed = review.encode(request.uid, _FAILED)
-            return Answer(200, failed, _FAILED.outcome, trusted=trusted)
-        return Answer(
-            200,
-            content,
+            return Answer(200, failed, partial(self._count, _Outcome(_FAILED.outcome)))
+        outcome = _Outcome(
             decision.outcome,
             NO_RING if snapshot is None else name,
             _assigned(request, decision),
             decision.assigned is not None and _is_acknowledgement(snapshot, request),
-            _refusal(request, decision),
-            trusted,
+            _refusal(request, decision) if trusted else None,
         )
+        return Answer(200, content, partial(self._count, outcome))
+
+    def _count(self, outcome: _Outcome, seconds: float) -> None:
+        """Count an answer that was sent `seconds` after its request began."""
+        self._observer.answered(outcome.ring, outcome.outcome, seconds)
+        if outcome.assigned is not None:
+            self._observer.assigned(outcome.ring, outcome.assigned)
+            if outcome.handed_over:
+                self._observer.handed_over(outcome.ring)
+        if outcome.refused is not None:
+            self._refused(outcome.ring, *outcome.refused)
 
     def _decide(self, name: RingName, snapshot: RingSnapshot | None, request: Request) -> Decision:
         if request.problem:
@@ -192,13 +170,6 @@ class AdmissionEndpoint:
         if decision.assigned is not None and self._is_stale():
             return withhold(request.review, snapshot)
         return decision
-
-
-def _trust(scope: Scope) -> None:
-    """Mark the connection of a client that knows the token as trusted."""
-    trust = scope.get("state", {}).get(TRUST)
-    if trust is not None:
-        trust()
 
 
 def _assigned(request: Request, decision: Decision) -> GroupResource | None:
@@ -231,15 +202,3 @@ def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Request
         return
     if request.review is not None and not request.dry_run and snapshot.selects(request.review.obj):
         snapshot.tally.assume(decision.reservation, brief=True)
-
-
-async def respond(send: Send, answer: Answer) -> None:
-    """Send the answer: a review as JSON, anything else as a line of text."""
-    is_review = answer.status == 200
-    body = answer.body if is_review else answer.body.replace(b"\n", b" ") + b"\n"
-    content_type = b"application/json" if is_review else b"text/plain; charset=utf-8"
-    headers = [(b"content-type", content_type), (b"content-length", b"%d" % len(body))]
-    if answer.status == 405:
-        headers.append((b"allow", b"POST"))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

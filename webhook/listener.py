@@ -10,7 +10,9 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import TypeAlias
 
+from webhook.asgi import AsgiConnection
 from webhook.connection import Connection
 
 ACCEPT_PAUSE_SECONDS = 0.1
@@ -18,6 +20,8 @@ ACCEPT_PAUSE_SECONDS = 0.1
 
 BACKLOG = 2048
 """Connections that wait to be accepted; uvicorn's default."""
+
+Connected: TypeAlias = Connection | AsgiConnection
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ class Listener:
     def __init__(
         self,
         sockets: list[socket.socket],
-        connection: Callable[[], Connection],
+        connection: Callable[[], Connected],
         *,
         room: int,
         tls: ssl.SSLContext | None,
@@ -45,7 +49,7 @@ class Listener:
         self._room = room
         self._tls = tls
         self._handshake_seconds = handshake_seconds if tls else None
-        self._open: dict[Connection, asyncio.Task[None]] = {}
+        self._open: dict[Connected, asyncio.Task[None]] = {}
         """The oldest connection is first."""
         self._loop = asyncio.get_running_loop()
         for each in sockets:
@@ -61,6 +65,19 @@ class Listener:
             listening = self._sockets.pop()
             self._loop.remove_reader(listening)
             listening.close()
+
+    def expire(self, now: float) -> None:
+        """End the connections that have exceeded one of their times."""
+        for connection in tuple(self._open):
+            connection.expire(now)
+
+    async def finish(self, within: float) -> None:
+        """Stop accepting, and give open requests `within` seconds."""
+        self.close()
+        for connection in tuple(self._open):
+            connection.finish()
+        if self._open:
+            await asyncio.wait(tuple(self._open.values()), timeout=within)
 
     async def end(self) -> None:
         """Abort the open connections, and wait until they have ended."""
@@ -94,7 +111,7 @@ class Listener:
         if listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
 
-    async def _keep(self, connection: Connection, accepted: socket.socket, peer: str) -> None:
+    async def _keep(self, connection: Connected, accepted: socket.socket, peer: str) -> None:
         """Serve a connection until it is over."""
         fields = {"port": self._port, "peer": peer}
         try:
@@ -125,7 +142,7 @@ class Listener:
         self._cut(victim)
         return True
 
-    def _cut(self, connection: Connection) -> None:
+    def _cut(self, connection: Connected) -> None:
         task = self._open.pop(connection)
         if connection.is_made:
             connection.abort()

@@ -5,10 +5,9 @@ are nearly all of the bytes.  A user's request must not fail because its review 
 so the review is answered if its uid is found.
 """
 
-from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from msgspec import inspect
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review
@@ -16,14 +15,11 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
 from sharder.core.names import GroupResource
-from webhook.shape import shape_of
-
-Body: TypeAlias = bytes | bytearray
+from sharder.core.nesting import cut
+from webhook.connection import Body
 
 MAX_WARNING_CHARACTERS = 256
 """Kubernetes can truncate longer warnings ("Dynamic Admission Control", section on responses)."""
-
-"""Key of the claim that the API server takes from a token bound to a pod."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +70,7 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
-        RecursionError: the body is nested too deeply for a decoder; `sieve.Sieve` makes it
-            shallow.
+        RecursionError: the body is nested too deeply for a decoder; see `nesting.cut`.
     """
     try:
         request = decoder.decode(body).request
@@ -89,14 +84,15 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
 
 
 def decode(body: Body) -> Request:
-    """Decode the request of the API server.
+    """Decode the request of the API server, however deeply its object is nested.
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
-        RecursionError: the body is nested too deeply for a decoder; `sieve.Sieve` makes it
-            shallow.
     """
-    request = request_in(body, _ADMISSION_REVIEW)
+    try:
+        request = request_in(body, _ADMISSION_REVIEW)
+    except RecursionError:
+        return decode(cut(body))
     if isinstance(request, Unjudged):
         return Request(uid=request.uid, problem=request.problem)
     if request.object is None:
@@ -112,7 +108,8 @@ def decode(body: Body) -> Request:
 def changed_in(body: Body) -> str:
     """Return a field outside of metadata and status that an update changes, empty if none.
 
-    The API server writes both objects in one way, so equal fields have equal bytes, or digests.
+    The API server writes both objects in one way, so equal fields have equal bytes.  What was
+    nested too deeply to be decoded is not compared.
     """
     request = _UPDATE.decode(body).request
     before, after = request.old_object, request.object
@@ -197,9 +194,6 @@ _ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request])
 _UPDATE = msgspec.json.Decoder(_Update)
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
-
-SHAPE: Final = shape_of(inspect.type_info(Envelope[_Request]))
-"""The part of a review that `decode` reads."""
 
 
 def _review_of(request: _Request, obj: PartialObject) -> Review:

@@ -10,23 +10,19 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Final
 
 import msgspec
-from msgspec import inspect
-from starlette.types import Receive, Scope, Send
 
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.names import API_GROUP, GroupResource, RingName
+from sharder.core.nesting import cut
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.validation import Facts, Refusal, refusals, warnings
 from sharder.ports import Objects
-from webhook.body import MAX_RING_BYTES, Disconnected, Intake, Refused
-from webhook.endpoint import Answer, respond
-from webhook.review import Body, Envelope, Unjudged, printable, request_in
-from webhook.shape import shape_of
+from webhook.connection import Answer, Body, Route
+from webhook.review import Envelope, Unjudged, printable, request_in
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -56,10 +52,11 @@ def decode(body: Body) -> Request:
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
-        RecursionError: the body is nested too deeply for a decoder; `sieve.Sieve` makes it
-            shallow.
     """
-    request = request_in(body, _REVIEW)
+    try:
+        request = request_in(body, _REVIEW)
+    except RecursionError:
+        return decode(cut(body))
     if isinstance(request, Unjudged):
         return Request(uid=request.uid, problem=request.problem)
     return request
@@ -109,14 +106,15 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
 _REVIEW = msgspec.json.Decoder(Envelope[Request])
 _ENCODER = msgspec.json.Encoder()
 
-SHAPE: Final = shape_of(inspect.type_info(Envelope[Request]))
-"""The part of a review that `decode` reads."""
-
 
 def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
     causes = tuple(_Cause(r.fault.cause, r.message, r.field) for r in refusals)
     return _Status(message="; ".join(map(str, refusals)), details=_Details(request.name, causes))
 
+
+MAX_BYTES = 3 * 1024 * 1024
+"""Limit of a review: etcd accepts requests of 1.5 MiB by default, and an update contains two
+rings."""
 
 DISCOVERY_SECONDS = 2.0
 """Limit of all discovery for one ring: the API server waits at most 5 s for the answer."""
@@ -152,39 +150,30 @@ class RingValidation:
             selected: Returns the namespaces that a ring selects, also for a ring not yet created.
             objects: For discovery.
             custom: The names of the installed strategies.
-            max_request_bytes: Limit of a body, at most `MAX_RING_BYTES`; larger ones get 413.
+            max_request_bytes: Limit of a body, at most `MAX_BYTES`; larger ones get 413.
         """
         self._rings = rings
         self._selected = selected
         self._objects = objects
         self._custom = custom
-        self._intake = Intake(min(max_request_bytes, MAX_RING_BYTES), SHAPE)
+        self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_BYTES))
         self._under_way = 0
         # One thread, so that rings are checked one at a time, even after a timeout.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="validation")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one HTTP request; after a timeout the failurePolicy decides."""
-        try:
-            answer = Answer(200, await self._take(scope, receive), "validated")
-        except TimeoutError:
-            answer = Answer(503, b"the ring was not checked in time", "overloaded")
-        except Refused as refused:
-            answer = Answer(refused.status, refused.reason.encode(), refused.outcome)
-        except InvalidObject as error:
-            answer = Answer(400, f"not an AdmissionReview: {error}".encode(), "malformed")
-        except Disconnected:
-            return
-        await respond(send, answer)
-
-    async def _take(self, scope: Scope, receive: Receive) -> bytes:
+    async def reply(self, body: Body) -> Answer:
+        """Answer a review; after a timeout the failurePolicy decides."""
         if self._under_way >= MAX_WAITING:
-            raise Refused(503, "overloaded", "too many rings at once")
+            return Answer(503, b"too many rings at once")
         self._under_way += 1
         try:
-            request = await self._intake.take(scope, receive, decode)
+            request = decode(body)
             async with asyncio.timeout(CHECK_SECONDS):
-                return await self._answer(request)
+                return Answer(200, await self._answer(request))
+        except TimeoutError:
+            return Answer(503, b"the ring was not checked in time")
+        except InvalidObject as error:
+            return Answer(400, f"not an AdmissionReview: {error}".encode())
         finally:
             self._under_way -= 1
 

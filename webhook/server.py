@@ -1,28 +1,18 @@
-"""An HTTP server of the process: one port, with or without TLS.
-
-uvicorn parses requests and answers them.  Its own start and stop are not used: they end the
-process if a port is in use, install signal handlers, and do not report the port.
-"""
+"""An HTTP server of the process: one port, with or without TLS."""
 
 import asyncio
+from collections.abc import Callable
 from email.utils import formatdate
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 
-import uvicorn
-from fastapi import FastAPI
-from uvicorn.lifespan.off import LifespanOff
-
 from sharder.core.errors import ConfigError
-from webhook.app import WebhookApp
-from webhook.at_once import AtOnce
-from webhook.connection import Connection
-from webhook.listener import Listener, listening_sockets
+from webhook.app import App, Webhook
+from webhook.asgi import AsgiConnections
+from webhook.connection import Connection, Port
+from webhook.listener import Connected, Listener, listening_sockets
 from webhook.tls import ServerTls
-
-KEEP_ALIVE_SECONDS = 120
-"""Longer than the 90 s for which the API server keeps an idle connection, so that the API server
-closes it first."""
 
 REQUEST_SECONDS = 10.0
 """Seconds in which a request must be complete; the API server waits 5 s for its answer by
@@ -35,7 +25,7 @@ MAX_CONNECTIONS = 512
 """The API server uses one connection for each call in progress, and keeps 25 idle connections."""
 
 SWEEP_SECONDS = 1.0
-"""Seconds between two checks for incomplete requests."""
+"""Seconds between two checks of the connections' times."""
 
 
 class Server:
@@ -43,7 +33,7 @@ class Server:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: App,
         *,
         host: str,
         port: int,
@@ -54,25 +44,24 @@ class Server:
         """Prepare; nothing listens yet.
 
         Args:
-            app: Its lifespan is not run.
+            app: The webhook, or another application; its lifespan is not run.
             host: Address or name to listen on; empty for all interfaces.
             port: 0 for any free port.
             tls: The certificate; None for plain HTTP.
             max_connections: Limit, TLS handshakes included; `listener.Listener` says which
                 connection is closed.
-            request_seconds: Limit for a request to be complete, else it is rejected (408).  A TLS
-                handshake gets no more time either.
+            request_seconds: Limit for a request of the webhook to be complete, else it is rejected
+                (408).  A TLS handshake gets no more time either.
         """
         self.port = port
         """The port that the server listens on, after the start."""
         self._host, self._tls = host, tls
+        self._app = app
         self._request_seconds = request_seconds
-        self._uvicorn = uvicorn.Server(_config(app, tls))
-        self._at_once = AtOnce(app.endpoint) if isinstance(app, WebhookApp) else None
         self._max_connections = max_connections
+        self._shared: Port | None = None
         self._listener: Listener | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._headers: list[tuple[bytes, bytes]] = []
 
     async def start(self) -> None:
         """Start to listen.
@@ -80,23 +69,21 @@ class Server:
         Raises:
             ConfigError: the address cannot be listened on.
         """
-        server = self._uvicorn
-        server.config.load()
-        server.lifespan = LifespanOff(server.config)
         try:
             sockets = listening_sockets(self._host, self.port)
         except OSError as error:
             why = error.strerror or error
             raise ConfigError(f"cannot listen on {self._host}:{self.port}: {why}") from error
         self.port = sockets[0].getsockname()[1]
+        make = self._maker()
         self._listener = Listener(
             sockets,
-            self._connection,
+            make,
             room=self._max_connections,
             tls=self._tls.context if self._tls else None,
             handshake_seconds=min(HANDSHAKE_SECONDS, self._request_seconds),
         )
-        server.servers = []
+        self._sweep()
 
     @property
     def connections(self) -> int:
@@ -104,13 +91,13 @@ class Server:
         return len(self._listener) if self._listener is not None else 0
 
     def retire(self) -> None:
-        """Keep serving, but end each connection with its next answer.
+        """Keep serving, but end each connection of the webhook with its next answer.
 
         Call this when the replica is already not ready: clients with open connections move to
         other replicas before `stop` closes the remaining connections.
         """
-        self._headers = [(b"connection", b"close")]
-        self._stamp()
+        if self._shared is not None:
+            self._shared.is_retired = True
 
     async def stop(self, within: float = 0.0) -> None:
         """Stop listening and give open requests `within` seconds; then abort all connections.
@@ -119,12 +106,9 @@ class Server:
         """
         if self._listener is None:
             return
-        self._listener.close()
+        self.retire()
         try:
-            async with asyncio.timeout(within):
-                await self._uvicorn.shutdown()
-        except TimeoutError:
-            pass
+            await self._listener.finish(within)
         finally:
             if self._sweep_timer is not None:
                 self._sweep_timer.cancel()
@@ -142,47 +126,18 @@ class Server:
     ) -> None:
         await self.stop()
 
-    def _connection(self) -> Connection:
-        if self._sweep_timer is None:
-            self._sweep()
-        return Connection(self._uvicorn.config, self._uvicorn.server_state, self._at_once)
-
-    def _connections(self) -> list[Connection]:
-        open_now = self._uvicorn.server_state.connections
-        return [c for c in open_now if isinstance(c, Connection)]
+    def _maker(self) -> Callable[[], Connected]:
+        """Return a function that makes connections."""
+        if not isinstance(self._app, Webhook):
+            return AsgiConnections(self._app, self._request_seconds).make
+        self._shared = shared = Port(self._app, self._request_seconds)
+        return lambda: Connection(shared)
 
     def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        for connection in self._connections():
-            connection.expire(loop.time(), self._request_seconds)
-        self._stamp()
+        now = perf_counter()
+        if self._listener is not None:
+            self._listener.expire(now)
+        if self._shared is not None:
+            self._shared.date = formatdate(usegmt=True).encode()
         pause = min(SWEEP_SECONDS, self._request_seconds)
-        self._sweep_timer = loop.call_later(pause, self._sweep_again)
-
-    def _sweep_again(self) -> None:
-        """Sweep while there are connections."""
-        self._sweep_timer = None
-        if self.connections:
-            self._sweep()
-
-    def _stamp(self) -> None:
-        date = formatdate(usegmt=True).encode()
-        self._uvicorn.server_state.default_headers = [(b"date", date), *self._headers]
-        if self._at_once is not None:
-            self._at_once.stamp(date, is_open=not self._headers)
-
-
-def _config(app: FastAPI, tls: ServerTls | None) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        interface="asgi3",
-        http=Connection,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-    )
+        self._sweep_timer = asyncio.get_running_loop().call_later(pause, self._sweep)

@@ -32,9 +32,8 @@ from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import Metrics
 from sharder.ports import Store
-from webhook import RingValidation, Server, ServerTls, create_app
-from webhook.body import MAX_REQUEST_BYTES
-from webhook.endpoint import AdmissionEndpoint
+from webhook import RingValidation, Server, ServerTls, Webhook
+from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
 
 HOST: Final = "127.0.0.1"
 
@@ -98,7 +97,7 @@ async def serve(sizes: Sequence[int]) -> None:
     reservations are dropped, and then an empty line is printed.
     """
     rings = {ring_name(name, n): filled(name, n) for name in StrategyName for n in sizes}
-    app = create_app(
+    app = Webhook(
         AdmissionEndpoint(
             rings=rings.get,
             sharders=lambda: frozenset({"sharder"}),

@@ -15,7 +15,7 @@ CHUNKED_END: Final = b"0\r\n\r\n"
 
 
 def request(*headers: bytes) -> bytes:
-    return b"\r\n".join([b"POST /healthz HTTP/1.1", b"host: sharder", *headers, b"", b""])
+    return b"\r\n".join([b"GET /healthz HTTP/1.1", b"host: sharder", *headers, b"", b""])
 
 
 LENGTH: Final = b"content-length: %d" % len(CHUNKED_END + HIDDEN)

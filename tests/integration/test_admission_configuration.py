@@ -29,7 +29,7 @@ from tests.support.scene import Scene
 from tests.support.service import Service
 from tests.support.users import CONFIGMAPS, CONTENT, PODS, WEBHOOKS, WITHIN
 from tests.unit.webhook.reviews import Counts, validation_with
-from webhook import Server, ServerTls, create_app
+from webhook import Server, ServerTls, Webhook
 from webhook.endpoint import AdmissionEndpoint
 
 HOST = "127.0.0.1"
@@ -210,7 +210,7 @@ async def failing_webhook() -> AsyncIterator[Json]:
         now=now,
         validity=timedelta(days=1),
     )
-    app = create_app(
+    app = Webhook(
         AdmissionEndpoint(
             rings=fail,
             sharders=frozenset[str],

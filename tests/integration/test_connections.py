@@ -8,7 +8,6 @@ from tests.integration.test_webhook_server import (
     HOST,
     NAME,
     Client,
-    Slow,
     app,
     connected,
     head,
@@ -84,19 +83,13 @@ async def test_where_all_connections_are_trusted_the_longest_idle_one_is_closed(
 
 
 async def test_where_no_connection_is_idle_the_new_one_is_closed() -> None:
-    slow = Slow()
-    server = Server(slow.app, host=HOST, port=0, max_connections=1)
-    await server.start()
-
-    async with connected(server.port) as busy:
-        await busy.send(head("GET", 0, path="/"))
-        await slow.entered.wait()
-        for connection in server._connections():
-            connection.trust()
+    body = review_of(request_of())
+    async with served(tls=False, room=1) as server, connected(server.port) as busy:
+        await busy.send(head("POST", len(body), "expect: 100-continue", path=TRUSTED_PATH))
+        assert (await busy.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
         async with connected(server.port) as late:
             assert await late.is_closed()
-        slow.leave.set()
+        await busy.send(body)
         status, _, _ = await busy.answer()
-    await server.stop()
 
     assert status == 200

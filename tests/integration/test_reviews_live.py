@@ -44,7 +44,7 @@ from tests.support.odd_objects import (
 )
 from tests.support.values import A, B, C, available
 from tests.unit.webhook.reviews import Counts, validation_with
-from webhook import Server, ServerTls, create_app
+from webhook import Server, ServerTls, Webhook
 from webhook.endpoint import AdmissionEndpoint
 
 AT_ONCE = 16
@@ -148,7 +148,7 @@ async def stage(client: Client) -> AsyncIterator[Stage]:
         ring, members=available(A, B, C), namespaces=frozenset({name}), served=resources
     )
     counts = Counts()
-    app = create_app(
+    app = Webhook(
         AdmissionEndpoint(
             rings={RingName(name): snapshot}.get,
             sharders=frozenset[str],

@@ -14,12 +14,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from fastapi import FastAPI
-from starlette.requests import Request
+from typing_extensions import override
 
+from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ConfigError
+from sharder.core.names import VALIDATION_PATH, GroupResource
+from sharder.ports import Objects
 from sharder.tls import issue as tls
 from tests.support.eventually import eventually
+from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
     PATH,
     TOKEN,
@@ -29,7 +32,7 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import Server, ServerTls, create_app
+from webhook import Server, ServerTls, Webhook
 from webhook.endpoint import AdmissionEndpoint
 
 NOW = datetime.now(UTC)
@@ -55,8 +58,8 @@ def server_tls() -> ServerTls:
     return ServerTls(pair.certificate, pair.key)
 
 
-def app() -> FastAPI:
-    return create_app(
+def app(objects: Objects | None = None) -> Webhook:
+    return Webhook(
         AdmissionEndpoint(
             rings=demo_only,
             sharders=frozenset[str],
@@ -66,7 +69,7 @@ def app() -> FastAPI:
             max_request_bytes=1_000_000,
         ),
         readiness=lambda: None,
-        validation=validation_with(),
+        validation=validation_with(objects=objects),
     )
 
 
@@ -161,7 +164,6 @@ async def test_a_review_is_answered_over_strictly_verified_tls(name: str) -> Non
 
 
 async def test_a_review_is_answered_alike_in_one_piece_in_several_and_beside_another() -> None:
-    """One piece is answered at once; several, and two reviews in a row, go through ASGI."""
     body = review_of(request_of())
     whole = head("POST", len(body)) + body
     orders = ([whole], [whole[:40], whole[40:-7], whole[-7:]], [whole + whole], [whole])
@@ -318,51 +320,57 @@ async def test_a_retired_server_ends_connections_with_their_next_answer() -> Non
     assert new_status == 200
 
 
-class Slow:
-    """An application whose answers wait until a test releases them."""
+class Slow(FakeObjects):
+    """A cluster that a validation waits for until a test releases it."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.entered = asyncio.Event()
         self.leave = asyncio.Event()
-        self.app = FastAPI()
-        self.app.add_api_route("/", self.answer)
 
-    async def answer(self, _: Request) -> str:
+    @override
+    async def find(self, resource: GroupResource) -> Resource:
         self.entered.set()
         await self.leave.wait()
-        return "late"
+        return await super().find(resource)
+
+
+async def validate(client: Client) -> None:
+    """Send a review of a ring."""
+    ring: Json = {"metadata": {"name": "demo"}, "spec": {"resources": [{"resource": "secrets"}]}}
+    body = review_of({"uid": "uid-1", "name": "demo", "operation": "CREATE", "object": ring})
+    await client.send(head("POST", len(body), path=VALIDATION_PATH), body)
 
 
 async def test_an_open_request_is_answered_while_the_server_stops() -> None:
     slow = Slow()
-    server = Server(slow.app, host=HOST, port=0)
+    server = Server(app(slow), host=HOST, port=0)
     await server.start()
     port = server.port
 
     async with connected(port) as client, asyncio.TaskGroup() as group:
-        await client.send(head("GET", 0, path="/"))
+        await validate(client)
         await slow.entered.wait()
         group.create_task(server.stop(within=WITHIN))
         await eventually(lambda: refuses(port), within=WITHIN)
         slow.leave.set()
         status, headers, body = await client.answer()
 
-    assert (status, headers["connection"], body) == (200, "close", b'"late"')
+    assert (status, headers["connection"], uid_in(body)) == (200, "close", "uid-1")
 
 
 async def test_a_stop_does_not_exceed_its_deadline() -> None:
     slow = Slow()
-    server = Server(slow.app, host=HOST, port=0)
+    server = Server(app(slow), host=HOST, port=0)
     await server.start()
 
     async with connected(server.port) as client:
-        await client.send(head("GET", 0, path="/"))
+        await validate(client)
         await slow.entered.wait()
         async with asyncio.timeout(WITHIN):
             await server.stop(within=0.1)
 
         assert await client.is_closed()
-    slow.leave.set()
 
 
 async def refuses(port: int) -> bool:

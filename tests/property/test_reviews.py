@@ -41,21 +41,17 @@ async def test_junk_is_no_review(junk: bytes) -> None:
 @given(
     method=st.sampled_from(["POST", "GET", "PUT", ""]) | st.text(max_size=5),
     content_type=st.none() | st.sampled_from([b"application/json;x", b"text/json"]) | st.binary(),
-    length=st.none() | st.integers(0, 10**30).map(lambda n: b"%d" % n) | st.binary(max_size=20),
 )
 async def test_a_request_that_is_no_post_of_json_is_answered_so(
-    method: str, content_type: bytes | None, length: bytes | None
+    method: str, content_type: bytes | None
 ) -> None:
-    headers = ((b"content-type", content_type), (b"content-length", length))
+    headers = [] if content_type is None else [(b"content-type", content_type)]
     counts = Counts()
 
     result = await exchange(
-        app_with(counts=counts),
-        review_of(request_of()),
-        method=method,
-        headers=[(name, value) for name, value in headers if value is not None],
+        app_with(counts=counts), review_of(request_of()), method=method, headers=headers
     )
 
-    assert result.status in {200, 405, 413, 415}
-    assert (result.status == 405) == (method != "POST")
-    assert counts.answers[0][1] != "internal_error"
+    assert result.status in {200, 400, 404, 405, 413, 415}
+    assert result.status != 200 or method == "POST"
+    assert "internal_error" not in dict(counts.answers).values()

@@ -29,6 +29,7 @@ from sharder.shard.cluster import Cluster
 from tests.history.traces import Happening
 from tests.stage.loop import PROCESS, Process
 from tests.stage.network import Link, NetworkClient, ProcessClock
+from webhook.connection import Answer
 
 if TYPE_CHECKING:
     from tests.stage.stage import Stage
@@ -205,28 +206,12 @@ class ReplicaActor(Actor):
         answered: asyncio.Future[bytes] = self.stage.loop.create_future()
 
         def work() -> None:
-            answer = self._endpoint.answer(path, body)
-            if answer is None:
-                _ = self.stage.loop.create_task(self._take(path, body, answered))
-            elif not answered.done():
+            answer = self._endpoint.route(path).reply(body)
+            if isinstance(answer, Answer) and not answered.done():
                 answered.set_result(answer.body)
 
         self.stage.loop.call_later(self.link.takes(), work, context=self.context)
         return await answered
-
-    async def _take(self, path: str, body: bytes, answered: "asyncio.Future[bytes]") -> None:
-        """Let the ASGI callable answer, which reads what is too large for a plain call."""
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: Any) -> None:
-            if message["type"] == "http.response.body" and not answered.done():
-                answered.set_result(message["body"])
-
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-        scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
-        await self._endpoint(scope, receive, send)
 
     def _judge(self, call: Call) -> None:
         """Note a write to objects or Leases without a guard, or of what only the leader writes."""

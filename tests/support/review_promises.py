@@ -18,7 +18,8 @@ from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import apply_json_patch
 from tests.support.odd_reviews import Body, Tree
 from tests.support.values import DEMO, DRAIN, NEXT, OWNER, A, B, C, D, members, snapshot
-from tests.unit.webhook.reviews import PATH, exchange
+from tests.unit.webhook.reviews import PATH, exchange, validation_with
+from webhook import Webhook
 from webhook.endpoint import AdmissionEndpoint
 
 MAX_BYTES = 64 * 1024
@@ -61,13 +62,17 @@ class Judge:
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         """How often each outcome was counted."""
-        self._endpoint = AdmissionEndpoint(
-            rings=SNAPSHOTS.get,
-            sharders=lambda: frozenset({"sharder"}),
-            is_stale=lambda: False,
-            observer=self,
-            trusts=lambda _: True,
-            max_request_bytes=MAX_BYTES,
+        self._webhook = Webhook(
+            AdmissionEndpoint(
+                rings=SNAPSHOTS.get,
+                sharders=lambda: frozenset({"sharder"}),
+                is_stale=lambda: False,
+                observer=self,
+                trusts=lambda _: True,
+                max_request_bytes=MAX_BYTES,
+            ),
+            readiness=lambda: None,
+            validation=validation_with(),
         )
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
@@ -124,7 +129,7 @@ class Judge:
     async def _send(self, sent: bytes, path: str, pieces: int) -> tuple[int, _Response | None]:
         size = max(1, -(-len(sent) // pieces))
         chunks = [sent[at : at + size] for at in range(0, len(sent), size)]
-        result = await exchange(self._endpoint, *chunks, path=path)
+        result = await exchange(self._webhook, *chunks, path=path)
         assert (result.status == 413) == (len(sent) > MAX_BYTES)
         if result.status != 200:
             assert result.status in {400, 413}

@@ -40,7 +40,7 @@ from sharder.runtime.clock import SystemClock
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.runtime.supervisor import supervise
-from webhook.app import create_app, create_health_app, create_metrics_app, guarding
+from webhook.app import Webhook, create_health_app, create_metrics_app, guarding
 from webhook.console_routes import console_routes, create_console_app
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -228,7 +228,7 @@ class Service:
     @asynccontextmanager
     async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
         settings = self._settings.webhook.server
-        app = create_app(
+        app = Webhook(
             self._replica.endpoint(self._trust.accepts),
             readiness=lambda: self._not_ready,
             validation=RingValidation(

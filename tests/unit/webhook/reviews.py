@@ -1,11 +1,13 @@
-"""AdmissionReviews as the API server writes them, and ASGI calls without a server."""
+"""AdmissionReviews as the API server writes them, and requests without a server."""
 
+import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 from starlette.types import ASGIApp, Message
+from typing_extensions import override
 
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
@@ -14,9 +16,9 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Objects
 from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
-from webhook import RingValidation, create_app
-from webhook.body import MAX_REQUEST_BYTES
-from webhook.endpoint import AdmissionEndpoint, OnRefused
+from webhook import RingValidation, Webhook
+from webhook.connection import Connection, Port, Routes
+from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint, OnRefused
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105
@@ -112,9 +114,9 @@ def app_with(
     is_stale: bool = False,
     refused: OnRefused = lambda *_: None,
     max_request_bytes: int = MAX_REQUEST_BYTES,
-) -> ASGIApp:
+) -> Webhook:
     """The webhook; the sharder's own user is `sharder`."""
-    return create_app(
+    return Webhook(
         AdmissionEndpoint(
             rings=rings,
             sharders=lambda: frozenset({"sharder"}),
@@ -129,13 +131,63 @@ def app_with(
     )
 
 
+class Wire(asyncio.Transport):
+    """What was written, up to the close."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_closed = False
+        self.is_paused = False
+        self.is_broken = False
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.is_closed
+        if self.is_broken:
+            raise OSError("broken pipe")
+        self.written += data
+
+    @override
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    @override
+    def close(self) -> None:
+        self.is_closed = True
+
+    @override
+    def abort(self) -> None:
+        self.is_closed = True
+
+    @override
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    @override
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+
+def port_of(routes: Routes, *, request_seconds: float = 10.0) -> Port:
+    """What the connections of a port share."""
+    port = Port(routes, request_seconds)
+    port.date = b"Thu, 01 Jan 1970 00:00:00 GMT"
+    return port
+
+
+def connected(port: Port) -> tuple[Connection, Wire]:
+    """A connection, and what it writes."""
+    connection, wire = Connection(port), Wire()
+    connection.connection_made(wire)
+    return connection, wire
+
+
 @dataclass
 class Exchange:
-    """One request: its body in pieces, and what came back."""
+    """One request of ASGI: its body in pieces, and what came back."""
 
     pieces: list[bytes]
-    is_cut: bool = False
-    """The client goes away instead of sending the last piece."""
     status: int = 0
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     body: bytes = b""
@@ -144,8 +196,7 @@ class Exchange:
         if not self.pieces:
             return {"type": "http.disconnect"}
         piece = self.pieces.pop(0)
-        more = bool(self.pieces) or self.is_cut
-        return {"type": "http.request", "body": piece, "more_body": more}
+        return {"type": "http.request", "body": piece, "more_body": bool(self.pieces)}
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -154,8 +205,32 @@ class Exchange:
             self.body += message.get("body", b"")
 
 
+def head_of(
+    method: str = "POST", path: str = PATH, headers: Headers = JSON, length: int | None = None
+) -> bytes:
+    """The head of a request; without a length its body comes in chunks."""
+    framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
+    lines = [f"{method} {path}?timeout=5s HTTP/1.1".encode(), b"host: a"]
+    lines += [b"%s: %s" % header for header in headers]
+    return b"\r\n".join([*lines, framing, b"", b""])
+
+
+def chunks_of(pieces: Sequence[bytes]) -> list[bytes]:
+    """The pieces of a body as chunks, with the end."""
+    return [b"%x\r\n%s\r\n" % (len(each), each) for each in pieces if each] + [b"0\r\n\r\n"]
+
+
+def answer_in(written: bytes) -> Exchange:
+    """The last answer in what a connection wrote."""
+    head, _, body = written.rpartition(b"\r\n\r\n")
+    line, *fields = head[head.rindex(b"HTTP/1.1 ") :].split(b"\r\n")
+    headers = dict(each.split(b": ", 1) for each in fields)
+    assert headers[b"content-length"] == b"%d" % len(body)
+    return Exchange([], int(line.split()[1]), headers, body)
+
+
 async def exchange(
-    app: ASGIApp,
+    app: ASGIApp | Webhook,
     *pieces: bytes,
     method: str = "POST",
     path: str = PATH,
@@ -163,8 +238,16 @@ async def exchange(
     headers: Headers = JSON,
     is_cut: bool = False,
 ) -> Exchange:
-    """Send a request to the application and return what came back."""
-    result = Exchange(list(pieces) or [b""], is_cut)
+    """Send a request, its body in pieces, and return what came back.
+
+    If it is cut, the client goes away before the end of the body.
+    """
+    if isinstance(app, Webhook):
+        if len(pieces) == 1 and not is_cut:
+            return await _received(app, [head_of(method, path, headers, len(pieces[0])), *pieces])
+        sent = [head_of(method, path, headers), *chunks_of(pieces)]
+        return await _received(app, sent[:-1] if is_cut else sent)
+    result = Exchange(list(pieces) or [b""])
     scope = {
         "type": "http",
         "method": method,
@@ -175,3 +258,14 @@ async def exchange(
     }
     await app(scope, result.receive, result.send)
     return result
+
+
+async def _received(routes: Routes, sent: Sequence[bytes]) -> Exchange:
+    connection, wire = connected(port_of(routes))
+    for piece in sent:
+        connection.data_received(piece)
+    await asyncio.sleep(0)
+    if connection.answering is not None:
+        await connection.answering
+    connection.connection_lost(None)
+    return answer_in(wire.written) if wire.written else Exchange([])

@@ -21,15 +21,18 @@ from tests.support.values import DRAIN, OWNER, WIDGETS, A, B, available, named, 
 from tests.support.values_placement import shard
 from tests.support.values_steering import FOLLOWING, STICKING, steered
 from tests.unit.webhook.reviews import (
-    JSON,
     PATH,
     TOKEN,
     TRUSTED_PATH,
     Counts,
     Exchange,
     Headers,
+    answer_in,
     app_with,
+    connected,
     exchange,
+    head_of,
+    port_of,
     request_of,
     review_of,
 )
@@ -153,7 +156,8 @@ async def test_a_replica_without_a_view_of_the_shards_leaves_objects_to_the_lead
 
 
 @pytest.mark.parametrize(
-    "before", ["", "/", f"/{TOKEN[:-1]}", f"/{TOKEN}x", "/é", f"/{TOKEN}/", f"/{TOKEN}/{TOKEN}"]
+    "before",
+    ["", "/", f"/{TOKEN[:-1]}", f"/{TOKEN}x", "/%C3%A9", f"/{TOKEN}/", f"/{TOKEN}/{TOKEN}"],
 )
 async def test_a_request_without_the_token_is_answered_and_reserves_no_room(before: str) -> None:
     counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
@@ -185,7 +189,7 @@ async def test_only_the_api_server_reports_a_refused_acknowledgement_and_no_dry_
     assert noted == [("demo", "real", "the update changes spec")]
 
 
-@pytest.mark.parametrize("name", ["other", "", "a/b", "..", "ring\r\nx", "😀"])
+@pytest.mark.parametrize("name", ["other", "", "a/b", "..", "ring%0D%0Ax", "%F0%9F%98%80"])
 async def test_a_request_for_an_unknown_ring_is_allowed_with_a_warning(name: str) -> None:
     counts = Counts()
 
@@ -252,13 +256,12 @@ async def test_an_invalid_review_is_a_bad_request_with_a_reason_of_one_line(body
     assert counts.answers == [("", "malformed")]
 
 
-@pytest.mark.parametrize("length", [b"1001", b"9" * 5_000])
-async def test_a_body_that_declares_too_much_is_not_read(length: bytes) -> None:
-    headers = (*JSON, (b"content-length", length))
+async def test_a_body_that_declares_too_much_is_not_read() -> None:
+    connection, wire = connected(port_of(app_with(max_request_bytes=1_000)))
 
-    result = await exchange(app_with(max_request_bytes=1_000), b"x", headers=headers, is_cut=True)
+    connection.data_received(head_of(length=1_001))
 
-    assert result.status == 413
+    assert (answer_in(wire.written).status, wire.is_closed) == (413, True)
 
 
 @pytest.mark.parametrize("pieces", [[b"x" * 1_001], [b"x" * 501] * 2, [b"x" * 501] * 9])
@@ -347,7 +350,8 @@ async def test_an_update_with_deep_nesting_cannot_change_the_owner(
     deep = opened * depth + "1" + closed * depth
     app, counts = app_with(), Counts()
 
-    result = await exchange(app_with(counts=counts), padded(request, deep))
+    body = padded(request, deep)
+    result = await exchange(app_with(counts=counts), body, path=TRUSTED_PATH)
 
     assert patch_in(result) == patch_in(await exchange(app, review_of(request))) != []
     assert counts.answers == [("demo", "restored")]
@@ -361,7 +365,7 @@ async def test_a_large_update_cannot_change_the_owner(padding: str) -> None:
 
     body = padded(request, padding)
     pieces = [body[start : start + 65_536] for start in range(0, len(body), 65_536)]
-    result = await exchange(app_with(counts=counts), *pieces)
+    result = await exchange(app_with(counts=counts), *pieces, path=TRUSTED_PATH)
 
     assert [(o.op, o.value) for o in patch_in(result)] == [("add", A)]
     assert counts.answers == [("demo", "restored")]
@@ -374,7 +378,7 @@ async def test_a_shard_acknowledges_the_drain_of_a_large_object_as_of_any_other(
 
     for after in (obj(name="w", annotations=large), obj(name="w", annotations=large | {"b": ""})):
         body = review_of(request_of(after, old=before))
-        await exchange(app_with(counts=counts), body[:9], body[9:])
+        await exchange(app_with(counts=counts), body[:9], body[9:], path=TRUSTED_PATH)
 
     assert counts.answers == [("demo", "assigned"), ("demo", "restored")]
 

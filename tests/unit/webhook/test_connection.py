@@ -1,110 +1,208 @@
-"""A review that was taken is answered, whatever its connection does before the turn ends."""
+"""One connection of the webhook's port, fed by hand: its limits, and the order of its answers."""
 
 import asyncio
-from collections.abc import Callable
+from time import perf_counter
 
 import pytest
 from typing_extensions import override
-from uvicorn.server import ServerState
 
+from sharder.core.api.meta import Json, Resource
+from sharder.core.names import VALIDATION_PATH, GroupResource
+from tests.support.fakes import FakeObjects
 from tests.support.values import obj
-from tests.unit.webhook.reviews import Counts, app_with, request_of, review_of
-from tests.unit.webhook.test_at_once import FIELDS, sent, without
-from webhook.app import WebhookApp
-from webhook.at_once import MAX_BYTES, AtOnce
-from webhook.connection import Connection
-from webhook.server import _config
+from tests.unit.webhook.reviews import (
+    PATH,
+    TRUSTED_PATH,
+    Counts,
+    answer_in,
+    app_with,
+    connected,
+    exchange,
+    head_of,
+    port_of,
+    request_of,
+    review_of,
+    validation_with,
+)
+from webhook import connection as limits
+from webhook.connection import KEEP_ALIVE_SECONDS, MAX_STRANGER_BYTES
 
+BODY = review_of(request_of(obj(name="a")))
 LIMIT = 10.0
 """Seconds that a request may take."""
 
 
-class Wire(asyncio.Transport):
-    """What was written, up to the close."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = list[bytes]()
-        self.is_closed = False
-
-    @override
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        assert not self.is_closed
-        self.written.append(bytes(data))
-
-    @override
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    @override
-    def close(self) -> None:
-        self.is_closed = True
-
-    @override
-    def abort(self) -> None:
-        self.is_closed = True
-
-    @override
-    def resume_reading(self) -> None:
-        """Nothing was paused."""
+def large(size: int) -> bytes:
+    return review_of(request_of(obj(name="a", annotations={"note": "x" * size})))
 
 
-def connection_with(counts: Counts) -> tuple[Connection, Wire]:
+async def test_only_a_client_with_the_token_sends_large_reviews() -> None:
+    body, counts = large(MAX_STRANGER_BYTES), Counts()
     app = app_with(counts=counts)
-    assert isinstance(app, WebhookApp)
-    config = _config(app, tls=None)
-    config.load()
-    answering = AtOnce(app.endpoint)
-    answering.stamp(b"now", is_open=True)
-    connection, wire = Connection(config, ServerState(), answering), Wire()
-    connection.connection_made(wire)
-    return connection, wire
+
+    statuses = [
+        (await exchange(app, *pieces, path=path)).status
+        for path in (PATH, TRUSTED_PATH)
+        for pieces in ([body], [body[:9], body[9:]])
+    ]
+
+    assert statuses == [413, 413, 200, 200]
+    assert counts.answers == [("", "too_large")] * 2 + [("demo", "assigned")] * 2
 
 
-async def test_a_large_review_is_answered_before_the_turn_ends_and_what_came_before_too() -> None:
-    (small, one), (large, other) = connection_with(Counts()), connection_with(Counts())
-    large._at_once = small._at_once
-    body = review_of(request_of(obj(name="a", annotations={"note": "x" * MAX_BYTES})))
+async def test_where_incomplete_bodies_are_too_large_the_oldest_of_strangers_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "MAX_HELD_BYTES", 2_500)
+    counts = Counts()
+    port = port_of(app_with(counts=counts))
+    paths = (TRUSTED_PATH, PATH, PATH, TRUSTED_PATH)
+    clients = [connected(port) for _ in paths]
 
-    small.data_received(sent())
-    large.data_received(
-        sent(*without("Content-Length"), f"Content-Length: {len(body)}", body=body)
-    )
+    for (client, _), path in zip(clients, paths, strict=True):
+        client.data_received(head_of(path=path, length=2_000))
+        client.data_received(b"x" * 1_000)
 
-    assert (len(one.written), len(other.written)) == (1, 1)
-    assert (small.is_idle, large.is_idle) == (True, True)
+    written = [wire.written for _, wire in clients]
+    assert [bool(each) for each in written] == [False, True, True, False]
+    assert answer_in(written[1]).status == 503
+    assert counts.answers == [("", "overloaded")] * 2
+
+
+async def test_a_client_that_does_not_read_is_not_read_and_in_the_end_cut_off() -> None:
+    connection, wire = connected(port_of(app_with()))
+    connection.data_received(head_of(length=len(BODY)) + BODY)
+
+    connection.pause_writing()
+    was_paused = wire.is_paused
+    connection.resume_writing()
+    is_read = not wire.is_paused
+    connection.pause_writing()
+    connection.expire(perf_counter() + LIMIT / 2)
+    is_kept = not wire.is_closed
+    connection.expire(perf_counter() + 2 * LIMIT)
+
+    assert (was_paused, is_read, is_kept, wire.is_closed) == (True, True, True, True)
+
+
+async def test_a_connection_is_kept_between_requests_longer_than_the_api_server_keeps_it() -> None:
+    connection, wire = connected(port_of(app_with()))
+    connection.data_received(head_of(length=len(BODY)) + BODY)
+    await asyncio.sleep(0)
+
+    connection.expire(perf_counter() + KEEP_ALIVE_SECONDS - 1)
+    is_kept = not wire.is_closed
+    connection.expire(perf_counter() + KEEP_ALIVE_SECONDS + 1)
+
+    assert (is_kept, wire.is_closed) == (True, True)
+    assert wire.written.count(b"HTTP/1.1 ") == 1
 
 
 @pytest.mark.parametrize(
-    "end",
-    [
-        Connection.shutdown,
-        Connection.eof_received,
-        lambda connection: connection.expire(connection.loop.time() + 2 * LIMIT, LIMIT),
-        Connection.timeout_keep_alive_handler,
-    ],
-    ids=["stop", "end of file", "sweep", "timer"],
+    "sent", [b"", b"\r\n", b"POST / HT", head_of(length=9), head_of(length=9) + b"12345"]
 )
-async def test_a_review_that_was_taken_is_answered(end: Callable[[Connection], None]) -> None:
-    connection, wire = connection_with(Counts())
+async def test_a_request_that_does_not_become_complete_is_refused(sent: bytes) -> None:
+    connection, wire = connected(port_of(app_with()))
+    connection.data_received(sent)
 
-    connection.data_received(sent())
-    end(connection)
+    connection.expire(perf_counter() + LIMIT / 2)
+    before = wire.written
+    connection.expire(perf_counter() + 2 * LIMIT)
+
+    assert before == b""
+    assert (answer_in(wire.written).status, wire.is_closed) == (408, True)
+
+
+async def test_requests_in_one_piece_are_answered_in_their_order_until_one_is_the_last() -> None:
+    connection, wire = connected(port_of(app_with()))
+    last = head_of(headers=((b"content-type", b"application/json"), (b"connection", b"close")))
+    whole, closing = head_of(length=len(BODY)) + BODY, last + b"2\r\n{}\r\n0\r\n\r\n"
+
+    connection.data_received(whole + whole + closing + whole)
     await asyncio.sleep(0)
 
-    assert wire.written[0].startswith(b"HTTP/1.1 200 OK\r\n")
+    assert [each[:3] for each in wire.written.split(b"HTTP/1.1 ")[1:]] == [b"200", b"200", b"400"]
+    assert wire.is_closed
 
 
-@pytest.mark.parametrize("body", [b"{}", None], ids=["invalid", "valid"])
-async def test_nothing_is_written_to_a_connection_that_was_lost(body: bytes | None) -> None:
-    connection, wire = connection_with(Counts())
-    data = sent(*FIELDS)
-    if body is not None:
-        data = sent(*without("Content-Length"), f"Content-Length: {len(body)}", body=body)
+async def test_a_client_that_waits_for_leave_to_send_its_body_gets_it() -> None:
+    connection, wire = connected(port_of(app_with()))
+    expecting = ((b"content-type", b"application/json"), (b"expect", b"100-continue"))
 
-    connection.data_received(data)
-    wire.abort()
-    connection.connection_lost(None)
+    connection.data_received(head_of(headers=expecting, length=len(BODY)))
+    leave = wire.written
+    connection.data_received(BODY)
     await asyncio.sleep(0)
 
-    assert wire.written == []
+    assert leave == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert answer_in(wire.written).status == 200
+
+
+@pytest.mark.parametrize("then", ["another request", "garbage", "goes away", "nothing"])
+async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(
+    then: str,
+) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    class Slow(FakeObjects):
+        @override
+        async def find(self, resource: GroupResource) -> Resource:
+            entered.set()
+            await leave.wait()
+            return await super().find(resource)
+
+    ring: Json = {"metadata": {"name": "demo"}, "spec": {"resources": [{"resource": "secrets"}]}}
+    body = review_of({"uid": "uid-1", "name": "demo", "operation": "CREATE", "object": ring})
+    connection, wire = connected(port_of(app_with(validation=validation_with(objects=Slow()))))
+
+    connection.data_received(head_of(path=VALIDATION_PATH, length=len(body)) + body)
+    await entered.wait()
+    assert connection.answering is not None
+    if then == "goes away":
+        connection.connection_lost(None)
+    elif then != "nothing":
+        connection.data_received(
+            head_of(length=len(BODY)) + BODY if then == "another request" else b"\x00" * 99
+        )
+    before = wire.written
+    leave.set()
+    if then != "goes away":
+        await connection.answering
+
+    assert before == b""
+    assert wire.written.count(b"HTTP/1.1 200") == (then != "goes away")
+    assert wire.is_closed is (then not in {"goes away", "nothing"})
+
+
+@pytest.mark.parametrize("then", ["end of file", "more", "lost"])
+async def test_a_whole_request_is_answered_before_what_comes_next(then: str) -> None:
+    connection, wire = connected(port_of(app_with()))
+    connection.data_received(head_of(length=len(BODY)) + BODY)
+    before = wire.written
+
+    if then == "end of file":
+        connection.eof_received()
+    elif then == "more":
+        connection.data_received(b"P")
+    else:
+        wire.abort()
+        connection.connection_lost(None)
+    after = wire.written
+    await asyncio.sleep(0)
+
+    assert before == b""
+    assert after.count(b"HTTP/1.1 200") == (then != "lost")
+    assert wire.written == after
+
+
+async def test_an_answer_that_cannot_be_sent_ends_its_connection_and_no_other() -> None:
+    port = port_of(app_with())
+    (broken, its), (other, others) = connected(port), connected(port)
+    its.is_broken = True
+
+    for client in (broken, other):
+        client.data_received(head_of(length=len(BODY)) + BODY)
+    await asyncio.sleep(0)
+
+    assert (its.is_closed, its.written) == (True, b"")
+    assert answer_in(others.written).status == 200

@@ -228,8 +228,9 @@ async def test_a_client_that_does_not_read_is_cut_off_a_real_port() -> None:
         """Let all in."""
 
     app = FastAPI()
-    app.include_router(console_routes(Endless(), guard=allow, cut_after=0.5))
-    async with Server(app, host="127.0.0.1", port=0) as server, asyncio.timeout(30):
+    app.include_router(console_routes(Endless(), guard=allow))
+    server = Server(app, host="127.0.0.1", port=0, request_seconds=0.5)
+    async with server, asyncio.timeout(30):
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
         writer.write(b"GET /console/events?ring=demo HTTP/1.1\r\nhost: localhost\r\n\r\n")
         await ended.wait()
