@@ -1,12 +1,14 @@
 """A webhook's server in its own process, and a minimal webhook for comparison.
 
 `target.started(*sizes)` serves rings of all strategies.  On a second port the process answers with
-a constant, from a bare ASGI callable: `Null`.  Both share the process, the event loop and TLS.
+a constant, from a bare ASGI callable on uvicorn: `null`.  Both share the process, the event loop
+and TLS.
 """
 
 import asyncio
 import gc
 import json
+import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from base64 import b64encode
@@ -16,11 +18,10 @@ from datetime import datetime
 from ipaddress import IPv4Address
 from typing import Final
 
+import uvicorn
 import uvloop
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
-from typing_extensions import override
 
 from hack.bench.secrets_ring import filled
 from hack.certificates import Authority
@@ -47,24 +48,44 @@ _ANSWER: Final = (
 )
 
 
-class Null(FastAPI):
-    """Answers every review with the same patch; of the review it reads only the uid."""
+async def null(_: Scope, receive: Receive, send: Send) -> None:
+    """Answer a review with a constant patch; of the review only the uid is read."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    _, uid, _ = body[body.index(_UID) + len(_UID) :].split(b'"', 2)
+    content = _ANSWER % (uid, _PATCH)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(content)),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
 
-    @override
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        _, uid, _ = body[body.index(_UID) + len(_UID) :].split(b'"', 2)
-        content = _ANSWER % (uid, _PATCH)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(content)),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+
+@asynccontextmanager
+async def serving_null(tls: ServerTls) -> AsyncIterator[int]:
+    """Serve `null` on uvicorn as it comes, and yield the port."""
+    listening = socket.create_server((HOST, 0))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            null,
+            http="httptools",
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            ssl_context_factory=lambda *_: tls.context,
+        )
+    )
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.serve(sockets=[listening]))
+        yield listening.getsockname()[1]
+        server.should_exit = True
 
 
 class NoObjects:
@@ -121,9 +142,9 @@ async def serve(sizes: Sequence[int]) -> None:
     tls = ServerTls(identity.certificate, identity.key)
     async with (
         Server(app, host=HOST, port=0, tls=tls) as webhook,
-        Server(Null(), host=HOST, port=0, tls=tls) as null,
+        serving_null(tls) as null_port,
     ):
-        print(json.dumps([webhook.port, null.port, authority.certificate.decode()]), flush=True)
+        print(json.dumps([webhook.port, null_port, authority.certificate.decode()]), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             forget(rings[RingName(line.strip())])
             print(flush=True)

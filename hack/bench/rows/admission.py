@@ -39,7 +39,7 @@ class Reviews:
         self._sent = Counter[str]()
 
     async def turn(self, server: Target, ring: RingName | None) -> Values:
-        """Send reviews to a ring, or to `Null` if `ring` is None."""
+        """Send reviews to a ring, or to `null` if `ring` is None."""
         url = server.null if ring is None else server.webhook
         meter = Meter({"server": server.pid, "client": self._load.pid})
         spent, seconds, worst = Counter[str](), 0.0, 0.0
