@@ -27,6 +27,10 @@ MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 """Limit of all incomplete bodies together: two of the largest that the API server sends.  A body
 that arrives in one piece is never counted."""
 
+MAX_WAITING_BYTES: Final = 16 * 1024
+"""A larger review is answered before others are received: they would evict it from the
+processor's cache."""
+
 MAX_HEAD_BYTES: Final = 16 * 1024
 """Limit of the request line and the headers, of trailers, and of what is around chunks.
 
@@ -284,7 +288,10 @@ class Connection(asyncio.Protocol):
             self._end(after=self.answering)
             return
         self._is_whole, self._keep = True, self._parser.should_keep_alive()
-        self._port.answer_soon(self)
+        if len(self._body) > MAX_WAITING_BYTES:
+            self._answer()
+        else:
+            self._port.answer_soon(self)
 
     # How requests end.
 
