@@ -48,7 +48,7 @@ _ANSWER: Final = (
 )
 
 
-async def null(_: Scope, receive: Receive, send: Send) -> None:
+async def null(_scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a review with a constant patch; of the review only the uid is read."""
     body, more = b"", True
     while more:
