@@ -6,23 +6,32 @@ between the comments with their names.  The tables are the same on every machine
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from msgspec import structs
+
 from hack.placement_filters import RING, filters, placer_of, table
 from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
+from sharder.core.api.ring import (
+    ControllerRing,
+    GroupBy,
+    PlacementSpec,
+    RingResource,
+    RingSpec,
+    StrategyName,
+)
 from sharder.core.keys import main_key
+from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import (
     ShardName,
 )
-from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.demand import Reader, identity_of
-from sharder.core.placement.distribution import Placed, distribute
+from sharder.core.preview.simulation import Simulation
+from sharder.core.ring.build import build
 
 DOCUMENT: Final = Path(__file__).parents[1] / "docs/placement.md"
 
@@ -81,22 +90,27 @@ class Ring:
             strategy=self.strategy,
             group_by=GroupBy(labels=("app",)) if grouped else GroupBy(),
         )
-        placer = placer_of(spec, self.shards)
-        objects = list(_placed(spec, before or {}))
-        if placer.sticks:
-            choices = distribute(objects, placer).choices
-        else:
-            choices = {o.demand.identity: placer.place(o.demand, NO_COUNTS) for o in objects}
-        owners = ((o.demand.key, choices[o.demand.identity].shard) for o in objects)
-        return {key: shard for key, shard in owners if shard is not None}
+        members = Members(
+            standings=dict.fromkeys((shard.name for shard in self.shards), Standing.AVAILABLE),
+            stranger=Standing.GONE,
+            namespaces={},
+        )
+        resources = (RingResource(resource="secrets"),)
+        ring = ControllerRing(
+            metadata=ObjectMeta(name=RING), spec=RingSpec(resources=resources, placement=spec)
+        )
+        built = build(ring, members=members, namespaces=frozenset({"default"}))
+        owned = (_owned(obj, before or {}, built.owner_label) for obj in secrets())
+        simulation = Simulation(replace(built, placer=placer_of(spec, self.shards)), owned)
+        simulation.settle()
+        owners = {key: built.owner_of(move.now) for key, move in simulation.moves.items()}
+        return {key: shard for key, shard in owners.items() if shard in members.available}
 
 
-def _placed(spec: PlacementSpec, owners: Owners) -> Iterable[Placed]:
-    reader = Reader(RING, spec)
-    for obj in secrets():
-        key = main_key(obj)
-        current = owners.get(key)
-        yield Placed(reader.demand(obj, key=key, identity=identity_of(key), current=current))
+def _owned(obj: PartialObject, owners: Owners, label: str) -> PartialObject:
+    owner = owners.get(main_key(obj))
+    labels = {**(obj.metadata.labels or {}), **({label: owner} if owner else {})}
+    return structs.replace(obj, metadata=structs.replace(obj.metadata, labels=labels))
 
 
 def moved(before: Owners, after: Owners) -> int:

@@ -11,8 +11,8 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand, identity_of
-from sharder.core.placement.distribution import Distribution, Placed
 from sharder.core.placement.strategy import Layout
+from tests.support.simulated import Distribution, Placed
 from tests.support.values_placement import shard
 
 FOLLOWING = (StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS)

@@ -19,7 +19,7 @@ from sharder.core.movement.planner import (
 )
 from sharder.core.movement.step import Assign, Drain, Step, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.placement.distribution import LowestPriorities
+from sharder.core.placement.displacement import LowestPriorities
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import admitted, written
 from tests.support.values import WIDGETS

@@ -13,13 +13,13 @@ from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
-from sharder.core.placement.distribution import Placed
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.least_loaded_filters import FilterChain, FilterResult
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
 from sharder.core.placement.strategy import Layout
+from tests.support.simulated import Placed
 from tests.support.values import A
 
 Place: TypeAlias = tuple[str, str]

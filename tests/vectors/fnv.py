@@ -16,14 +16,17 @@ _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 _PREFIX: Final = "pod-"
 
+IN_RING: Final = "example.com/Widget/default/"
+"""Stands before the target in the key of its object."""
+
 
 class Fnv(Ranking):
     """FNV-1a over key and pod number, which it mixes too little."""
 
     @override
     def score(self, key: str, shard: Shard) -> int:
-        """Return the hash, without a sign; exact, as a float would not be."""
-        return fnv1a(str(number_of(shard.name)), _after_key(key))
+        """Return the hash of the target, without a sign; exact, as a float would not be."""
+        return fnv1a(str(number_of(shard.name)), _after_key(key.removeprefix(IN_RING)))
 
 
 def fnv1a(text: str, state: int = _OFFSET) -> int:

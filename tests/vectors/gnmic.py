@@ -17,10 +17,10 @@ from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand, identity_of
-from sharder.core.placement.distribution import Placed, distribute
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategy import Layout
+from tests.support.simulated import Placed, distribute
 from tests.vectors.fnv import Fnv, fnv1a, number_of, pod
 from tests.vectors.result import Result, differences
 

@@ -1,8 +1,8 @@
-"""Facts about `sharder.core.placement.distribution`: which objects go when there are too many."""
+"""Facts about `sharder.core.placement.displacement`: which objects go when there are too many."""
 
 import pytest
 
-from sharder.core.placement.distribution import KeepPriority, LowestPriorities
+from sharder.core.placement.displacement import KeepPriority, LowestPriorities
 
 HOLDS = {
     "once pinned": KeepPriority(pinned=False, chosen=False, score=10, key="z"),
