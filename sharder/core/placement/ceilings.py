@@ -6,7 +6,6 @@ the objects *leaving* a closed shard for an open one.
 
 from collections.abc import Collection, Sequence, Set
 from itertools import pairwise
-from math import inf
 
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
@@ -66,8 +65,11 @@ class Ceilings:
     def _of_size(self, size: Size) -> int | None:
         """Return the ceiling of shards of this size; cached."""
         if size not in self._ceilings:
-            limits = (size.declared, self._share(size))
-            self._ceilings[size] = min((n for n in limits if n is not None), default=None)
+            declared, share = size.declared, self._share(size)
+            if declared is None or share is None:
+                self._ceilings[size] = share if declared is None else declared
+            else:
+                self._ceilings[size] = min(declared, share)
         return self._ceilings[size]
 
     def _share(self, size: Size) -> int | None:
@@ -108,16 +110,18 @@ class Ceilings:
 
     def _at_ceiling(self) -> Set[ShardName]:
         """Return the shards that have as many objects as their own ceilings allow, or more."""
-        counts, layout, limits = self._counts, self._layout, dict[Size, float]()
-        for size in layout.different_sizes:
-            ceiling = self._of_size(size)
-            limits[size] = inf if ceiling is None else ceiling
-        limit = next(iter(limits.values()), inf)
-        if len(limits) == 1 and limit > 0:  # the usual case
+        counts, layout = self._counts, self._layout
+        ceilings = [self._of_size(size) for size in layout.different_sizes]
+        if len(ceilings) == 1 and (limit := ceilings[0]):  # the usual case
             full = [names for many, names in counts.holding.items() if many >= limit]
             return full[0] if len(full) == 1 else frozenset().union(*full)
+        most = dict(zip(layout.different_sizes, ceilings, strict=True))
         held = counts.on_each
-        return {name for name, size in layout.sizes.items() if held.get(name, 0) >= limits[size]}
+        return {
+            name
+            for name, size in layout.sizes.items()
+            if (ceiling := most[size]) is not None and held.get(name, 0) >= ceiling
+        }
 
     def objection(self, shard: Shard, *, pinned: bool) -> str | None:
         """Return why the shard has no room for one more object, None if it has."""

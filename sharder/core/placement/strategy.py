@@ -5,7 +5,7 @@ It is built for the shards of a ring and called for each object.  `registry` lis
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import fsum
@@ -147,9 +147,9 @@ class Layout:
         }
 
     @cached_property
-    def different_sizes(self) -> Set[Size]:
+    def different_sizes(self) -> Sequence[Size]:
         """The sizes that occur."""
-        return frozenset(self.sizes.values())
+        return tuple(dict.fromkeys(self.sizes.values()))
 
     @cached_property
     def open(self) -> tuple[Shard, ...]:
