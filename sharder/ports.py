@@ -163,7 +163,7 @@ class Fences(Protocol):
 
 
 class Recorder(Protocol):
-    """Events for `kubectl describe`."""
+    """Events for `kubectl describe`; too many in one namespace are dropped."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
         """Record a Warning, unless an equal one is recent; a failure is logged, never raised."""

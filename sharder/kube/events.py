@@ -6,7 +6,7 @@ from typing import Final
 
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json, PartialObject
-from sharder.core.errors import ApiError, Unavailable
+from sharder.core.errors import ApiError
 from sharder.kube.client import Client
 from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
@@ -56,8 +56,9 @@ class KubeRecorder:
     async def _send(self, about: PartialObject, reason: str, message: str, kind: str) -> bool:
         """Create the Event; return whether it was created."""
         namespace = event_namespace(about)
+        if not self._is_allowed(about.metadata.namespace):
+            return False
         try:
-            self._take(about.metadata.namespace)
             await self._client.request(
                 "POST",
                 f"/api/v1/namespaces/{namespace}/events",
@@ -81,14 +82,20 @@ class KubeRecorder:
         self._missed = 0
         return True
 
-    def _take(self, namespace: str) -> None:
-        """Count an Event; raise `Unavailable` if there are too many."""
+    def _is_allowed(self, namespace: str) -> bool:
+        """Count an Event, unless there are too many; a namespace with too many is logged once."""
         allowance = self._allowances.pop(namespace, None) or Allowance(_BURST, _PAUSE_SECONDS)
         self._allowances[namespace] = allowance
         if len(self._allowances) > _MAX_NAMESPACES:
             del self._allowances[next(iter(self._allowances))]
-        if not allowance.take(self._clock.monotonic()):
-            raise Unavailable("too many Events in a short time")
+        now, key = self._clock.monotonic(), ("Namespace", namespace, "", "")
+        if allowance.take(now):
+            return True
+        if key not in self._recorded:
+            self._recorded[key] = now
+            fields = {"object": namespace or "cluster-scoped objects"}
+            _log.warning("too many events in a namespace, dropping some", extra=fields)
+        return False
 
     def _forget_before(self, end: float) -> None:
         """Forget the Warnings recorded before `end`; the oldest are first in the dict."""

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from sharder.controllers import annotation_warnings as mistakes
+from sharder.controllers import refused_acknowledgements
 from sharder.controllers.movement.watches import overdue
 from sharder.controllers.movement.writes import failures
 from sharder.core.status import conditions
@@ -48,6 +49,7 @@ def test_every_event_is_explained_and_no_other() -> None:
         failures.WRITE_FAILED,
         failures.LABEL_REMOVED,
         mistakes.MALFORMED,
+        refused_acknowledgements.REFUSED,
         overdue.OVERDUE,
         conditions.FAILED,
     }
