@@ -66,9 +66,9 @@ _DEPRECATED: Final = {
     "NameTaken": ("sharder.sdk.writes.children", "Conflict"),
     "Json": ("sharder.core.api.meta", "Any"),
     "LeaderTask": ("sharder.sdk.leader", "Callable[[Leadership], Awaitable[None]]"),
-    "OnDelete": ("sharder.sdk.handlers", "Callable[[Request], Awaitable[None]]"),
+    "OnDelete": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[None]]"),
     "Predicate": ("sharder.sdk.predicates", "Callable[[OwnMeta, OwnMeta], bool]"),
-    "Reconcile": ("sharder.sdk.handlers", "Callable[[Request], Awaitable[float | None]]"),
+    "Reconcile": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[float | None]]"),
     "Selector": ("sharder.sdk.predicates", "Callable[[OwnMeta], bool]"),
 }
 """The module and the replacement of each name that goes in the next release."""

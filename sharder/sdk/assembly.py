@@ -39,17 +39,17 @@ class Assembly:
         measures = Measures(identity.ring, resource.id, context.metrics, clock)
         of_resource = ResourceContext(
             identity=identity,
-            owned=OwnedObjects(identity, when=reconciler.when),
+            owned=OwnedObjects(identity, when=reconciler.needs_reconcile),
             main=main,
             children=children,
             holds_lease=self.holds_lease,
             clock=clock,
             events=EventRecorder(context.cluster.documents(EVENTS), identity, clock=clock),
-            kept_finalizer=reconciler.handlers.kept_finalizer,
+            kept_finalizer=reconciler.kept_finalizer,
         )
         return Controller(
             of_resource,
-            Runner(reconciler.handlers, of_resource, measures=measures, rng=rng),
+            Runner(reconciler, of_resource, measures=measures, rng=rng),
             handoff=Handoff(
                 main=self._cached(main) if main.cache else None,
                 children=[self._cached(child) for child in children if child.cache],

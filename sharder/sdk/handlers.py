@@ -7,32 +7,15 @@ cleaned up, even if the object is deleted, or no longer selected, while no shard
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
-from sharder.core.errors import ConfigError, Conflict, InvalidObject, NotFound
-from sharder.core.names import ObjectRef, is_label_key
-from sharder.runtime.backoff import Backoff
-from sharder.sdk.predicates import Selector, every_object
+from sharder.core.errors import Conflict, InvalidObject, NotFound
+from sharder.core.names import ObjectRef
+from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.request import Request
-from sharder.sdk.retries import BACKOFF, Requeue, check_backoff
-from sharder.shard.objects import OwnMeta
-
-Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
-"""Brings one object into its wanted state; it can run at any time, any number of times.
-
-Returns the delay (seconds or a timedelta) until the next reconcile, or None to wait for a change.
-An error requeues the object with back-off.
-"""
-
-OnDelete: TypeAlias = Callable[[Request], Awaitable[None]]
-"""Cleans up after one object that is being deleted, or that `selects` no longer selects.
-
-It can run any number of times.  When it returns, the finalizer is removed, and a deleted object is
-gone.  It raises `Requeue` while the clean-up is not finished.
-"""
+from sharder.sdk.retries import Requeue
 
 _ATTEMPTS: Final = 3
 """Attempts to write the finalizers: other controllers write them at the same time."""
@@ -40,48 +23,11 @@ _RECHECK_SECONDS: Final = 1.0
 """The delay if the API server has a newer state of an object than the watch: the watch is late."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handlers:
-    """The author's functions for the objects of one resource."""
-
-    reconcile: Reconcile
-    selects: Selector = every_object
-    on_delete: OnDelete | None = None
-    finalizer: str = ""
-    """Keeps a deleted object until `on_delete` has returned; empty without `on_delete`."""
-    backoff: Backoff = BACKOFF
-
-    def apply_to(self, meta: OwnMeta) -> bool:
-        """Return whether the object needs a function: it is selected, or has the finalizer."""
-        return bool(self.selects(meta)) or meta.has_finalizer(self.finalizer)
-
-    def keep(self, meta: OwnMeta) -> bool:
-        """Return whether the object gets the finalizer: it is selected, and not being deleted."""
-        return meta.deletion_timestamp is None and bool(self.selects(meta))
-
-    def kept_finalizer(self, meta: OwnMeta) -> str | None:
-        """Return the finalizer that is added to the object if it is missing, None if none is."""
-        return self.finalizer if self.finalizer and self.keep(meta) else None
-
-    def check(self) -> None:
-        """Raise `ConfigError` unless the handlers are complete and valid."""
-        if bool(self.finalizer) is (self.on_delete is None):
-            raise ConfigError(
-                "on_delete and finalizer need each other: without the finalizer a deleted object "
-                "is gone before on_delete runs"
-            )
-        if self.finalizer and not ("/" in self.finalizer and is_label_key(self.finalizer)):
-            raise ConfigError(
-                f"finalizer {self.finalizer!r} must be a domain and a name: example.com/cleanup"
-            )
-        check_backoff(self.backoff)
-
-
 class Handling:
     """Calls the function that an object needs, and adds and removes the finalizer."""
 
-    def __init__(self, handlers: Handlers) -> None:
-        self._handlers = handlers
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
         self._released: dict[ObjectRef, str] = {}
         """Uids of deleted objects without our finalizer; the watch might still show them with it.
 
@@ -91,16 +37,16 @@ class Handling:
 
     async def handle(self, request: Request) -> float | timedelta | None:
         """Call the function that the object needs; return the delay from `reconcile`, or None."""
-        handlers, meta = self._handlers, request.metadata
-        if handlers.on_delete is None:
-            return await handlers.reconcile(request)
+        own, meta = self._reconciler, request.metadata
+        if own.on_delete is None:
+            return await own.reconcile(request)
         if self._released.get(request.ref) == meta.uid:
             return None
-        if handlers.keep(meta):
+        if own.keep(meta):
             await self._add_finalizer(request)
-            return await handlers.reconcile(request)
-        if meta.has_finalizer(handlers.finalizer):
-            await handlers.on_delete(request)
+            return await own.reconcile(request)
+        if meta.has_finalizer(own.finalizer):
+            await own.on_delete(request)
             await self._remove_finalizer(request)
         return None
 
@@ -110,7 +56,7 @@ class Handling:
 
     async def _add_finalizer(self, request: Request) -> None:
         """Add the finalizer if it is missing."""
-        name = self._handlers.finalizer
+        name = self._reconciler.finalizer
         await self._write(request, partial(request.add_finalizer, name), keep=True)
         if not request.metadata.has_finalizer(name):
             raise InvalidObject(f"finalizer {name} was removed in the write that added it")
@@ -123,7 +69,7 @@ class Handling:
                 # Before the write: the watch can show the result, which leads to `forget`, before
                 # the answer arrives.
                 self._released[request.ref] = request.metadata.uid
-            await request.remove_finalizer(self._handlers.finalizer)
+            await request.remove_finalizer(self._reconciler.finalizer)
 
         try:
             with suppress(NotFound):
@@ -142,7 +88,7 @@ class Handling:
                 watch has shown: a watch that is listed again can skip the state that was read.
         """
         for attempt in range(1, _ATTEMPTS + 1):
-            if self._handlers.keep(request.metadata) is not keep:
+            if self._reconciler.keep(request.metadata) is not keep:
                 raise Requeue(after=_RECHECK_SECONDS)
             try:
                 return await write()

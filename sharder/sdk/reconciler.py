@@ -1,14 +1,39 @@
 """A main resource of a shard, its functions, and the resources of its children.  Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Self
+from datetime import timedelta
+from typing import TypeAlias
 
 from sharder.core.errors import ConfigError
-from sharder.core.names import GroupResource
-from sharder.sdk.handlers import Handlers
-from sharder.sdk.predicates import Predicate, any_change, any_of, safe, selection_changed
-from sharder.shard.resources import parse_resource
+from sharder.core.names import GroupResource, is_label_key
+from sharder.runtime.backoff import Backoff
+from sharder.sdk.predicates import (
+    Predicate,
+    Selector,
+    any_change,
+    any_of,
+    every_object,
+    safe,
+    selection_changed,
+)
+from sharder.sdk.request import Request
+from sharder.sdk.retries import BACKOFF, check_backoff
+from sharder.shard.objects import OwnMeta
+
+Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
+"""Brings one object into its wanted state; it can run at any time, any number of times.
+
+Returns the delay (seconds or a timedelta) until the next reconcile, or None to wait for a change.
+An error requeues the object with back-off.
+"""
+
+OnDelete: TypeAlias = Callable[[Request], Awaitable[None]]
+"""Cleans up after one object that is being deleted, or that `selects` no longer selects.
+
+It can run any number of times.  When it returns, the finalizer is removed, and a deleted object is
+gone.  It raises `Requeue` while the clean-up is not finished.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,35 +41,47 @@ class Reconciler:
     """How a shard handles one main resource."""
 
     resource: GroupResource
-    owns: tuple[GroupResource, ...]
-    handlers: Handlers
+    owns: tuple[GroupResource, ...] = ()
+    reconcile: Reconcile
+    selects: Selector = every_object
+    on_delete: OnDelete | None = None
+    finalizer: str = ""
+    """Keeps a deleted object until `on_delete` has returned; empty without `on_delete`."""
+    backoff: Backoff = BACKOFF
     when: Predicate = any_change
     """Which changes of an object need a reconcile."""
     cache: frozenset[GroupResource] = frozenset()
     """Resources whose objects are kept in memory."""
 
-    @classmethod
-    def parse(
-        cls,
-        resource: str,
-        handlers: Handlers,
-        *,
-        owns: Sequence[str],
-        cache: Sequence[str],
-        when: Predicate,
-    ) -> Self:
-        """Return the reconciler of the named resources; `when` can raise."""
-        return cls(
-            resource=parse_resource(resource),
-            owns=tuple(map(parse_resource, owns)),
-            handlers=handlers,
-            when=safe(any_of(selection_changed(handlers.selects), when)),
-            cache=frozenset(map(parse_resource, cache)),
-        )
+    @property
+    def needs_reconcile(self) -> Predicate:
+        """Which changes of an object need a reconcile; the author's predicates can fail."""
+        return safe(any_of(selection_changed(self.selects), self.when))
+
+    def apply_to(self, meta: OwnMeta) -> bool:
+        """Return whether the object needs a function: it is selected, or has the finalizer."""
+        return bool(self.selects(meta)) or meta.has_finalizer(self.finalizer)
+
+    def keep(self, meta: OwnMeta) -> bool:
+        """Return whether the object gets the finalizer: it is selected, and not being deleted."""
+        return meta.deletion_timestamp is None and bool(self.selects(meta))
+
+    def kept_finalizer(self, meta: OwnMeta) -> str | None:
+        """Return the finalizer that is added to the object if it is missing, None if none is."""
+        return self.finalizer if self.finalizer and self.keep(meta) else None
 
     def check(self) -> None:
         """Raise `ConfigError` unless the reconciler is valid."""
-        self.handlers.check()
+        if bool(self.finalizer) is (self.on_delete is None):
+            raise ConfigError(
+                "on_delete and finalizer need each other: without the finalizer a deleted object "
+                "is gone before on_delete runs"
+            )
+        if self.finalizer and not ("/" in self.finalizer and is_label_key(self.finalizer)):
+            raise ConfigError(
+                f"finalizer {self.finalizer!r} must be a domain and a name: example.com/cleanup"
+            )
+        check_backoff(self.backoff)
         if unknown := self.cache - {self.resource, *self.owns}:
             raise ConfigError(
                 f"`cache` has {', '.join(sorted(map(str, unknown)))}, which is neither "

@@ -9,8 +9,9 @@ import logging
 from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
 from sharder.runtime.backoff import Rng
-from sharder.sdk.handlers import Handlers, Handling
+from sharder.sdk.handlers import Handling
 from sharder.sdk.measures import Measures, Result
+from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.retries import PermanentError, Requeue, seconds_of
@@ -24,14 +25,14 @@ class Runner:
 
     def __init__(
         self,
-        handlers: Handlers,
+        reconciler: Reconciler,
         context: ResourceContext,
         *,
         measures: Measures,
         rng: Rng,
     ) -> None:
-        self._handlers = handlers
-        self._handling = Handling(handlers)
+        self._reconciler = reconciler
+        self._handling = Handling(reconciler)
         self._context = context
         self._measures = measures
         self._rng = rng
@@ -48,7 +49,7 @@ class Runner:
         if meta is None or self._given_up.get(ref) == meta.resource_version:
             return None
         try:
-            if not self._handlers.apply_to(meta):
+            if not self._reconciler.apply_to(meta):
                 self._reset(ref)
                 self._measures.skipped(ref)
                 return None
@@ -135,4 +136,4 @@ class Runner:
     def _back_off(self, ref: ObjectRef) -> float:
         self._given_up.pop(ref, None)
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
-        return self._handlers.backoff.delay(failures, self._rng)
+        return self._reconciler.backoff.delay(failures, self._rng)

@@ -14,10 +14,9 @@ from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.assembly import Assembly
 from sharder.sdk.controllers import Controllers
-from sharder.sdk.handlers import Handlers, OnDelete, Reconcile
 from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
-from sharder.sdk.reconciler import Reconciler, require_apart
+from sharder.sdk.reconciler import OnDelete, Reconcile, Reconciler, require_apart
 from sharder.sdk.retries import BACKOFF
 from sharder.shard.blocked_loop import watched
 from sharder.shard.cluster import Cluster
@@ -96,14 +95,17 @@ class Shard:
                 `cache` has another resource; `resource` has a reconciler already; or a main
                 resource is in the `owns` of a reconciler, which no ring allows.
         """
-        handlers = Handlers(
+        new = Reconciler(
+            resource=parse_resource(resource),
+            owns=tuple(map(parse_resource, owns)),
             reconcile=reconcile,
             selects=selects,
             on_delete=on_delete,
             finalizer=finalizer,
             backoff=backoff,
+            when=when,
+            cache=frozenset(map(parse_resource, cache)),
         )
-        new = Reconciler.parse(resource, handlers, owns=owns, cache=cache, when=when)
         new.check()
         require_apart([*self._reconcilers, new])
         self._reconcilers.append(new)

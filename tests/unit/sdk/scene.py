@@ -24,7 +24,7 @@ from sharder.core.names import (
 from sharder.metrics.shard import ShardMetrics
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
-from sharder.sdk.handlers import Reconcile
+from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import FakeClock, settle
 from sharder.sdk.testing.admission import Attributes, Open
 from sharder.sdk.testing.collection import Collection

@@ -9,7 +9,7 @@ from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, drain_label, owner_label
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Request, Shard
-from sharder.sdk.handlers import Reconcile
+from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 from sharder.sdk.testing.admission import Attributes, Open
 from sharder.shard.objects import Document

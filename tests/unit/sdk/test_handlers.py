@@ -12,9 +12,9 @@ from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue
-from sharder.sdk.handlers import Handlers
 from sharder.sdk.measures import Measures
 from sharder.sdk.predicates import Selector, every_object
+from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.runner import Runner
 from sharder.sdk.testing.admission import Attributes
 from sharder.sdk.testing.writes import metadata_of
@@ -52,10 +52,10 @@ class Author:
 class Stage:
     """A runner on one object of ours."""
 
-    def __init__(self, bench: Bench, author: Author, handlers: Handlers) -> None:
+    def __init__(self, bench: Bench, author: Author, reconciler: Reconciler) -> None:
         self.bench, self.author = bench, author
         measures = Measures(RING, SECRETS.id, ShardMetrics(), bench.scene.clock)
-        self._runner = Runner(handlers, bench.context, measures=measures, rng=HalfWay())
+        self._runner = Runner(reconciler, bench.context, measures=measures, rng=HalfWay())
 
     @classmethod
     async def make(
@@ -67,12 +67,12 @@ class Stage:
         outcome: Exception | None = None,
     ) -> "Stage":
         author = Author(outcome=outcome)
-        handlers = Handlers(reconcile=author.reconcile, selects=selects)
+        reconciler = Reconciler(resource=SECRETS.id, reconcile=author.reconcile, selects=selects)
         if cleans_up:
-            handlers = replace(handlers, on_delete=author.clean_up, finalizer=NAME)
+            reconciler = replace(reconciler, on_delete=author.clean_up, finalizer=NAME)
         if backoff:
-            handlers = replace(handlers, backoff=backoff)
-        return cls(await Bench.make(), author, handlers)
+            reconciler = replace(reconciler, backoff=backoff)
+        return cls(await Bench.make(), author, reconciler)
 
     async def run(self) -> float | None:
         """Run on the object as the watch last showed it."""

@@ -9,7 +9,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Backoff, Leadership, Request, Shard, generation_changed
-from sharder.sdk.handlers import OnDelete
+from sharder.sdk.reconciler import OnDelete
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.shard.rights import LEASES, Right
 from tests.unit.sdk.scene import (

@@ -15,7 +15,7 @@ from sharder.core.errors import (
     InvalidObject,
 )
 from sharder.sdk import Request, Settings, Shard
-from sharder.sdk.handlers import Reconcile
+from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 
 SECRET = {
