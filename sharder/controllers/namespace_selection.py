@@ -20,35 +20,24 @@ class _Selection:
     def __init__(self, selector: LabelSelector, names: frozenset[str]) -> None:
         self.selector = selector
         self.rings = set[RingName]()
+        self.selected = set(names)
         self.fresh = set[str]()
         """Namespaces that have been selected since their creation: they were empty at first."""
-        self._names = names
-        self._changes: dict[str, bool] = {}
-        """Changes that are not in `_names` yet: whether each namespace is selected."""
+        self._names: frozenset[str] | None = names
 
     def note(self, name: str, *, selected: bool, is_new: bool) -> bool:
         """Record whether a namespace is selected; return whether that changed."""
-        if self.selects(name) == selected:
+        if (name in self.selected) == selected:
             return False
-        self._changes[name] = selected
-        if selected and is_new:
-            self.fresh.add(name)
-        else:
-            self.fresh.discard(name)
+        self._names = None
+        (self.selected.add if selected else self.selected.discard)(name)
+        (self.fresh.add if selected and is_new else self.fresh.discard)(name)
         return True
-
-    def selects(self, name: str) -> bool:
-        """Return whether a namespace is selected."""
-        return self._changes.get(name, name in self._names)
 
     def names(self) -> frozenset[str]:
         """Return the namespaces; the same object until the selection changes."""
-        if self._changes:
-            gone = {name for name, selected in self._changes.items() if not selected}
-            kept = self._names - gone if gone else self._names
-            come = self._changes.keys() - gone
-            self._names = kept | come if come else kept
-            self._changes = {}
+        if self._names is None:
+            self._names = frozenset(self.selected)
         return self._names
 
 
@@ -117,7 +106,7 @@ class NamespaceSelection:
         key = self._keys.get(ring)
         if key is None or name not in self._labels:
             return None
-        return self._selections[key].selects(name)
+        return name in self._selections[key].selected
 
     def is_fresh(self, ring: RingName, name: str) -> bool:
         """Return whether the ring has selected a namespace since the namespace was created."""

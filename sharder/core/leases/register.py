@@ -73,8 +73,6 @@ class Membership:
         self._rings: dict[RingName, _Ring] = {}
         self._places: dict[ObjectRef, RingName] = {}
         """The ring of each kept Lease."""
-        self._guests: set[ObjectRef] = set()
-        """The Leases of unknown rings."""
         self._longest = 0.0
         """Twice the duration of the longest guest that was not kept, 0 if all were kept."""
         self._guests_until = float("-inf")
@@ -91,7 +89,6 @@ class Membership:
         ring = self._rings.setdefault(name, _Ring())
         if not ring.is_known:
             ring.is_known = True
-            self._guests.difference_update(known.lease.metadata.ref for known in ring.leases)
             ring.leases.is_crowded |= self._longest > 0
             ring.leases.longest = max(ring.leases.longest, self._longest)
             ring.leases.doubted_until = max(ring.leases.doubted_until, self._guests_until)
@@ -144,12 +141,11 @@ class Membership:
         left = self._leave(ref, at) if moved else frozenset[RingName]()
         ring = self._rings.get(name)
         if ring is None or (not ring.is_known and ref not in self._places):
-            if len(self._guests) >= MAX_GUESTS:
+            if self._count_guests() >= MAX_GUESTS:
                 if not is_given_up(lease):
                     self._longest = max(self._longest, stops_after(lease))
                 return left
             ring = self._rings.setdefault(name, _Ring())
-            self._guests.add(ref)
         before = ring.leases.get(ref)
         known, was_crowded = judged(lease, before, at), ring.leases.is_crowded
         is_news = before is None or is_another(before, known)
@@ -262,6 +258,10 @@ class Membership:
         ring.leases.depart(ObjectRef(min(ring.leases.namespaces, default=""), shard), until)
         ring.is_stale = True
 
+    def _count_guests(self) -> int:
+        """Return how many Leases of unknown rings are kept."""
+        return sum(len(ring.leases) for ring in self._rings.values() if not ring.is_known)
+
     def _end_of_doubt(self, at: float) -> float:
         """Return when unknown shards will count as gone, inf if they already do."""
         return self._strangers_until if self._strangers_until > at else inf
@@ -277,7 +277,6 @@ class Membership:
         evicted = ring.leases.keep(known)
         if evicted is not None:
             self._places.pop(evicted, None)
-            self._guests.discard(evicted)
         return evicted
 
     def _leave(
@@ -287,7 +286,6 @@ class Membership:
         name = self._places.pop(ref, None)
         if name is None:
             return frozenset()
-        self._guests.discard(ref)
         ring = self._rings[name]
         known = ring.leases.remove(ref)
         ring.is_stale = True

@@ -191,13 +191,6 @@ def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
     assert members(membership).standing_of(C) is Standing.GONE
 
 
-def test_whether_a_lease_is_kept_can_be_asked() -> None:
-    membership = watching(lease(A))
-
-    assert membership.keeps(lease(A).metadata.ref)
-    assert not membership.keeps(lease(B).metadata.ref)
-
-
 def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -> None:
     membership = Membership(0.0)
     membership.see(lease(A), AT)

@@ -32,9 +32,6 @@ def watching(*leases: Lease, at: float = LONG_AFTER) -> Membership:
     return membership
 
 
-# What a Lease says
-
-
 # Strangers
 
 
@@ -64,48 +61,6 @@ def test_a_shard_whose_lease_was_deleted_may_work_for_two_durations_after_its_la
     assert standing_at(membership, 1040.0) is Standing.GONE
 
 
-def test_a_shard_that_comes_back_after_its_lease_was_deleted_is_available_at_once() -> None:
-    membership = watching(lease(), at=1000.0)
-    membership.forget(lease(), at=1001.0)
-
-    affected = membership.see(lease(renewed=NOW), at=1003.0)
-
-    assert affected == {DEMO}
-    assert standing_at(membership, 1003.0) is Standing.AVAILABLE
-    assert membership.next_change(1003.0) is None
-
-
-def test_an_empty_lease_made_in_place_of_a_deleted_one_does_not_end_the_wait() -> None:
-    membership = watching(lease(), at=1000.0)
-    membership.forget(lease(), at=1001.0)
-
-    membership.see(lease(holder=None), at=1002.0)
-    present = standing_at(membership, 1002.0)
-    membership.forget(lease(holder=None), at=1003.0)
-
-    assert present is Standing.MISSING
-    assert standing_at(membership, 1029.9) is Standing.MISSING
-    assert standing_at(membership, 1030.0) is Standing.GONE
-
-
-def test_a_lease_that_changes_its_ring_leaves_the_old_one_like_a_deleted_one() -> None:
-    membership = watching(lease(), at=1000.0)
-
-    affected = membership.see(lease(of=OTHER), at=1001.0)
-
-    assert affected == {DEMO, OTHER}
-    assert standing_at(membership, 1001.0) is Standing.MISSING
-    assert standing_at(membership, 1030.0) is Standing.GONE
-    assert membership.members(OTHER, 1001.0).available == {A}
-
-
-def test_forgetting_a_lease_that_was_never_seen_changes_nothing() -> None:
-    membership = watching()
-
-    assert membership.forget(lease(), at=LONG_AFTER) == frozenset()
-    assert standing_at(membership, LONG_AFTER) is Standing.GONE
-
-
 def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_stranger() -> None:
     membership = watching(lease(A), lease(B), at=1000.0)
     membership.forget(lease(A), at=1000.0)
@@ -114,15 +69,6 @@ def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_s
 
     assert A not in membership.members(DEMO, 1050.0).standings
     assert standing_at(membership, 1050.0, A) is Standing.GONE
-
-
-def test_a_departure_is_remembered_while_strangers_may_be_working() -> None:
-    membership = watching(lease(A, holder=""), lease(B), at=1.0)
-
-    membership.forget(lease(A, holder=""), at=2.0)
-
-    assert standing_at(membership, 2.0, A) is Standing.GONE
-    assert standing_at(membership, 2.0, C) is Standing.MISSING
 
 
 # Whole lists
@@ -191,18 +137,6 @@ def test_a_shard_that_takes_its_lease_anew_is_news_if_it_says_its_revision(
     shard = membership.members(DEMO, 1005.0).shards[A]
     assert found == affected
     assert (shard.since == NOW.replace(hour=13).timestamp()) is bool(labels)
-
-
-# One name in two namespaces
-
-
-def test_two_shards_of_one_name_get_nothing_new_and_keep_what_they_have() -> None:
-    membership = watching(lease(A), lease(A, namespace="another"), lease(B))
-
-    members = membership.members(DEMO, LONG_AFTER)
-
-    assert members.standing_of(A) is Standing.MISSING
-    assert members.available == {B}
 
 
 # The ring's namespaces
