@@ -82,9 +82,11 @@ def run(
     *,
     budget: int = 100,
     admits: Admits = admits_all,
+    begun: frozenset[ShardName] = frozenset(),
 ) -> Outcome:
     """Rebalance."""
-    return outcome_of(run_of(packed(policy, shards, objects, budget=budget, admits=admits)))
+    problem = packed(policy, shards, objects, budget=budget, admits=admits, begun=begun)
+    return outcome_of(run_of(problem))
 
 
 def packed(
@@ -94,13 +96,14 @@ def packed(
     *,
     budget: int = 100,
     admits: Admits = admits_all,
+    begun: frozenset[ShardName] = frozenset(),
 ) -> bytes:
     """Return the problem as bytes."""
     shards, lines = list(shards), bytearray()
     for found in objects:
         allowed = tuple(s.name for s in shards if admits(found.key, s.name))
         append(lines, found if len(allowed) == len(shards) else replace(found, allowed=allowed))
-    return pack(Problem(policy=policy, shards=shards, budget=budget), lines)
+    return pack(Problem(policy=policy, shards=shards, budget=budget, begun=begun), lines)
 
 
 def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:

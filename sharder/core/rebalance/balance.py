@@ -33,11 +33,24 @@ FOLLOWS = "the strategy places objects by hash: rebalancing would fight it"
 class Balance:
     """The loads of one ring's objects, added one by one in any order."""
 
-    def __init__(self, snapshot: RingSnapshot, *, moved: Container[str] = ()) -> None:
-        """Begin without objects; `moved` has the keys of those that must rest."""
+    def __init__(
+        self,
+        snapshot: RingSnapshot,
+        *,
+        moved: Container[str] = (),
+        begun: frozenset[ShardName] = frozenset(),
+    ) -> None:
+        """Begin without objects.
+
+        Args:
+            snapshot: The present snapshot of the ring.
+            moved: Keys of the objects that must rest.
+            begun: The shards that objects left in the previous run.
+        """
         self._snapshot = snapshot
         self._available = snapshot.members.available
         self._moved = moved
+        self._begun = begun
         layout = snapshot.placer.layout
         self._resources = {name for shard in layout.available for name in shard.capacity}
         self._resources.discard(OBJECTS)
@@ -102,6 +115,7 @@ class Balance:
             shards=self._shards(),
             budget=spec.max_moves_per_interval,
             pool_capacity=layout.spec.pool_capacity,
+            begun=self._begun,
             controlled=self._controlled,
         )
         return pack(problem, self._objects)

@@ -30,6 +30,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     shards: list[LoadedShard]
     budget: int
     pool_capacity: int | None = None
+    begun: frozenset[ShardName] = frozenset()
+    """The shards that objects left in the previous run."""
     controlled: dict[str, dict[str, float]] = {}
     """The loads of controlled objects, by the key of their controller."""
 
@@ -88,6 +90,7 @@ def run_of(data: bytes) -> Run | str:
         _with_controlled(by_key.values(), problem.controlled),
         budget=problem.budget,
         pool_capacity=problem.pool_capacity,
+        begun=problem.begun,
     )
 
 

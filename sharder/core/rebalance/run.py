@@ -7,7 +7,7 @@ evictions at once; then the last ones on the list can make the result worse
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -125,6 +125,7 @@ def run(
     *,
     budget: int,
     pool_capacity: int | None = None,
+    begun: Collection[ShardName] = (),
 ) -> Run:
     """Return the run that balances a ring.
 
@@ -136,6 +137,8 @@ def run(
         objects: The objects, in any order; those on other shards are ignored.
         budget: The maximum number of moves.
         pool_capacity: How many objects the shards of a pool can have together; None: any number.
+        begun: The shards that objects left in the previous run: their moves continue, even if the
+            remaining gain is small.
     """
     shards, order = sorted(shards, key=attrgetter("name")), in_order(limited(objects))
     weak: dict[ShardName, float] = {}
@@ -155,7 +158,7 @@ def run(
                 found.is_spent = True
                 return found
             found.moves.append(search.made(*move))
-        too_weak = _too_weak(found.moves, search.measure.min_gain)
+        too_weak = _too_weak(found.moves, search.measure.min_gain, begun)
         if not too_weak:
             return found
         weak = weak | too_weak
@@ -169,10 +172,12 @@ def in_order(objects: Iterable[LoadedObject]) -> list[LoadedObject]:
     return found
 
 
-def _too_weak(moves: Iterable[Move], min_gain: float) -> dict[ShardName, float]:
+def _too_weak(
+    moves: Iterable[Move], min_gain: float, begun: Collection[ShardName]
+) -> dict[ShardName, float]:
     """Return the gain of each source whose moves together gain too little."""
     gains: dict[ShardName, float] = {}
-    for move in moves:
+    for move in (move for move in moves if move.source not in begun):
         gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
     return {name: gain for name, gain in gains.items() if gain < min_gain - TOLERANCE}
 

@@ -1,6 +1,7 @@
 """Facts about `sharder.core.rebalance.run`: what moves, where to, and in which order."""
 
 import pytest
+from msgspec.structs import replace
 
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.rebalance.loads import LoadedShard
@@ -206,6 +207,8 @@ def test_moves_that_gain_too_little_together_are_not_made() -> None:
 
     assert run(balance(0.15, min_gain=0.04), shards, objects).moves == ()
     assert moved(run(balance(0.15, min_gain=0.03), shards, objects)) == {"x": "b", "z": "b"}
+    continued = run(balance(0.15, min_gain=0.04), shards, objects, begun=frozenset({A}))
+    assert moved(continued) == {"x": "b", "z": "b"}
 
 
 def test_what_the_budget_has_ended_is_not_judged_by_its_gain() -> None:
@@ -227,3 +230,25 @@ def test_an_object_moves_once_though_its_shard_stays_uneven() -> None:
     )
 
     assert [move.key for move in outcome.moves] == ["1"]
+
+
+def test_a_group_is_never_less_spread_than_before() -> None:
+    objects = [replace(found, groups=(7,)) for found in many("a", 4)]
+
+    outcome = run(even(), (plain("a"), plain("b", weight=3.0)), objects)
+
+    assert outcome.after == {A: 2.0, B: 2 / 3}
+
+
+def test_a_move_that_another_one_makes_useful_is_found() -> None:
+    objects = [
+        obj("x", "a", 30, 0),
+        obj("y", "a", 30, 0, kept="is pinned"),
+        obj("z", "b", 25, 0),
+        obj("w", "b", 25, 0, kept="is pinned"),
+    ]
+    shards = [shard(name) for name in "abc"]
+
+    outcome = run(even(), shards, objects, admits=lambda key, target: (key, target) != ("x", C))
+
+    assert [(move.key, move.target) for move in outcome.moves] == [("z", C), ("x", B)]
