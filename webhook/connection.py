@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from time import perf_counter
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import httptools
 import msgspec
@@ -80,20 +80,12 @@ class Route(msgspec.Struct):
     """Called with the outcome of a request that was not passed to `reply`."""
 
 
-class Routes(Protocol):
-    """The paths of a port."""
-
-    def route(self, path: str) -> Route | None:
-        """Return how requests for a path are answered, None if there is no such path."""
-        ...
-
-
 class Port:
     """What the connections of one port share."""
 
-    def __init__(self, routes: Routes, request_seconds: float) -> None:
-        """`request_seconds` is the time in which a request must be complete."""
-        self.routes = routes
+    def __init__(self, route_of: Callable[[str], Route | None], request_seconds: float) -> None:
+        """`route_of` knows the paths; a request must be complete in `request_seconds`."""
+        self.route_of = route_of
         self.request_seconds = request_seconds
         self.is_retired = False
         """Whether each connection ends with its next answer."""
@@ -247,7 +239,7 @@ class Connection(asyncio.Protocol):
         if self._is_ending or self.answering is not None:
             return
         path = self._url.partition(b"?")[0].decode("latin-1")
-        self._route = route = self._port.routes.route(path)
+        self._route = route = self._port.route_of(path)
         if route is None:
             self._fail(HTTPStatus.NOT_FOUND)
             return

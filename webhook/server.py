@@ -130,7 +130,7 @@ class Server:
         """Return a function that makes connections."""
         if not isinstance(self._app, Webhook):
             return AsgiConnections(self._app, self._request_seconds).make
-        self._shared = shared = Port(self._app, self._request_seconds)
+        self._shared = shared = Port(self._app.route, self._request_seconds)
         return lambda: Connection(shared)
 
     def _sweep(self) -> None:

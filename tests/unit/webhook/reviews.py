@@ -17,7 +17,7 @@ from sharder.ports import Objects
 from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
 from webhook import RingValidation, Webhook
-from webhook.connection import Connection, Port, Routes
+from webhook.connection import Connection, Port
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint, OnRefused
 
 PATH = "/webhooks/sharder/controllerring/demo"
@@ -169,9 +169,9 @@ class Wire(asyncio.Transport):
         self.is_paused = False
 
 
-def port_of(routes: Routes, *, request_seconds: float = 10.0) -> Port:
+def port_of(webhook: Webhook) -> Port:
     """What the connections of a port share."""
-    port = Port(routes, request_seconds)
+    port = Port(webhook.route, request_seconds=10.0)
     port.date = b"Thu, 01 Jan 1970 00:00:00 GMT"
     return port
 
@@ -260,8 +260,8 @@ async def exchange(
     return result
 
 
-async def _received(routes: Routes, sent: Sequence[bytes]) -> Exchange:
-    connection, wire = connected(port_of(routes))
+async def _received(webhook: Webhook, sent: Sequence[bytes]) -> Exchange:
+    connection, wire = connected(port_of(webhook))
     for piece in sent:
         connection.data_received(piece)
     await asyncio.sleep(0)
