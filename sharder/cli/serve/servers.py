@@ -5,12 +5,12 @@ Every connection needs a descriptor: connections of clients, and our own to the 
 
 import resource
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 from sharder.core.addresses import Address, address_of
 from sharder.metrics.registry import Metrics
 from webhook.app import App
-from webhook.server import REQUEST_SECONDS, Server
+from webhook.server import Server
 from webhook.tls import ServerTls
 
 OTHER_CONNECTIONS = 64
@@ -25,7 +25,8 @@ class Ports:
         self._metrics = metrics
         self._descriptors = raise_limit()
 
-    def serving(
+    @asynccontextmanager
+    async def serving(
         self,
         name: str,
         address: Address,
@@ -33,16 +34,13 @@ class Ports:
         *,
         tls: ServerTls | None = None,
         most: int = OTHER_CONNECTIONS,
-    ) -> AbstractAsyncContextManager[Server]:
-        """Serve `app` on a port, with up to `most` connections."""
-        return listening(
-            name,
-            address,
-            app,
-            tls=tls,
-            max_connections=connections_of(most, self._descriptors),
-            metrics=self._metrics,
-        )
+    ) -> AsyncIterator[Server]:
+        """Serve `app` on a port, with up to `most` connections, which the metrics count."""
+        room = connections_of(most, self._descriptors)
+        server = Server(app, host=address.host, port=address.port, tls=tls, max_connections=room)
+        async with server:
+            self._metrics.replica.show_connections(name, lambda: server.connections)
+            yield server
 
     @asynccontextmanager
     async def serving_at(
@@ -55,30 +53,6 @@ class Ports:
             return
         async with self.serving(name, address, app, tls=tls):
             yield
-
-
-@asynccontextmanager
-async def listening(
-    name: str,
-    address: Address,
-    app: App,
-    *,
-    tls: ServerTls | None,
-    max_connections: int,
-    metrics: Metrics,
-) -> AsyncIterator[Server]:
-    """Serve `app` on a port, and show its connections in the metrics under `name`."""
-    server = Server(
-        app,
-        host=address.host,
-        port=address.port,
-        tls=tls,
-        max_connections=max_connections,
-        request_seconds=REQUEST_SECONDS,
-    )
-    async with server:
-        metrics.replica.show_connections(name, lambda: server.connections)
-        yield server
 
 
 def raise_limit() -> int:
