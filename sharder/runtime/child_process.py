@@ -28,8 +28,8 @@ class ChildFailed(SharderError):
 def in_child(module: str) -> Compute:
     """Return a function that runs a module, which reads its input and writes its output.
 
-    The child inherits the module path of this process, but no sockets.  Signals of a terminal do
-    not reach it; it is killed if the call is cancelled.
+    The child inherits the environment and module path of this process, but no sockets.  Signals of
+    a terminal do not reach it; it is killed if the call is cancelled.
     """
 
     async def compute(data: bytes) -> bytes:
@@ -39,7 +39,7 @@ def in_child(module: str) -> Compute:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,
         )
         try:
