@@ -101,6 +101,19 @@ async def test_the_lease_is_released_after_the_tasks_have_ended() -> None:
     assert await stage.holder() == ""
 
 
+async def test_a_task_that_has_returned_does_not_run_again_under_the_same_lease() -> None:
+    stage = Stage()
+
+    async def once(leadership: Leadership) -> None:
+        stage.started.append(leadership.shard)
+
+    async with stage.campaign(ME, once):
+        await stage.clock.advance(30)
+
+        assert stage.started == [ME]
+        assert await stage.holder() == ME
+
+
 async def test_a_stolen_lease_ends_the_tasks_and_the_shard_campaigns_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
