@@ -83,19 +83,6 @@ async def test_anothers_lease_is_taken_as_soon_as_it_was_silent_for_its_own_dura
     assert (await cache.lease()).holder_identity == "me"
 
 
-async def test_a_lease_that_another_renews_is_never_taken(cache: World) -> None:
-    await cache.give("other")
-    holder = cache.holder()
-
-    async with cache.running(holder.acquire()):
-        for _ in range(10):
-            await cache.clock.advance(14)
-            await cache.give("other")
-
-    assert (await cache.lease()).holder_identity == "other"
-    assert not holder.valid(cache.clock.monotonic())
-
-
 class Read(FakeStore[Lease]):
     """Counts how often the Lease is read."""
 
@@ -151,17 +138,6 @@ async def test_a_watched_lease_that_is_given_back_is_taken_within_a_retry_period
         await world.clock.advance(2)
 
         assert acquiring.done()
-
-
-async def test_labels_on_anothers_lease_are_no_sign_of_life(cache: World) -> None:
-    await cache.give("other")
-
-    async with cache.running(cache.holder().acquire()):
-        for _ in range(5):
-            await cache.clock.advance(4)
-            await cache.label()
-
-    assert (await cache.lease()).holder_identity == "me"
 
 
 async def test_after_a_restart_in_our_pod_our_own_lease_is_taken_a_retry_period_later(
