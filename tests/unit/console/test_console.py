@@ -202,6 +202,18 @@ async def test_objects_that_wait_while_nothing_moves_are_a_fault() -> None:
     ]
 
 
+async def test_objects_of_a_lost_shard_are_one_fault() -> None:
+    scene = Scene()
+
+    async with scene.watched():
+        scene.lead(a=2, b=1)
+        await scene.condition(COVERED, "False", "2 objects without an available owner", UNOWNED)
+        await scene.take(A)
+        lost = await scene.look()
+
+    assert [fault.check for fault in lost.faults] == ["shards"]
+
+
 class Backlogs:
     """The backlogs of one resource, as the leader has them."""
 
