@@ -112,15 +112,7 @@ class Leader:
 
         async def stand_by() -> None:
             # Create a new one each time: the state of an earlier one is outdated.
-            await StandBy(
-                cache=ports.cache,
-                objects=ports.objects,
-                metrics=ports.metrics,
-                journal=ports.journal,
-                clock=ports.clock,
-                rng=ports.rng,
-                limit=ports.limit,
-            ).run()
+            await StandBy(ports.standing_by()).run()
 
         async with asyncio.TaskGroup() as group:
             standing_by = group.create_task(

@@ -10,7 +10,7 @@ from sharder.controllers.counting.tallies import stats_of
 from sharder.controllers.fence_proofs import FenceProofs
 from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.lease_controller import LeaseController
-from sharder.controllers.movement.controller import Movement, Ports
+from sharder.controllers.movement.controller import Movement
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS
 from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_controller import Problems, RingController
@@ -64,14 +64,22 @@ class LeaderControllers:
         self._problems = Problems()
         watching = Watching()
         self._movement = Movement(
-            self._movement_ports(),
-            on_unreadable=partial(self._report, "resync"),
-            on_fault=partial(self._report, "strategy"),
-            on_unwritable=partial(self._report, "write"),
-            watching=watching,
-            on_change=self._rings.add,
-            on_motion=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
-            resync_ring=self._resyncs.add,
+            replace(
+                ports.standing_by(),
+                recorder=ports.recorder,
+                leads=ports.leads,
+                watching=watching,
+                on_unreadable=partial(self._report, "resync"),
+                on_fault=partial(self._report, "strategy"),
+                on_unwritable=partial(self._report, "write"),
+                on_change=self._rings.add,
+                on_moved=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
+                resync_ring=self._resyncs.add,
+            ),
+            leases=ports.leases,
+            annotation_warnings=ports.annotation_warnings,
+            compute=ports.compute,
+            sync_period=ports.sync_period,
         )
         self._fence_proofs = FenceProofs(
             cache=ports.cache,
@@ -219,24 +227,6 @@ class LeaderControllers:
     @property
     def _apply_period(self) -> float:
         return min(self._ports.sync_period, APPLY_SECONDS)
-
-    def _movement_ports(self) -> Ports:
-        ports = self._ports
-        return Ports(
-            cache=ports.cache,
-            objects=ports.objects,
-            leases=ports.leases,
-            recorder=ports.recorder,
-            annotation_warnings=ports.annotation_warnings,
-            metrics=ports.metrics,
-            journal=ports.journal,
-            leads=ports.leads,
-            compute=ports.compute,
-            clock=ports.clock,
-            rng=ports.rng,
-            limit=ports.limit,
-            sync_period=ports.sync_period,
-        )
 
     def _new_facts(self) -> RingFacts:
         return RingFacts(

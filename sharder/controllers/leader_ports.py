@@ -6,6 +6,8 @@ from typing import NoReturn, Protocol
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.ports import Ports
+from sharder.controllers.permissions import Watching
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.webhook_configuration import Registration
@@ -79,6 +81,23 @@ class LeaderPorts:
     """Limit of concurrent writes to objects."""
     sync_period: float
     """Seconds between two passes over a ring in which nothing changes."""
+
+    def standing_by(self) -> Ports:
+        """Return what movement needs while another replica leads and reports."""
+        journal = self.journal
+        return Ports(
+            cache=self.cache,
+            objects=self.objects,
+            metrics=self.metrics,
+            journal=journal,
+            recorder=None,
+            leads=lambda: True,
+            watching=Watching(),
+            clock=self.clock,
+            rng=self.rng,
+            limit=self.limit,
+            on_assigned=lambda key, *move: journal.moved(key.ring, *move),
+        )
 
     def leads(self) -> bool:
         """Return whether this process certainly leads now."""

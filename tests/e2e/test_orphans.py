@@ -18,7 +18,7 @@ from hack.control_plane import ControlPlane
 from hack.demo import wait_until_ready
 from hack.ownership import OWNER, SECRETS, create_secrets
 from hack.playground import NAMESPACE, RING, SHARDS, Playground
-from sharder.controllers.movement.writes.failures import BACKOFF
+from sharder.controllers.movement.ports import BACKOFF
 from sharder.core.api.lease import LeaseSpec, format_time, lease_body
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import Condition, ControllerRing

@@ -2,62 +2,29 @@
 
 import asyncio
 import collections
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from math import inf
 from typing import Final
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
-from sharder.controllers.movement.handover_loop import (
-    HandoverLoop,
-    Observers,
-)
+from sharder.controllers.movement.handover_loop import HandoverLoop
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.rebalancer import Rebalancer
 from sharder.controllers.movement.resync.arrivals import Arrivals
 from sharder.controllers.movement.resync.resync import Resync
-from sharder.controllers.movement.watches.overdue import OverdueDrains
-from sharder.controllers.movement.writes.failures import Report
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
-from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import ObjectKey, Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Apart, ObjectStats
-from sharder.metrics.registry import Metrics
-from sharder.ports import Journal, Objects, Recorder
-from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
-from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 
 MOTION_LASTS: Final = 5.0
 """Seconds after a movement in which more movements are expected."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """What movements need from outside."""
-
-    cache: ClusterCache
-    objects: Objects
-    leases: Leases
-    recorder: Recorder
-    annotation_warnings: AnnotationWarnings
-    metrics: Metrics
-    journal: Journal
-    leads: Callable[[], bool]
-    """Returns whether our Lease as the leader is valid at this moment."""
-    compute: Compute
-    clock: Clock
-    rng: Rng
-    limit: int
-    """Limit of concurrent writes."""
-    sync_period: float
-    """Seconds between two passes over a ring in which nothing changes."""
 
 
 class Movement:
@@ -67,113 +34,56 @@ class Movement:
         self,
         ports: Ports,
         *,
-        on_unreadable: Report,
-        on_fault: Report,
-        on_unwritable: Report,
-        watching: Watching,
-        on_change: Callable[[RingName], None],
-        on_motion: Callable[[RingName], None],
-        resync_ring: Callable[[RingName], None],
+        leases: Leases,
+        annotation_warnings: AnnotationWarnings,
+        compute: Compute,
+        sync_period: float,
     ) -> None:
         """Connect the parts.
 
         Args:
-            ports: All that comes from outside.
-            on_unreadable: Called with what could not be read, when that changes.
-            on_fault: Called with the error of a ring's strategy, and with None after a pass
-                without one.
-            on_unwritable: Called with what we have no right to write, when that changes.
-            watching: Records which watches are forbidden.
-            on_change: Called when the forbidden watches or the overdue drains of a ring change,
-                and after every pass over it.
-            on_motion: Called when objects of a ring have moved.
-            resync_ring: Requests a pass over a whole ring.
+            ports: Everything outside of movement.
+            leases: Holds the Leases of shards whose objects are taken.
+            annotation_warnings: Records invalid labels and annotations.
+            compute: Returns the moves of a rebalance.
+            sync_period: Seconds between two passes over a ring in which nothing changes.
         """
-        cache, objects, clock, rng = ports.cache, ports.objects, ports.clock, ports.rng
-        self._on_change = on_change
-        self._on_motion = on_motion
-        self._clock = clock
+        self._ports = ports
+        cache, clock, rng = ports.cache, ports.clock, ports.rng
         self._live = LiveCounts(self._released)
         self.unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
-        self._on_unreadable = on_unreadable
-        self._journal = ports.journal
         self._moved_at: dict[RingName, float] = {}
-        self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
+        self._lease_guard = LeaseGuard(cache=cache, leases=leases, clock=clock)
         self._object_count = ObjectCount(
             cache=cache,
-            objects=objects,
+            objects=ports.objects,
             live=self._live,
             unread=self.unread,
-            counted=on_change,
+            counted=ports.on_change,
             clock=clock,
             rng=rng,
         )
-        overdue = OverdueDrains(
-            cache=cache,
-            objects=objects,
-            recorder=ports.recorder,
-            metrics=ports.metrics,
-            on_change=on_change,
-            clock=clock,
+        inside = replace(
+            ports,
+            on_moved=self._moved,
+            on_assigned=self._assigned,
+            on_written=self._written_again,
         )
-        self._loop = HandoverLoop(
-            cache=cache,
-            objects=objects,
-            lease_guard=self._lease_guard,
-            leads=ports.leads,
-            watching=watching,
-            observers=Observers(
-                recorder=ports.recorder,
-                metrics=ports.metrics,
-                shows=True,
-                journal=ports.journal,
-                overdue=overdue,
-                on_fault=on_fault,
-                on_unwritable=on_unwritable,
-                on_written=self._written_again,
-                on_change=on_change,
-                moved=self._moved,
-                on_assigned=self._assigned,
-            ),
-            clock=clock,
-            rng=rng,
-            limit=ports.limit,
-        )
-        self.watches = self._loop.watches
+        self._loop = HandoverLoop(inside, lease_guard=self._lease_guard)
+        mover, self.watches = self._loop.mover, self._loop.watches
         self.ownerless = self._loop.ownerless
         self.resync = Resync(
-            cache=cache,
-            objects=objects,
-            mover=self._loop.mover,
+            inside,
+            mover=mover,
             pending=self._loop.pending,
-            annotation_warnings=ports.annotation_warnings,
+            annotation_warnings=annotation_warnings,
             unread=self.unread,
-            on_fault=on_fault,
             live=self._live,
-            passed=self._passed,
-            found=self._object_count.moved,
-            resync_ring=resync_ring,
-            metrics=ports.metrics,
-            clock=clock,
-            sync_period=ports.sync_period,
+            count=self._object_count,
+            sync_period=sync_period,
         )
-        self._arrivals = Arrivals(
-            cache=cache,
-            resync=self.resync,
-            resync_ring=resync_ring,
-            found=self._object_count.moved,
-            clock=clock,
-            rng=rng,
-        )
-        self.rebalancer = Rebalancer(
-            cache=cache,
-            objects=objects,
-            mover=self._loop.mover,
-            on_change=on_change,
-            metrics=ports.metrics,
-            compute=ports.compute,
-            clock=clock,
-        )
+        self._arrivals = Arrivals(inside, self.resync, self._object_count)
+        self.rebalancer = Rebalancer(inside, mover, compute)
 
     def _released(self, part: Part) -> collections.Counter[ShardName]:
         return self.watches.released(part)
@@ -194,7 +104,7 @@ class Movement:
 
     def is_moving(self, ring: RingName) -> bool:
         """Return whether objects of the ring have moved recently."""
-        if self._clock.monotonic() < self._moved_at.get(ring, -inf) + MOTION_LASTS:
+        if self._ports.clock.monotonic() < self._moved_at.get(ring, -inf) + MOTION_LASTS:
             return True
         self._moved_at.pop(ring, None)
         return False
@@ -202,23 +112,19 @@ class Movement:
     def _assigned(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
         self._live.assigned(key, source, target)
         self.watches.assigned(key, target)
-        self._journal.moved(key.ring, source, target)
+        self._ports.journal.moved(key.ring, source, target)
 
     def _moved(self, ring: RingName) -> None:
-        self._moved_at[ring] = self._clock.monotonic()
+        self._moved_at[ring] = self._ports.clock.monotonic()
         self._object_count.moved(ring)
-        self._on_motion(ring)
-
-    def _passed(self, ring: RingName) -> None:
-        self._object_count.passed(ring)
-        self._on_change(ring)
+        self._ports.on_moved(ring)
 
     def _written_again(self, part: Part) -> None:
         self.resync.writes_again(part)
 
     def _read(self, ring: RingName) -> None:
-        self._on_unreadable(ring, self.unread.problem(ring))
-        self._on_change(ring)
+        self._ports.on_unreadable(ring, self.unread.problem(ring))
+        self._ports.on_change(ring)
 
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
         """Handle namespaces that were added to the ring's scope."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.writes.failures import BackingOff
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.permissions import read
@@ -30,10 +30,7 @@ from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.packed import Outcome, unpack
 from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.metrics.registry import Metrics
-from sharder.ports import Objects
 from sharder.runtime.child_process import ChildFailed, Compute
-from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
@@ -72,25 +69,11 @@ class _State:
 class Rebalancer:
     """Rebalances one ring at a time, by name."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        objects: Objects,
-        mover: Mover,
-        on_change: Callable[[RingName], None],
-        metrics: Metrics,
-        compute: Compute,
-        clock: Clock,
-    ) -> None:
-        """`on_change` is called with a ring that has a new result; `compute` has its moves."""
-        self._cache = cache
-        self._objects = objects
+    def __init__(self, ports: Ports, mover: Mover, compute: Compute) -> None:
+        """`compute` returns the moves of a run."""
+        self._ports = ports
         self._mover = mover
-        self._on_change = on_change
-        self._metrics = metrics
         self._compute = compute
-        self._clock = clock
         self._rings: dict[RingName, _State] = {}
 
     def last(self, ring: RingName) -> LastRebalance | None:
@@ -100,13 +83,13 @@ class Rebalancer:
 
     async def reconcile(self, name: RingName) -> float | None:
         """Rebalance the ring if it is due; return the seconds until the next reconcile."""
-        snapshot = self._cache.snapshot(name)
+        snapshot = self._ports.cache.snapshot(name)
         if snapshot is None or snapshot.ring.spec.rebalance.strategy is RebalanceStrategy.NONE:
             if self._rings.pop(name, None) is not None:
-                self._metrics.hide_planned_moves(name)
+                self._ports.metrics.hide_planned_moves(name)
             return None
         state = self._rings.setdefault(name, _State())
-        interval, now = _interval(snapshot.ring.spec.rebalance), self._clock.monotonic()
+        interval, now = _interval(snapshot.ring.spec.rebalance), self._ports.clock.monotonic()
         if state.finished_at is not None and now < state.finished_at + interval:
             return state.finished_at + interval - now
         if snapshot.tally is not None and not snapshot.tally.synced:
@@ -166,13 +149,13 @@ class Rebalancer:
 
         Returns the main resources by group and kind, and the parts that could not be read.
         """
-        list_scope = scope_of(snapshot, self._cache.known_namespaces())
+        list_scope = scope_of(snapshot, self._ports.cache.known_namespaces())
         by_kind, unread = dict[tuple[str, str], Resource](), set[str]()
         main = [resource.id for resource in snapshot.resources]
         for of in (*main, *sorted(snapshot.roles.keys() - main)):
             is_main = snapshot.roles[of] is not Role.CONTROLLED
             try:
-                resource = await self._objects.find(of)
+                resource = await self._ports.objects.find(of)
             except ApiError as error:
                 if is_main or not isinstance(error, NotFound):  # otherwise there are no objects
                     unread.add(str(of))
@@ -194,7 +177,9 @@ class Rebalancer:
         request: ListRequest,
         add: Callable[[PartialObject], None],
     ) -> None:
-        store = self._objects.of(resource, namespace=request.namespace, fields=request.fields)
+        store = self._ports.objects.of(
+            resource, namespace=request.namespace, fields=request.fields
+        )
         async with closing(store.stream()) as objects:
             async for obj in objects:
                 if snapshot.selects(obj, snapshot.roles[resource.id]):
@@ -229,7 +214,7 @@ class Rebalancer:
     ) -> None:
         decide = partial(plan_directed, snapshot, source=move.source, target=move.target)
         try:
-            obj = await read(self._objects, resource, ref)
+            obj = await read(self._ports.objects, resource, ref)
             step = await self._mover.move(snapshot, resource, obj, decide)
         except NotFound:
             return
@@ -238,22 +223,22 @@ class Rebalancer:
             _log.info("rebalance skipped object", extra={"ring": snapshot.name, **fields})
             return
         # One that cannot have its target rests too: else every run would find the same move.
-        state.moved[move.key] = self._clock.monotonic()
+        state.moved[move.key] = self._ports.clock.monotonic()
         if isinstance(step, Drain):
             state.asked += 1
-            self._metrics.rebalanced(snapshot.name)
+            self._ports.metrics.rebalanced(snapshot.name)
 
     def _report(
         self, snapshot: RingSnapshot, state: _State, outcome: Outcome, *, moves: int
     ) -> None:
         """Report the result, unless it is the same as before."""
-        self._metrics.show_planned_moves(snapshot.name, len(outcome.moves))
+        self._ports.metrics.show_planned_moves(snapshot.name, len(outcome.moves))
         dry_run = snapshot.ring.spec.rebalance.dry_run
         planned = [
             PlannedMove(object=m.key, source=m.source, target=m.target) for m in outcome.moves
         ]
         last = LastRebalance(
-            time=to_the_second(self._clock.now()),
+            time=to_the_second(self._ports.clock.now()),
             dry_run=dry_run,
             moves=moves,
             why=outcome.why,
@@ -265,7 +250,7 @@ class Rebalancer:
         state.last = last
         fields = {"ring": snapshot.name, "moves": moves, "why": outcome.why}
         _log.debug("rebalance finished", extra=fields)  # the transition of the ring has the moves
-        self._on_change(snapshot.name)
+        self._ports.on_change(snapshot.name)
 
 
 def _interval(spec: RebalanceSpec) -> float:

@@ -8,15 +8,15 @@ old shard (docs/protocol.md, "Moving objects").
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
 from sharder.controllers.movement.handover.handover_queue import (
     ACKNOWLEDGED_SECONDS,
     HandoverQueue,
 )
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.writes.dependents import DependentsFollower
-from sharder.controllers.movement.writes.failures import Failures, Report
+from sharder.controllers.movement.writes.failures import Failures
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.controllers.permissions import read
@@ -28,7 +28,6 @@ from sharder.core.movement.planner import is_free
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
-from sharder.runtime.backoff import Rng
 from sharder.runtime.task_pool import batch
 
 
@@ -36,24 +35,12 @@ class Handover:
     """Moves pending objects one step, many of a resource at once."""
 
     def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        objects: Objects,
-        mover: Mover,
-        failures: Failures,
-        on_fault: Report,
-        pending: HandoverQueue,
-        rng: Rng,
+        self, ports: Ports, *, mover: Mover, failures: Failures, pending: HandoverQueue
     ) -> None:
-        """`on_fault` is called with errors of a ring's strategy; a pass reports when they end."""
-        self._cache = cache
-        self._objects = objects
+        self._ports = ports
         self._mover = mover
         self._failures = failures
-        self._on_fault = on_fault
         self._pending = pending
-        self._rng = rng
         self._reported_faults: dict[RingName, RingSnapshot] = {}
         """The snapshot with which an error of the ring's strategy was last reported."""
         self._failed_reads = defaultdict[Part, int](int)
@@ -77,7 +64,7 @@ class Handover:
         Raises:
             ApiError: a read that all due objects need failed; the objects stay pending.
         """
-        snapshot = self._cache.snapshot(part.ring)
+        snapshot = self._ports.cache.snapshot(part.ring)
         if snapshot is None or part.resource not in snapshot.roles:
             self.forget(part.resource_key)
             return None
@@ -93,12 +80,14 @@ class Handover:
                 due = {ref: shard for ref, shard in shards.items() if ref not in waits}
                 left = waits | await self._move(snapshot, part.resource_key, due)
         except Superseded:
-            if self._cache.snapshot(part.ring) is snapshot:
+            if self._ports.cache.snapshot(part.ring) is snapshot:
                 # There is no newer snapshot: we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(shards, AGAIN_SECONDS)
         except ApiError:
             self._failed_reads[part] += 1
-            left = dict.fromkeys(shards, READ_BACKOFF.delay(self._failed_reads[part], self._rng))
+            left = dict.fromkeys(
+                shards, READ_BACKOFF.delay(self._failed_reads[part], self._ports.rng)
+            )
             raise
         else:
             self._failed_reads.pop(part, None)
@@ -117,8 +106,8 @@ class Handover:
         shards: Mapping[ObjectRef, ShardName],
     ) -> dict[ObjectRef, float]:
         """Move the objects one step; return the objects that wait, and for how many seconds."""
-        resource = await self._objects.find(resource_key.resource)
-        objects, mover, failures = self._objects, self._mover, self._failures
+        objects, mover, failures = self._ports.objects, self._mover, self._failures
+        resource = await objects.find(resource_key.resource)
         reader = ObjectReader(
             snapshot, resource, objects=objects, failures=failures, limit=mover.limit
         )
@@ -147,7 +136,7 @@ class Handover:
         known = self._reported_faults.get(snapshot.name)
         if known is None or not known.places_like(snapshot):
             self._reported_faults[snapshot.name] = snapshot
-            self._on_fault(snapshot.name, fault)
+            self._ports.on_fault(snapshot.name, fault)
 
 
 LIST_FROM = 10

@@ -9,14 +9,12 @@ from itertools import islice
 from math import inf
 from typing import NamedTuple
 
+from sharder.controllers.movement.ports import BACKOFF, Ports
 from sharder.controllers.movement.writes.dependents_list import UNKNOWN
-from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
-from sharder.runtime.workqueue import QueueMetrics, Worker, WorkQueue
+from sharder.runtime.workqueue import Worker, WorkQueue
 
 ACKNOWLEDGED_SECONDS = 0.05
 """Delay of a released object: acknowledgements are collected meanwhile, so that dependents are
@@ -43,30 +41,23 @@ class _Due(NamedTuple):
 class HandoverQueue:
     """A queue of parts; each has objects with the shards that released them."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        rng: Rng,
-        splits: Callable[[RingName], bool] = lambda _: True,
-        grace: float = 0.0,
-        metrics: QueueMetrics | None = None,
-    ) -> None:
+    def __init__(self, ports: Ports, *, grace: float = 0.0) -> None:
         """Set up the queue.
 
         Args:
-            clock: For the due times.
-            rng: For the jitter of back-offs.
-            splits: Returns whether each namespace of a ring is a part of its own.
+            ports: Everything outside of movement.
             grace: Seconds to wait for another replica to do the work, since the object came, and
                 since it last did any of the ring's work.
-            metrics: Shows the queue.
         """
-        self._clock = clock
-        self._splits = splits
+        self._cache = ports.cache
+        self._clock = ports.clock
         self._grace = grace
         self._queue = WorkQueue[Part](
-            clock=clock, rng=rng, backoff=BACKOFF, name="handover", metrics=metrics
+            clock=ports.clock,
+            rng=ports.rng,
+            backoff=BACKOFF,
+            name="handover",
+            metrics=None if ports.recorder is None else ports.metrics.client_go,
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
         self._taken: dict[Part, KeysView[ObjectRef]] = {}
@@ -172,7 +163,9 @@ class HandoverQueue:
         await self._queue.run(worker, concurrency=CONCURRENCY)
 
     def _part_of(self, resource_key: ResourceKey, ref: ObjectRef) -> Part:
-        return Part(resource_key, ref.namespace if self._splits(resource_key.ring) else "")
+        snapshot = self._cache.snapshot(resource_key.ring)
+        is_split = snapshot is not None and snapshot.is_split
+        return Part(resource_key, ref.namespace if is_split else "")
 
     def _wait(
         self,

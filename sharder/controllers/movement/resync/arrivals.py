@@ -5,16 +5,12 @@ leader busy forever.  So only the added namespaces are listed; a namespace that 
 needs no pass (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Callable
-
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.counting.object_count import ObjectCount
+from sharder.controllers.movement.ports import BACKOFF, Ports
 from sharder.controllers.movement.resync.resync import Resync
-from sharder.controllers.movement.writes.failures import BACKOFF
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Superseded
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.names import RingName
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
 from sharder.runtime.workqueue import WorkQueue
 
 GATHER_SECONDS = 0.2
@@ -28,31 +24,12 @@ CONCURRENCY = 4
 class Arrivals:
     """Passes over added namespaces, ring by ring."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        resync: Resync,
-        resync_ring: Callable[[RingName], None],
-        found: Callable[[RingName], None],
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
-        """Set up the passes.
-
-        Args:
-            cache: Has the rings.
-            resync: Passes over the namespaces.
-            resync_ring: Requests a resync: too many namespaces were added.
-            found: Called when the ring has objects in the added namespaces.
-            clock: For the queue.
-            rng: For the jitter of back-offs.
-        """
-        self._cache = cache
+    def __init__(self, ports: Ports, resync: Resync, count: ObjectCount) -> None:
+        """`count` counts a ring again that has objects in the added namespaces."""
+        self._ports = ports
         self._resync = resync
-        self._resync_ring = resync_ring
-        self._found = found
-        self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
+        self._count = count
+        self._queue = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
         self._added: dict[RingName, frozenset[str]] = {}
 
     def add(self, ring: RingName, added: frozenset[str]) -> None:
@@ -67,12 +44,12 @@ class Arrivals:
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over the added namespaces of one ring; return the seconds until the next pass."""
-        snapshot, added = self._cache.snapshot(name), self._added.pop(name, frozenset())
+        snapshot, added = self._ports.cache.snapshot(name), self._added.pop(name, frozenset())
         if snapshot is None:
             return None
         added &= snapshot.namespaces
         if len(added) > MAX_NAMESPACES:
-            self._resync_ring(name)
+            self._ports.resync_ring(name)
             return None
         if not added:
             return None
@@ -81,7 +58,7 @@ class Arrivals:
         except Superseded:
             found, again = False, AGAIN_SECONDS
         if found:
-            self._found(name)
+            self._count.moved(name)
         if again is not None:
             self._added[name] = self._added.get(name, frozenset()) | added
         return again

@@ -10,19 +10,19 @@ a drain and control others (docs/protocol.md, "Moving objects").
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.live_counts import LiveCounts
+from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.resync.deferred_drains import DeferredDrains
 from sharder.controllers.movement.resync.part_lists import Shared
 from sharder.controllers.movement.resync.part_pass import PartPass
 from sharder.controllers.movement.resync.resync_pass import ResyncPass
-from sharder.controllers.movement.writes.failures import Report
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.scope import ListRequest, ListScope, Part, ResourceKey, scope_of
 from sharder.core.api.ring import RingResource
@@ -31,9 +31,6 @@ from sharder.core.leases.membership import Members
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import ResyncReport
-from sharder.metrics.registry import Metrics
-from sharder.ports import Objects
-from sharder.runtime.clock import Clock
 
 NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
@@ -51,53 +48,35 @@ class Resync:
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        cache: ClusterCache,
-        objects: Objects,
         mover: Mover,
         pending: HandoverQueue,
         annotation_warnings: AnnotationWarnings,
         unread: UnreadParts,
-        on_fault: Report,
         live: LiveCounts,
-        passed: Callable[[RingName], None],
-        found: Callable[[RingName], None],
-        resync_ring: Callable[[RingName], None],
-        metrics: Metrics,
-        clock: Clock,
+        count: ObjectCount,
         sync_period: float,
     ) -> None:
         """Set up the resync.
 
         Args:
-            cache: Has the rings.
-            objects: Reads the objects.
+            ports: Everything outside of movement.
             mover: Writes the steps.
             pending: Gets the objects that move after their dependents.
             annotation_warnings: Records invalid labels and annotations.
             unread: Gets the parts that could not be read.
-            on_fault: Called with the error of the ring's strategy.
             live: Gets the counts of each part.
-            passed: Called with the ring after each pass over it.
-            found: Called with the ring whose objects can be read again.
-            resync_ring: Requests a pass over a ring.
-            metrics: Records the durations.
-            clock: For the times.
+            count: Counts a ring again after a pass, and when its objects can be read again.
             sync_period: Seconds between two passes over a ring in which nothing changes.
         """
-        self._cache = cache
-        self._objects = objects
+        self._ports = ports
         self._mover = mover
         self._pending = pending
         self._annotation_warnings = annotation_warnings
         self._unread = unread
-        self._on_fault = on_fault
         self._live = live
-        self._passed = passed
-        self._found = found
-        self._resync_ring = resync_ring
-        self._metrics = metrics
-        self._clock = clock
+        self._count = count
         self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
         """The members of each ring's last passes, and when the first of these passes ended."""
@@ -110,13 +89,13 @@ class Resync:
         A pass whose snapshot was replaced ends at once and starts again.  Parts that could not be
         read are left out: they are read again each for itself.
         """
-        snapshot = self._cache.snapshot(name)
+        snapshot = self._ports.cache.snapshot(name)
         if snapshot is None:
             self._since.pop(name, None)
             self.reports.pop(name, None)
             self._live.forget(name)
             return None
-        began, shared = self._clock.monotonic(), self._shared(snapshot)
+        began, shared = self._ports.clock.monotonic(), self._shared(snapshot)
         self._live.keep(snapshot)
         try:
             await self._run(
@@ -124,18 +103,21 @@ class Resync:
             )
         except Superseded:
             return AGAIN_SECONDS
-        seconds = self._clock.monotonic() - began
-        self._metrics.resynced(name, seconds)
-        report = self.reports[name] = shared.stats.report(time=self._clock.now(), seconds=seconds)
+        seconds = self._ports.clock.monotonic() - began
+        self._ports.metrics.resynced(name, seconds)
+        report = self.reports[name] = shared.stats.report(
+            time=self._ports.clock.now(), seconds=seconds
+        )
         _log_report(name, report)
-        self._on_fault(name, shared.stats.fault)
-        self._passed(name)
+        self._ports.on_fault(name, shared.stats.fault)
+        self._count.passed(name)
+        self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)
         return min(usual, shared.deferred.again_in() or usual)
 
     async def read_again(self, part: Part) -> float | None:
         """Pass over one part; return the seconds until the next pass over it, if it needs one."""
-        snapshot = self._cache.snapshot(part.ring)
+        snapshot = self._ports.cache.snapshot(part.ring)
         role = None if snapshot is None else snapshot.roles.get(part.resource)
         if snapshot is None or role is None or part.namespace not in {"", *snapshot.namespaces}:
             self._unread.forget(part)
@@ -182,7 +164,7 @@ class Resync:
 
     def writes_again(self, part: Part) -> None:
         """Pass over what waited because no object of the part could be written."""
-        snapshot = self._cache.snapshot(part.ring)
+        snapshot = self._ports.cache.snapshot(part.ring)
         for main in () if snapshot is None else snapshot.resources:
             if part.resource in {main.id, *(each.id for each in main.controlled_resources)}:
                 waiting = Part(ResourceKey(part.ring, main.id), part.namespace)
@@ -192,12 +174,12 @@ class Resync:
     async def _find_again(self, part: Part) -> float | None:
         """Request a pass over the ring once a controlled resource is served."""
         try:
-            await self._objects.find(part.resource)
+            await self._ports.objects.find(part.resource)
         except ApiError as error:
             self._unread.failed(part, Unreadable(part, error))
         else:
             self._unread.forget(part)
-            self._resync_ring(part.ring)
+            self._ports.resync_ring(part.ring)
         return None
 
     async def _run(
@@ -217,7 +199,7 @@ class Resync:
             on_list=self._live.list_begins,
             added=added,
         )
-        await running.run(main, clock=self._clock, drains_excess=leaves_out_unread)
+        await running.run(main, clock=self._ports.clock, drains_excess=leaves_out_unread)
         for part, error in running.unread.items():
             self._unread.failed(part, error)
         for each in running.read:
@@ -230,7 +212,7 @@ class Resync:
 
     def _on_read(self, part: PartPass) -> None:
         """Count the ring, and write at once what could not be written either."""
-        self._found(part.part.ring)
+        self._count.moved(part.part.ring)
         forgiven = [self._mover.failures.forgive(each) for each in part.parts]
         if any(forgiven):
             self._unread.read_again(part.part)
@@ -238,20 +220,20 @@ class Resync:
     def _shared(self, snapshot: RingSnapshot) -> Shared:
         return Shared(
             snapshot=snapshot,
-            objects=self._objects,
+            objects=self._ports.objects,
             mover=self._mover,
             annotation_warnings=self._annotation_warnings,
             stats=ResyncStats(),
-            deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._clock),
+            deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._ports.clock),
             pending=self._pending,
         )
 
     def _scope_of(self, snapshot: RingSnapshot) -> ListScope:
-        return scope_of(snapshot, self._cache.known_namespaces())
+        return scope_of(snapshot, self._ports.cache.known_namespaces())
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return the seconds until the next pass, independent of passes in between."""
-        now = self._clock.monotonic()
+        now = self._ports.clock.monotonic()
         if rescued or name not in self._since or self._since[name][0] != members:
             self._since[name] = members, now
         late = self._since[name][1] + LATE_SECONDS - now

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.watches.object_backlog import (
@@ -22,7 +22,6 @@ from sharder.controllers.movement.watches.overdue import OverdueDrains
 from sharder.controllers.movement.watches.watch_runner import WatchRunner
 from sharder.controllers.movement.writes.drain_budget import DrainBudget
 from sharder.controllers.ownerless import Ownerless
-from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import (
     ListScope,
     ObjectKey,
@@ -35,10 +34,6 @@ from sharder.controllers.scope import (
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Overdue, Waiting
-from sharder.metrics.registry import Metrics
-from sharder.ports import Journal, Objects
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
 
 
 @dataclass(slots=True)
@@ -61,63 +56,38 @@ class OrphanWatches:
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        cache: ClusterCache,
-        objects: Objects,
         pending: HandoverQueue,
         forget: Callable[[ResourceKey], None],
-        watching: Watching,
-        on_change: Callable[[RingName], None],
-        moved: Callable[[RingName], None],
         drains: DrainBudget,
         orphans: Orphans,
         ownerless: Ownerless,
-        overdue: OverdueDrains | None,
-        metrics: Metrics | None,
-        journal: Journal,
-        clock: Clock,
-        rng: Rng,
         roles: Collection[Role] = tuple(Role),
     ) -> None:
         """Start without watches.
 
         Args:
-            cache: Has the rings.
-            objects: Watches the objects.
+            ports: Everything outside of movement.
             pending: The queue of objects to check.
             forget: Called with a resource that was removed from its ring.
-            watching: Records which watches are forbidden.
-            on_change: Called when the forbidden watches of a ring change.
-            moved: Called when the unassigned or draining main objects of a ring change.
             drains: The budgets, which follow the draining objects.
             orphans: Use the backlogs to delay unassigned objects.
             ownerless: Measures how long released objects have no owner.
-            overdue: Reports overdue drains, if given.
-            metrics: Shows the backlogs; None: they are not shown.
-            journal: Shows the backlogs of main resources.
-            clock: For the ages of objects.
-            rng: For the jitter of back-offs.
             roles: Only resources of these roles are watched.
         """
-        self._cache = cache
+        self._ports = ports
+        self._clock = ports.clock
         self._roles = frozenset(roles)
         self._pending = pending
         self._forget = forget
         self._drains = drains
         self._orphans = orphans
         self._ownerless = ownerless
-        self._overdue = overdue
-        self._metrics = metrics
-        self._journal = journal
-        self._clock = clock
-        self._runner = WatchRunner(
-            objects=objects,
-            watching=watching,
-            on_change=on_change,
-            moved=moved,
-            clock=clock,
-            rng=rng,
-        )
+        recorder = ports.recorder
+        self._overdue = None if recorder is None else OverdueDrains(ports, recorder)
+        self._metrics = None if recorder is None else ports.metrics
+        self._runner = WatchRunner(ports)
         self._rings: dict[RingName, _State] = {}
         self._stale = set[RingName]()
         self._changed = asyncio.Event()
@@ -184,12 +154,12 @@ class OrphanWatches:
 
     def _adjust(self, ring: RingName, group: asyncio.TaskGroup) -> None:
         """Start and stop watches if the ring's scope has changed."""
-        snapshot = self._cache.snapshot(ring)
+        snapshot = self._ports.cache.snapshot(ring)
         if snapshot is None:
             self._end(self._rings.pop(ring, _State()))
             self._drains.forget(ring)
             return
-        state, known = self._rings.setdefault(ring, _State()), self._cache.known_namespaces()
+        state, known = self._rings.setdefault(ring, _State()), self._ports.cache.known_namespaces()
         self._expect_drains(state, snapshot)
         meta = snapshot.ring.metadata
         scope = (meta.uid, meta.generation, snapshot.namespaces, snapshot.is_split, len(known))
@@ -244,7 +214,7 @@ class OrphanWatches:
             state.backlogs[resource_key] = seen = ObjectBacklog(
                 resource_key,
                 role,
-                snapshot=partial(self._cache.snapshot, snapshot.name),
+                snapshot=partial(self._ports.cache.snapshot, snapshot.name),
                 pending=self._pending,
                 clock=self._clock,
                 limits=state.limits,
@@ -258,7 +228,7 @@ class OrphanWatches:
                     *resource_key, unassigned=unassigned, draining=draining
                 )
             if role is not Role.CONTROLLED:
-                self._journal.show_backlogs(
+                self._ports.journal.show_backlogs(
                     *resource_key, unassigned=unassigned, draining=draining
                 )
 
@@ -271,4 +241,4 @@ class OrphanWatches:
     def _hide(self, resource_key: ResourceKey) -> None:
         if self._metrics is not None:
             self._metrics.hide_backlogs(*resource_key)
-        self._journal.hide_backlogs(*resource_key)
+        self._ports.journal.hide_backlogs(*resource_key)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple, NoReturn
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.waiting.backlog import Backlog, Seen
 from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, ResourceKey
@@ -20,9 +20,7 @@ from sharder.core.movement.budget import Lately
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Overdue
-from sharder.metrics.registry import Metrics
-from sharder.ports import Objects, Recorder
-from sharder.runtime.clock import Clock
+from sharder.ports import Recorder
 from sharder.runtime.event_loop import in_slices
 
 OVERDUE = "DrainOverdue"
@@ -49,23 +47,10 @@ class _Reported(NamedTuple):
 class OverdueDrains:
     """Checks all drains every second."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        objects: Objects,
-        recorder: Recorder,
-        metrics: Metrics,
-        on_change: Callable[[RingName], None],
-        clock: Clock,
-    ) -> None:
-        """`on_change` is called whenever the number of overdue drains of a ring changes."""
-        self._cache = cache
-        self._objects = objects
+    def __init__(self, ports: Ports, recorder: Recorder) -> None:
+        """`recorder` sends the Events."""
+        self._ports = ports
         self._recorder = recorder
-        self._metrics = metrics
-        self._on_change = on_change
-        self._clock = clock
         self._overdue: dict[RingName, Overdue] = {}
         self._last = defaultdict[RingName, _Reported](lambda: _Reported(None, 0.0))
         self._events = defaultdict[RingName, Lately](Lately)
@@ -81,19 +66,19 @@ class OverdueDrains:
         while True:
             backlogs = draining()
             await self._record(await self._scan(backlogs))
-            await self._clock.sleep(CHECK_SECONDS)
+            await self._ports.clock.sleep(CHECK_SECONDS)
 
     async def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
         """Count overdue drains; return the drains that need an Event."""
         self._forget(backlogs)
         unreported = list[tuple[ObjectKey, Seen]]()
         counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
-        async for resource_key, backlog in in_slices(backlogs.items(), self._clock):
-            snapshot = self._cache.snapshot(resource_key.ring)
+        async for resource_key, backlog in in_slices(backlogs.items(), self._ports.clock):
+            snapshot = self._ports.cache.snapshot(resource_key.ring)
             if snapshot is None or resource_key.resource not in snapshot.roles:
                 continue  # its series are hidden, or soon will be
             drains = _overdue_of(snapshot, resource_key, backlog)
-            self._metrics.show_overdue(*resource_key, drains=len(drains))
+            self._ports.metrics.show_overdue(*resource_key, drains=len(drains))
             counts[resource_key.ring] += len(drains)
             for key, seen in islice(drains, 1):
                 oldest = (seen.since, key)
@@ -119,21 +104,21 @@ class OverdueDrains:
             del self._events[ring]
 
     def _notify(self, ring: RingName) -> None:
-        now, overdue, last = self._clock.monotonic(), self.of(ring), self._last[ring]
+        now, overdue, last = self._ports.clock.monotonic(), self.of(ring), self._last[ring]
         if overdue == last.overdue:
             if overdue is None:
                 del self._last[ring]
             return
         if overdue is None or last.overdue is None or last.at + COUNT_SECONDS <= now:
             self._last[ring] = _Reported(overdue, now)
-            self._on_change(ring)
+            self._ports.on_change(ring)
 
     async def _record(self, drains: list[tuple[ObjectKey, Seen]]) -> None:
         for key, seen in drains:
             events = self._events[key.ring]
             snapshot, now = (
-                self._cache.snapshot(key.ring),
-                self._clock.monotonic(),
+                self._ports.cache.snapshot(key.ring),
+                self._ports.clock.monotonic(),
             )
             if snapshot is None or events.wait(MAX_EVENTS, now) > 0:
                 continue
@@ -142,14 +127,14 @@ class OverdueDrains:
 
     async def _warn(self, snapshot: RingSnapshot, key: ObjectKey, seen: Seen) -> None:
         try:
-            resource = await self._objects.find(key.resource)
-            obj = await read(self._objects, resource, key.ref)
+            resource = await self._ports.objects.find(key.resource)
+            obj = await read(self._ports.objects, resource, key.ref)
         except (ApiError, InvalidObject) as error:
             fields = {"ring": snapshot.name, "object": str(key.ref), "error": str(error)}
             _log.debug("cannot read overdue drain", extra=fields)
             return
         self._recorded[key] = seen.since
-        shard, seconds = snapshot.owner_of(obj), self._clock.monotonic() - seen.since
+        shard, seconds = snapshot.owner_of(obj), self._ports.clock.monotonic() - seen.since
         if shard is None or not snapshot.is_draining(obj):
             return
         text = (

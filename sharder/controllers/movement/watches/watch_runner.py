@@ -7,16 +7,14 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Generic, TypeVar
 
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.watches.object_backlog import ObjectBacklog
-from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import WHOLE, ListRequest, ListScope, ResourceKey, Watch
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
-from sharder.core.names import RingName
 from sharder.core.ring.snapshot import Role
-from sharder.ports import Listed, Objects, Watchable, WatchEvent
-from sharder.runtime.backoff import UNSERVED, Rng, failures_after
-from sharder.runtime.clock import Clock
+from sharder.ports import Listed, Watchable, WatchEvent
+from sharder.runtime.backoff import UNSERVED, failures_after
 from sharder.runtime.reflector import Polled, closing, follow
 from sharder.runtime.task_pool import batch
 
@@ -28,32 +26,9 @@ _log = logging.getLogger(__name__)
 class WatchRunner:
     """Runs watches; it has no state of its own."""
 
-    def __init__(
-        self,
-        *,
-        objects: Objects,
-        watching: Watching,
-        on_change: Callable[[RingName], None],
-        moved: Callable[[RingName], None],
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
-        """Set up the runner.
-
-        Args:
-            objects: Watches the objects.
-            watching: Records which watches are forbidden.
-            on_change: Called when the forbidden watches of a ring change.
-            moved: Called when the unassigned or draining main objects of a ring change.
-            clock: For polls and back-offs.
-            rng: For the jitter of back-offs.
-        """
-        self._objects = objects
-        self._watching = watching
-        self._on_change = on_change
-        self._moved = moved
-        self._clock = clock
-        self._rng = rng
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._clock = ports.clock
 
     async def run(self, watch: Watch, seen: ObjectBacklog) -> None:
         """Watch until cancelled; start again if the resource changes.
@@ -64,11 +39,11 @@ class WatchRunner:
         while True:
             began = self._clock.monotonic()
             try:
-                resource = await self._objects.find(watch.resource_key.resource)
+                resource = await self._ports.objects.find(watch.resource_key.resource)
                 await self._follow_all(watch, resource, seen)
             except ApiError:
                 failures = failures_after(failures, self._clock.monotonic() - began)
-                await self._clock.sleep(UNSERVED.delay(failures, self._rng))
+                await self._clock.sleep(UNSERVED.delay(failures, self._ports.rng))
 
     async def _follow_all(self, watch: Watch, resource: Resource, seen: ObjectBacklog) -> None:
         requests = watch.list_scope if resource.namespaced else WHOLE
@@ -116,7 +91,9 @@ class WatchRunner:
         backlog = seen.draining if watch.draining else seen.unassigned
         request, (ring, _) = object(), watch.resource_key
         source = Polled(
-            self._objects.of(resource, watch.labels, namespace=part.namespace, fields=part.fields),
+            self._ports.objects.of(
+                resource, watch.labels, namespace=part.namespace, fields=part.fields
+            ),
             clock=self._clock,
             on_access=partial(self._note_right, watch.resource_key, request, polls=polls),
             is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
@@ -125,7 +102,7 @@ class WatchRunner:
             Picked(source, pick),
             doing=f"watch {resource.id} with {watch.labels}",
             clock=self._clock,
-            rng=self._rng,
+            rng=self._ports.rng,
             on_error=partial(_raise, (NotFound, end)),
         )
         before = backlog.count()
@@ -134,11 +111,11 @@ class WatchRunner:
                 async for event in events:
                     take(part, event)
                     if backlog.count() != before and watch.role is not Role.CONTROLLED:
-                        self._moved(ring)
+                        self._ports.on_moved(ring)
                     before = backlog.count()
                     del event  # the next one can be days away
         finally:
-            self._watching.ended(ring, resource.id, request)
+            self._ports.watching.ended(ring, resource.id, request)
 
     def _note_right(
         self,
@@ -150,7 +127,7 @@ class WatchRunner:
     ) -> None:
         if error is not None and not polls:
             raise error
-        if self._watching.found(*resource_key, request, allowed=error is None):
+        if self._ports.watching.found(*resource_key, request, allowed=error is None):
             if error is not None:
                 fields = {
                     "ring": resource_key.ring,
@@ -158,7 +135,7 @@ class WatchRunner:
                     "error": str(error),
                 }
                 _log.warning("watch forbidden, polling instead", extra=fields)
-            self._on_change(resource_key.ring)
+            self._ports.on_change(resource_key.ring)
 
 
 class Picked(Generic[T]):

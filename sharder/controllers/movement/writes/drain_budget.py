@@ -6,6 +6,7 @@ Every drain goes through here; other steps never wait (docs/protocol.md, "Budget
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.waiting.backlog import Seen
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.errors import ApiError, SharderError, Unavailable
@@ -13,7 +14,6 @@ from sharder.core.movement.budget import Budget, Leavers, Refusal
 from sharder.core.movement.step import Drain, Step
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import Clock
 
 
@@ -40,9 +40,9 @@ class Sent:
 class DrainBudget:
     """The budgets of all rings."""
 
-    def __init__(self, *, metrics: Metrics, clock: Clock) -> None:
-        self._metrics = metrics
-        self._clock = clock
+    def __init__(self, ports: Ports) -> None:
+        self._metrics = ports.metrics
+        self._clock = ports.clock
         self._budgets: dict[RingName, Budget[ObjectKey]] = {}
         self._leavers: dict[RingName, Leavers[ObjectKey]] = {}
 

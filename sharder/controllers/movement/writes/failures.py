@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sharder.controllers.movement.ports import BACKOFF, Ports
 from sharder.controllers.movement.writes.rejecting_parts import RejectingParts, part_of
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject
@@ -19,18 +20,9 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Apart
-from sharder.metrics.registry import Metrics
-from sharder.ports import Recorder
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import GroupedErrorLog
-
-BACKOFF = Backoff(base=2.0, cap=300.0)
-"""Delays between attempts to move objects that could not be written or read (docs/protocol.md,
-"Moving objects")."""
 
 MAX_REMEMBERED = 10_000
 """Limit on the objects with a back-off; beyond it, only the resync retries."""
@@ -42,12 +34,6 @@ WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
 
 _log = logging.getLogger(__name__)
-
-Report = Callable[[RingName, str | None], None]
-"""Called with a ring, and why its objects cannot move; None when this is over."""
-
-OnPart = Callable[[Part], None]
-"""Called with a part whose objects can be written again."""
 
 Retry = Callable[[ObjectKey, float], None]
 """Called with an object, and the seconds until it is tried again."""
@@ -71,36 +57,13 @@ class _Failure:
 class Failures:
     """The failures in a row and the back-off of each object, and of parts that reject all."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        rng: Rng,
-        recorder: Recorder | None,
-        metrics: Metrics,
-        report: Report,
-        retry: Retry,
-        on_written: OnPart = lambda _: None,
-    ) -> None:
-        """Set up the back-offs.
-
-        Args:
-            clock: For the times.
-            rng: For the jitter of back-offs.
-            recorder: Sends Events; without it nothing is reported: another replica does this.
-            metrics: Counts the failures.
-            report: Called with what we have no right to write, when that changes.
-            retry: Called with an object, and the seconds until it is tried again.
-            on_written: Called with a part that rejected every write, and no longer does.
-        """
-        self._clock = clock
-        self._rng = rng
-        self._recorder = recorder
-        self._metrics = metrics
-        self._report = report
+    def __init__(self, ports: Ports, *, retry: Retry) -> None:
+        """`retry` is called with an object, and the seconds until it is tried again."""
+        self._ports = ports
+        self._clock = ports.clock
+        self._recorder = ports.recorder
         self._retry = retry
-        self._on_written = on_written
-        self._rejecting = RejectingParts(clock)
+        self._rejecting = RejectingParts(ports.clock)
         self._failures: dict[ObjectKey, _Failure] = {}
         self._error_log = GroupedErrorLog[ObjectKey]()
         self._forbidden: dict[ResourceKey, tuple[str, set[ObjectKey]]] = {}
@@ -154,14 +117,14 @@ class Failures:
         server is reported only after two failures in a row.
         """
         ring, resource = key.resource_key
-        self._metrics.failed(ring, resource)
+        self._ports.metrics.failed(ring, resource)
         failure = self._failures.get(key)
         if failure is None:
             if len(self._failures) >= MAX_REMEMBERED:
                 return
             failure = self._failures[key] = _Failure()
         failure.times += 1
-        seconds = self._rejecting.failed(key, BACKOFF.delay(failure.times, self._rng))
+        seconds = self._rejecting.failed(key, BACKOFF.delay(failure.times, self._ports.rng))
         failure.until = self._clock.monotonic() + seconds
         self._retry(key, seconds)
         self._note_rights(key, error)
@@ -180,7 +143,7 @@ class Failures:
         """Record that the object was written, so that others of its part can be written too."""
         if self._rejecting.written(key):
             self.forgive(part := part_of(key))
-            self._on_written(part)
+            self._ports.on_written(part)
 
     def forgive(self, part: Part) -> bool:
         """End the back-offs of a part that can be read or written again; return if there were any.
@@ -247,7 +210,7 @@ class Failures:
             resource_keys = sorted(
                 resource_key for resource_key in self._forbidden if resource_key.ring == ring
             )
-            self._report(
+            self._ports.on_unwritable(
                 ring,
                 "; ".join(self._forbidden[resource_key][0] for resource_key in resource_keys)
                 or None,

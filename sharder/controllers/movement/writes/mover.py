@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from weakref import WeakValueDictionary
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.waiting.orphans import Orphans
 from sharder.controllers.movement.writes.drain_budget import DrainBudget, DrainDeferred
 from sharder.controllers.movement.writes.failures import Failures
@@ -27,7 +27,6 @@ from sharder.core.movement.patches import patch_of
 from sharder.core.movement.step import Assign, Keep, Relabel, Send, Step
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.ports import Objects
 
 MAX_ATTEMPTS = 5
 """Conflicts on one object before it backs off: another client keeps updating it."""
@@ -50,43 +49,36 @@ class Mover:
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        cache: ClusterCache,
-        objects: Objects,
         lease_guard: LeaseGuard | None,
-        leads: Callable[[], bool],
         failures: Failures,
         drains: DrainBudget,
         orphans: Orphans,
         written: WrittenSteps,
-        limit: int,
     ) -> None:
         """Set up the mover.
 
         Args:
-            cache: Has the rings.
-            objects: Reads and writes the objects.
+            ports: Everything outside of movement.
             lease_guard: Keeps shards from returning while their objects are taken.  None: no shard
                 is asked to release objects, and only unassigned objects and their children move.
-            leads: Returns whether we are allowed to write at this moment.
             failures: Back off objects that could not be written.
             drains: The budgets.
             orphans: Delay unassigned objects.
             written: Gets each step that was written.
-            limit: Limit of concurrent writes.
         """
-        self._cache = cache
-        self._objects = objects
+        self._ports = ports
+        self._objects = ports.objects
         self._lease_guard = lease_guard
-        self._leads = leads
         self.failures = failures
         self._drains = drains
         self._orphans = orphans
         self._written = written
-        self.limit = limit
+        self.limit = ports.limit
         self.takes = lease_guard is not None
         """Whether the mover takes objects from shards, and asks shards to release objects."""
-        self._slots = asyncio.Semaphore(limit)
+        self._slots = asyncio.Semaphore(ports.limit)
         self._shares = WeakValueDictionary[str, asyncio.Semaphore]()
         """The slots that one namespace can take: most, so that one whose writes all wait for a
         webhook stops no other one."""
@@ -234,7 +226,7 @@ class Mover:
         owner = snapshot.owner_of(obj)
         if owner is None or not isinstance(step, Assign | Relabel | Send):
             return
-        if self._cache.membership.is_back(snapshot.name, owner):
+        if self._ports.cache.membership.is_back(snapshot.name, owner):
             raise Superseded(f"shard {owner} is back")
 
     def _keeping_away(
@@ -276,8 +268,12 @@ class Mover:
         Raises:
             Superseded: we lost leadership, or the ring has changed.
         """
-        current = self._cache.snapshot(snapshot.name)
-        if current is None or not self._leads() or not self._cache.is_current(snapshot):
+        current = self._ports.cache.snapshot(snapshot.name)
+        if (
+            current is None
+            or not self._ports.leads()
+            or not self._ports.cache.is_current(snapshot)
+        ):
             raise Superseded(f"ring {snapshot.name} has changed")
         return current
 

@@ -1,8 +1,8 @@
 """Count each written step, and measure how long objects had no owner."""
 
 import logging
-from collections.abc import Callable
 
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.writes.failures import LabelReverted
 from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ObjectKey
@@ -14,9 +14,7 @@ from sharder.core.movement.step import (
     Send,
     Step,
 )
-from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.metrics.registry import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -24,23 +22,10 @@ _log = logging.getLogger(__name__)
 class WrittenSteps:
     """Gets each step right after its write."""
 
-    def __init__(
-        self,
-        *,
-        ownerless: Ownerless,
-        metrics: Metrics,
-        moved: Callable[[RingName], None],
-    ) -> None:
-        """Set up the observers of each write.
-
-        Args:
-            ownerless: Measures how long objects have no owner.
-            metrics: Counts the steps.
-            moved: Called after each write with the ring's name.
-        """
+    def __init__(self, ports: Ports, ownerless: Ownerless) -> None:
+        """`ownerless` measures how long objects have no owner."""
+        self._ports = ports
         self._ownerless = ownerless
-        self._metrics = metrics
-        self._moved = moved
 
     def about_to_write(
         self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject, step: Step
@@ -63,7 +48,7 @@ class WrittenSteps:
             LabelReverted: the response does not show the step, because another webhook reverted
                 it.
         """
-        self._moved(snapshot.name)
+        self._ports.on_moved(snapshot.name)
         if missing := _missing(snapshot, result, step):
             raise LabelReverted(
                 f"another webhook reverted the {missing} of {key.resource} {result.metadata.ref} "
@@ -71,12 +56,12 @@ class WrittenSteps:
                 "change metadata"
             )
         if isinstance(step, Assign | Relabel):
-            self._metrics.moved(snapshot.name, key.resource)
+            self._ports.metrics.moved(snapshot.name, key.resource)
             if snapshot.roles[key.resource] is not Role.CONTROLLED:
                 version = before.metadata.resource_version
                 self._ownerless.assigned(key, version, snapshot.owner_of(before), step.shard)
         elif isinstance(step, Drain):
-            self._metrics.drained(snapshot.name, key.resource)
+            self._ports.metrics.drained(snapshot.name, key.resource)
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)
 
