@@ -175,17 +175,17 @@ class ProtocolShard(Actor):
         """Work on an object until it is as its latest version wants it."""
         try:
             while (obj := self._known.get(ref)) is not None:
-                if obj.metadata.has_label(drain_label(RING)):
-                    await self._acknowledge(obj)
-                    return
-                if obj.metadata.label(owner_label(RING)) != self.name:
-                    return
-                with self.stage.history.working(self.name, ref):
-                    await self._reconcile(obj)
+                try:
+                    if obj.metadata.has_label(drain_label(RING)):
+                        await self._acknowledge(obj)
+                    elif obj.metadata.label(owner_label(RING)) == self.name:
+                        with self.stage.history.working(self.name, ref):
+                            await self._reconcile(obj)
+                except ApiError:
+                    await asyncio.sleep(1.0)
+                    continue
                 if self._known.get(ref) is obj:
                     return
-        except ApiError:
-            await asyncio.sleep(1.0)
         finally:
             self._working.pop(ref, None)
 
@@ -220,4 +220,3 @@ class ProtocolShard(Actor):
         path = _SITE.format(obj.metadata.namespace, obj.metadata.name)
         with suppress(Conflict, NotFound, Expired):
             await self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
-        self._known.pop(obj.metadata.ref, None)
