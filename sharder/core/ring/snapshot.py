@@ -169,10 +169,6 @@ class RingSnapshot:
         shard = obj.metadata.annotation(self.next_annotation)
         return ShardName(shard) if is_label_value(shard) else None
 
-    def is_sent_elsewhere(self, obj: PartialObject, shard: ShardName) -> bool:
-        """Return whether the object's `next` names another shard than this one."""
-        return self.direction_of(obj) not in {None, shard}
-
     def leads(self, obj: PartialObject) -> bool:
         """Return whether the object is of a leading resource."""
         kind = self.kinds.get((obj.group, obj.kind))

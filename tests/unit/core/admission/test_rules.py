@@ -295,6 +295,12 @@ def test_the_sharder_can_remove_the_owner_of_an_object_without_controller() -> N
     assert decision == PASS
 
 
+def test_an_object_without_controller_gets_no_owner() -> None:
+    old, new = obj(CONFIGMAPS), obj(CONFIGMAPS, owner=A)
+
+    assert stored(new, update(old, new, of=CONFIGMAPS)).labels == {}
+
+
 # Objects that come into the scope of an objectSelector, or leave it
 
 BLUE = {"team": "blue"}

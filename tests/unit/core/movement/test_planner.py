@@ -7,7 +7,13 @@ from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.planner import Owners, plan_controlled, plan_handover, plan_main
+from sharder.core.movement.planner import (
+    Owners,
+    plan_controlled,
+    plan_handover,
+    plan_main,
+    plan_owned,
+)
 from sharder.core.movement.step import (
     Assign,
     Drain,
@@ -121,6 +127,11 @@ def test_a_shard_that_returns_has_to_release_an_object_that_an_older_sharder_rec
         labels = {**(of.metadata.labels or {}), DRAIN_LABEL: RECALLED}
         recalled = structs.replace(of, metadata=structs.replace(of.metadata, labels=labels))
         assert isinstance(plan_main(BOTH, recalled), Keep)
+
+
+def test_an_object_that_was_released_since_it_was_listed_is_left_to_the_hand_over() -> None:
+    assert isinstance(plan_owned(BOTH, secret("s", None)), Keep)
+    assert plan_owned(BOTH, secret(belonging_to(B, BOTH), A)) == Drain(A)
 
 
 WAITING = Keep("waiting for its shard to acknowledge the drain")
