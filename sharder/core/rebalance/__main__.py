@@ -4,5 +4,4 @@ import sys
 
 from sharder.core.rebalance.packed import computed
 
-if __name__ == "__main__":
-    sys.stdout.buffer.write(computed(sys.stdin.buffer.read()))
+sys.stdout.buffer.write(computed(sys.stdin.buffer.read()))

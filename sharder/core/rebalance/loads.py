@@ -121,14 +121,15 @@ def limited(objects: Iterable[LoadedObject]) -> list[LoadedObject]:
 
 def _factors(declared: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
     """Return the factor of each namespace that declares more of one resource than may count."""
+    names = [name for name, amount in declared.items() if amount > 0]
+    names.sort(key=lambda name: (-declared[name] / shares[name], name))
     rest, taken, capped = fsum(declared.values()), 0.0, list[str]()
-    for name in sorted(declared, key=lambda name: (-declared[name] / shares[name], name)):
+    for place, name in enumerate(names[:-1], start=1):  # nothing is left beside the last
         most = MAX_SHARE * shares[name]
-        others = fsum(declared[n] for n in declared if n not in capped and n != name)
-        if most + taken >= 1 or others <= 0 or declared[name] * (1 - taken) <= most * rest:
+        if most + taken >= 1 or declared[name] * (1 - taken) <= most * rest:
             break
         capped.append(name)
-        taken, rest = taken + most, others
+        taken, rest = taken + most, fsum(declared[other] for other in names[place:])
     total = rest / (1 - taken)
     return {name: MAX_SHARE * shares[name] * total / declared[name] for name in capped}
 
