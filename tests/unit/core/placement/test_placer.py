@@ -114,6 +114,16 @@ def test_a_strategy_that_sticks_prefers_shards_that_renew_in_time() -> None:
     assert of.explain(demand(), Tally()).rejected == {A: LATE}
 
 
+def test_an_object_goes_to_a_late_shard_if_the_strategy_drops_all_others() -> None:
+    of, counts = placer(shard(A, ready=False), shard(B), spec=APART), tally({})
+    counts.see("group", 1, Entry(B, (7,)))
+
+    explained = of.explain(demand(group=7), counts)
+
+    assert (explained.choice, explained.rejected) == (Choice(A), {})
+    assert "dropped by antiAffinity: it holds a member" in explained.remarks[B]
+
+
 def test_with_a_strategy_that_sticks_an_object_stays_on_a_late_shard() -> None:
     of = placer(shard(A, ready=False), shard(B))
 

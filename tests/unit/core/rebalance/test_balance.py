@@ -19,6 +19,7 @@ from sharder.core.keys import main_key
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     LOAD_ANNOTATION,
+    MOVE_COST_ANNOTATION,
     POOL_ANNOTATION,
     REVISION_LABEL,
     WANTED_ZONE_LABEL,
@@ -157,6 +158,10 @@ PINNED = {pin_label(DEMO): A}
             "stays: it is already moving to another shard",
         ),
         (obj(SECRETS, "moved", owner=A), "stays: it was moved less than two intervals ago"),
+        (
+            obj(SECRETS, "s", owner=A, annotations={MOVE_COST_ANNOTATION: "2147483647"}),
+            "stays: it must never move for balance: its move cost is 2147483647",
+        ),
     ],
 )
 def test_some_objects_are_kept_where_they_are(kept: PartialObject, why: str) -> None:

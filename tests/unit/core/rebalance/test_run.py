@@ -59,11 +59,11 @@ def test_a_target_has_room_in_every_resource_that_the_object_loads() -> None:
     assert moved(run(balance(0.15), (shard("a"), shard("b", 110)), objects)) == {"x": "b"}
 
 
-def test_a_declared_number_of_objects_is_kept() -> None:
-    objects = many("a", 9)
-    small = LoadedShard(name=B, capacity={"objects": 2.0})
-
-    assert run(even(), (plain("a"), small), objects).after == {A: 7, B: 2}
+@pytest.mark.parametrize(
+    "small", [LoadedShard(name=B, capacity={"objects": 2.0}), plain("b", room=2)]
+)
+def test_a_shard_gets_no_more_objects_than_it_declares_or_has_room_for(small: LoadedShard) -> None:
+    assert run(even(), (plain("a"), small), many("a", 9)).after == {A: 7, B: 2}
 
 
 def test_a_shard_that_is_not_open_gives_up_and_does_not_get() -> None:

@@ -18,6 +18,10 @@ def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> N
     assert {choice.shard for choice in choices[:6]} == {shard.name for shard in SIX}
     every = "every shard that can take the object (6) holds a member of its group"
     assert choices[6:] == [Choice(None, f"antiAffinity Required: {every}")] * 2
+    remarks = scene.placer.explain(demand(group=WEB), scene.tally).remarks.values()
+    assert {remark.rpartition("; ")[2] for remark in remarks} == {
+        f"dropped by antiAffinity: antiAffinity Required: {every}"
+    }
 
 
 def test_a_group_keeps_to_its_region() -> None:
