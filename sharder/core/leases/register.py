@@ -237,24 +237,23 @@ class Membership:
         return frozenset(n for n, r in self._rings.items() if for_all or r.next_edge(since) <= at)
 
     def absent(self, ring: RingName, shard: ShardName, at: float) -> None:
-        """Record that the API server showed no held Lease of an unknown shard.
+        """Record that the API server showed no held Lease of an unknown shard of a known ring.
 
         If the ring is crowded, its Lease can have been forgotten, and deleted a moment ago.
         """
-        found = self._rings.get(ring)
-        if found is not None and found.leases.is_crowded:
-            self._depart(found, shard, at + found.leases.longest)
+        leases = self._rings[ring].leases
+        if leases.is_crowded:
+            self._depart(ring, shard, at + leases.longest)
 
     def returned(self, ring: RingName, shard: ShardName, at: float) -> None:
         """Record that the API server showed a held Lease of a shard that is unknown or gone.
 
-        The watch is late, or there was no room for the Lease.
+        The ring is known.  The watch is late, or there was no room for the Lease.
         """
-        found = self._rings.get(ring)
-        if found is not None:
-            self._depart(found, shard, at + UNKNOWN_SILENCE)
+        self._depart(ring, shard, at + UNKNOWN_SILENCE)
 
-    def _depart(self, ring: _Ring, shard: ShardName, until: float) -> None:
+    def _depart(self, name: RingName, shard: ShardName, until: float) -> None:
+        ring = self._rings[name]
         ring.leases.depart(ObjectRef(min(ring.leases.namespaces, default=""), shard), until)
         ring.is_stale = True
 

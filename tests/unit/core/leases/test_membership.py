@@ -61,6 +61,13 @@ def test_a_shard_whose_lease_was_deleted_may_work_for_two_durations_after_its_la
     assert standing_at(membership, 1040.0) is Standing.GONE
 
 
+def test_a_lease_that_is_not_kept_changes_nothing_when_it_is_deleted() -> None:
+    membership = watching(lease(A), at=1000.0)
+
+    assert membership.forget(lease(B), at=1010.0) == frozenset()
+    assert standing_at(membership, 1010.0, B) is Standing.GONE
+
+
 def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_stranger() -> None:
     membership = watching(lease(A), lease(B), at=1000.0)
     membership.forget(lease(A), at=1000.0)
