@@ -125,11 +125,10 @@ def _carried_out(ring: Simulation, outcome: Outcome) -> list[tuple[Move, str | N
 
 
 def _noted(known: ObjectMove, move: Move, noun: str) -> None:
-    """Let a move for balance be the step of an object that has none yet."""
+    """Let a move for balance be the step of an object; one that moves anyway is not chosen."""
     fall = f"from {number(move.before)} to {number(move.after)}"
     known.balance = f"the {noun} of {move.source} falls {fall} without it"
-    if not known.changed:
-        known.step = Drain(move.source, move.target)
+    known.step = Drain(move.source, move.target)
 
 
 def _report(
