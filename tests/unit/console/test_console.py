@@ -120,6 +120,12 @@ async def _paused(scene: Scene) -> None:
     await scene.cluster.rings.patch(ObjectRef("", DEMO), {"spec": spec, "metadata": metadata})
 
 
+async def _unselective(scene: Scene) -> None:
+    spec = {"namespaceSelector": {"matchLabels": {"tenant": "none"}}}
+    metadata = {"generation": 2}
+    await scene.cluster.rings.patch(ObjectRef("", DEMO), {"spec": spec, "metadata": metadata})
+
+
 async def _evacuated(scene: Scene) -> None:
     await scene.annotate(A, evacuate="true")
 
@@ -154,6 +160,7 @@ FAULTS = {
     "invalid": (_invalid, "WARN 1 invalid Lease"),
     "alone": (_alone, "FAIL no shard is available"),
     "paused": (_paused, "WARN movement is paused"),
+    "unselective": (_unselective, "WARN the ring selects no namespace"),
     "evacuated": (_evacuated, "OK shard shard-a is being evacuated, 2 objects left"),
     "cordoned": (_cordoned, "OK shard shard-a is cordoned and gets no new objects"),
     "not ready": (_not_ready, "FAIL the ring is not ready"),

@@ -7,6 +7,7 @@ import pytest
 
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.api.selector import LabelSelector
 from sharder.core.diagnosis.advice import advice
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.planner import plan_main
@@ -133,10 +134,49 @@ def test_a_displaced_object_is_drained_once() -> None:
     assert sorted(type(planned.step).__name__ for planned in plan.values()) == ["Keep", "Withdraw"]
 
 
+def test_a_drain_is_not_acknowledged_by_a_missing_shard() -> None:
+    plan = planned(
+        C, drain="true", at=snapshot(members({B: Standing.AVAILABLE, C: Standing.MISSING}))
+    )
+
+    assert (plan.action, plan.to) == (Action.KEEP, C)
+    assert plan.why == "its shard is missing and might still be working"
+
+
 def test_nothing_withdraws_the_recall_of_an_object_whose_shard_is_back() -> None:
     (planned,) = whole(sticking(), obj(WIDGETS, "x", owner=A, drain="recalled")).values()
 
     assert (type(planned.step), planned.current) == (Keep, A)
+
+
+# Objects out of scope
+
+
+@pytest.mark.parametrize("role", [Role.MAIN, Role.CONTROLLED])
+def test_an_object_in_a_namespace_that_is_not_selected_stays_where_it_is(role: Role) -> None:
+    of, by = (WIDGETS, None) if role is Role.MAIN else (CONFIGMAPS, named(SECRETS, B, NOW))
+    there = obj(of, "x", owner=A, namespace="other", controlled_by=by)
+
+    (plan,) = plan_ring(NOW, [(role, there)]).objects
+
+    assert (plan.action, plan.to) == (Action.KEEP, A)
+    assert plan.why == "the ring does not select its namespace other, so it gets no other shard"
+
+
+def test_an_object_whose_labels_are_not_selected_stays_where_it_is() -> None:
+    spec = msgspec.structs.replace(
+        ring().spec, object_selector=LabelSelector(match_labels={"tier": "gold"})
+    )
+    at = build(
+        msgspec.structs.replace(ring(), spec=spec),
+        members=available(A, B),
+        namespaces=frozenset({"default"}),
+    )
+
+    plan = planned(A, at=at)
+
+    assert (plan.action, plan.to) == (Action.KEEP, A)
+    assert plan.why == "the ring does not select its labels, so it gets no other shard"
 
 
 # Movement that people steer or stop

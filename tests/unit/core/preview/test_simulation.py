@@ -1,5 +1,7 @@
 """Facts about `sharder.core.placement.displacement`: a whole ring, placed at one moment."""
 
+from itertools import pairwise
+
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import identity_of
 from sharder.core.placement.placer import Placer
@@ -35,6 +37,16 @@ def test_pins_follow_each_other_where_one_makes_room_for_the_next() -> None:
     objects = [Placed(demand("x", on=A, pin=B)), Placed(demand("y", on=B, pin=C))]
 
     assert owners(distribute(objects, placer(*full)), "x", "y") == [B, C]
+
+
+def test_a_plan_of_a_very_long_chain_of_pins_ends_before_all_objects_have_moved() -> None:
+    names = [ShardName(f"shard-{number:03}") for number in range(103)]
+    pins = [(f"x-{n:03}", *pair) for n, pair in enumerate(pairwise(names))]
+    objects = [Placed(demand(key, on=at, pin=to)) for key, at, to in pins]
+
+    found = distribute(objects, placer(*(shard(name, room=1) for name in names)))
+
+    assert owners(found, "x-000", "x-101") == [names[0], names[102]]
 
 
 def test_draining_objects_leave_first() -> None:
