@@ -75,7 +75,7 @@ class ResyncPass:
         """
         self._mover.check(self._snapshot)
         parts = await self._parts(main)
-        await self._each(parts, self._rescue)
+        await self._each(parts, PartPass.rescue)
         if drains_excess:
             await self._drain_excess(parts)
         await self._each(parts, self._follow)
@@ -118,13 +118,10 @@ class ResyncPass:
                 if part.part not in self.unread:
                     await running.add(noting(part))
 
-    async def _rescue(self, part: PartPass) -> None:
-        await part.rescue()
-        self.unread |= part.missing
-
     async def _follow(self, part: PartPass) -> None:
         part.began = self._on_list(part.part)
         await part.follow()
+        self.unread |= part.missing
 
     async def _drain_excess(self, parts: Collection[PartPass]) -> None:
         """Drain the objects above a ceiling, one shard after the other."""
