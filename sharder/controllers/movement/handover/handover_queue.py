@@ -28,8 +28,7 @@ LOOK_SECONDS = 0.05
 """Seconds between two looks of a pass whether its objects were tried."""
 
 CONCURRENCY = 64
-"""Parts that are handled at once: one that waits for its ring's resync, or for the API server,
-does not delay others."""
+"""Parts that are handled at once: one that waits for the API server does not delay others."""
 
 
 class _Due(NamedTuple):

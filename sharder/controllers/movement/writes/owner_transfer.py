@@ -51,9 +51,9 @@ class _Parent:
     waits: float = 0.0
     """Seconds until the next attempt, if something is left."""
 
-    def leave(self) -> None:
-        """Leave what is left to the next attempt: another replica may be at work."""
-        self.waits = max(BACKOFF.base, self.waits)
+    def leave(self, seconds: float = BACKOFF.base) -> None:
+        """Leave what is left to the next attempt, in so many seconds or later."""
+        self.waits = max(BACKOFF.base, seconds, self.waits)
 
 
 class OwnerTransfer:
@@ -190,13 +190,13 @@ class OwnerTransfer:
 
         await self._write(each.resource, each.obj, decide)
         if self._mover.failures.keeps_owner(key):
-            parent.waits = max(BACKOFF.base, self._mover.failures.wait(key), parent.waits)
+            parent.leave(self._mover.failures.wait(key))
 
     async def _move(self, parent: _Parent, decide: Decide) -> Step | None:
         step = await self._write(parent.resource, parent.obj, decide)
         if step is None:
             key = self._key(parent.resource, parent.obj)
-            parent.waits = max(BACKOFF.base, self._mover.failures.wait(key), parent.waits)
+            parent.leave(self._mover.failures.wait(key))
         return step
 
     async def _write(self, resource: Resource, obj: PartialObject, decide: Decide) -> Step | None:
