@@ -76,9 +76,8 @@ demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shar
 demo-stop: $(INSTALLED) ## end what KEEP=1 left running
 	@$(VENV)/python -m hack.demo --stop
 
-bench: $(INSTALLED_DOCS) control-plane generator libshard ## measure and draw speed and size beside the goals (ROWS=... for some, ROWS=quick for a trial)
+bench: $(INSTALLED) control-plane generator libshard ## measure speed and size beside the goals (ROWS=... for some, ROWS=quick for a trial)
 	@$(VENV)/python -m hack.bench $(ROWS)
-	@$(if $(findstring quick,$(ROWS)),,$(VENV)/python -m hack.bench.charts)
 
 control-plane: ## find or build etcd, kube-apiserver and kubectl; print where they are
 	@$(PREFLIGHT)

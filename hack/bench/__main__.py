@@ -19,18 +19,17 @@ import msgspec
 
 from hack.bench.report import Result, markdown
 from hack.bench.row import Row, Sample, Scale
-from hack.bench.rows import admission, counting, creates, loop, moves, objects, placing, service
+from hack.bench.rows import admission, counting, creates, moves, objects, service
 from hack.bench.rows import load as websites
 
 ROWS: Final = {
     row.name: row
     for row in chain(
         websites.ROWS,
-        placing.ROWS,
         admission.ROWS,
         [creates.ROW, moves.ROW, objects.ROW],
         service.ROWS,
-        [counting.ROW, loop.ROW],
+        [counting.ROW],
     )
 }
 USUAL: Final = [name for name in ROWS if "--" not in name]

@@ -1,30 +1,14 @@
-"""The report of a run: medians with their spread, ratios, growth, and the goals."""
+"""The report of a run: medians with their spread, ratios, and the goals."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import log
-from statistics import fmean, median
+from statistics import median
 from typing import Final
 
 from hack.bench.row import Goal, Limit, Row, Sample
 
 FEW: Final = 10
 """The columns beside the main one that a page has room for; more become rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """The summary of the samples of one column."""
-
-    median: float
-    lowest: float
-    highest: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Figure":
-        """Return the figure of one or more samples."""
-        return cls(median(values), min(values), max(values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +37,6 @@ class Result:
             if (sample.case, sample.size) == (case, size) and column in sample.values
         ]
 
-    def figure(self, case: str, size: int, column: str) -> Figure | None:
-        """Return a figure, None if it has no samples."""
-        values = self.values(case, size, column)
-        return Figure.of(values) if values else None
-
     def judged(self, goal: Goal) -> float | None:
         """Return the value that a goal limits, None if it was not measured.
 
@@ -70,21 +49,6 @@ class Result:
             base = self.values(goal.over, size, goal.column)
             values = [value / other for value, other in zip(values, base, strict=False)]
         return median(values) if values else None
-
-    def growth(self, column: str) -> dict[str, float]:
-        """Return, by case with several sizes, the power of the size with which a column grows."""
-        points = defaultdict[str, list[tuple[float, float]]](list)
-        for case, size in self.cases:
-            figure = self.figure(case, size, column)
-            if size > 0 and figure is not None and figure.median > 0:
-                points[case].append((log(size), log(figure.median)))
-        return {case: slope(each) for case, each in points.items() if len(each) > 1}
-
-
-def slope(points: Sequence[tuple[float, float]]) -> float:
-    """Return the slope of the line through some points, by least squares."""
-    x0, y0 = fmean(x for x, _ in points), fmean(y for _, y in points)
-    return sum((x - x0) * (y - y0) for x, y in points) / sum((x - x0) ** 2 for x, _ in points)
 
 
 def markdown(results: Sequence[Result]) -> str:
@@ -139,21 +103,16 @@ def section(result: Result) -> str:
     rows = [(*head, *others), *lines]
     if len(others) > FEW:
         rows = list(zip(*rows, strict=True))
-    text = f"## {row.name}\n\n{row.what}\n\n{table(rows[0], rows[1:])}"
-    growth = result.growth(judged)
-    if not growth:
-        return text
-    powers = ", ".join(f"{case} {power:.2f}" for case, power in growth.items())
-    return f"{text}\n\n{judged} grows with this power of the size: {powers}."
+    return f"## {row.name}\n\n{row.what}\n\n{table(rows[0], rows[1:])}"
 
 
 def spread(result: Result, case: str, size: int, column: str) -> str:
     """Return a median and, in brackets, the lowest and the highest sample."""
-    figure = result.figure(case, size, column)
-    if figure is None:
+    values = sorted(result.values(case, size, column))
+    if not values:
         return "-"
-    around = f" ({shown(figure.lowest)} to {shown(figure.highest)})"
-    return shown(figure.median) + (around if figure.highest > figure.lowest else "")
+    around = f" ({shown(values[0])} to {shown(values[-1])})"
+    return shown(median(values)) + (around if values[-1] > values[0] else "")
 
 
 def shown(value: float) -> str:
@@ -164,12 +123,5 @@ def shown(value: float) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table."""
-    return "\n".join(lines(head, rows))
-
-
-def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    yield f"| {' | '.join(head)} |"
-    yield "|---" * len(head) + "|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
+    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])

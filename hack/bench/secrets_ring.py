@@ -16,7 +16,7 @@ from sharder.core.api.ring import (
 )
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
-from sharder.core.names import GroupResource, RingName, ShardName, owner_label
+from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.demand import Demand
@@ -45,58 +45,29 @@ def first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardN
 CUSTOM: Final[Mapping[str, CustomFunction]] = MappingProxyType({FIRST: first})
 
 
-def ring_of(strategy: StrategyName) -> ControllerRing:
-    """Return a ring that places Secrets by this strategy."""
-    return ControllerRing(
-        metadata=ObjectMeta(name=RING, uid="ring-uid"),
-        spec=RingSpec(
-            resources=(RingResource(resource=SECRETS.resource),),
-            placement=PlacementSpec(
-                strategy=strategy,
-                custom=FIRST if strategy is StrategyName.CUSTOM else "",
-                group_by=GroupBy(labels=("app",)) if strategy in GROUPING else GroupBy(),
-            ),
-        ),
+def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
+    """Return a ring that places Secrets by this strategy on shards in three zones."""
+    placement = PlacementSpec(
+        strategy=strategy,
+        custom=FIRST if strategy is StrategyName.CUSTOM else "",
+        group_by=GroupBy(labels=("app",)) if strategy in GROUPING else GroupBy(),
     )
-
-
-def members_of(shards: int) -> Members:
-    """Return available shards in three zones."""
+    resources = (RingResource(resource=SECRETS.resource),)
     names = [ShardName(f"my-operator-{number:04}") for number in range(shards)]
-    return Members(
-        standings=dict.fromkeys(names, Standing.AVAILABLE),
-        stranger=Standing.GONE,
-        namespaces=dict.fromkeys(names, "default"),
-        shards={
-            name: Shard(name=name, zone=f"zone-{number % 3}") for number, name in enumerate(names)
-        },
-    )
-
-
-def snapshot_of(
-    strategy: StrategyName,
-    shards: int,
-    namespaces: frozenset[str] = frozenset({"default"}),
-) -> RingSnapshot:
-    """Return a ring of Secrets with shards, without objects."""
     return build(
-        ring_of(strategy),
-        members=members_of(shards),
-        namespaces=namespaces,
+        ControllerRing(
+            metadata=ObjectMeta(name=RING, uid="ring-uid"),
+            spec=RingSpec(resources=resources, placement=placement),
+        ),
+        members=Members(
+            standings=dict.fromkeys(names, Standing.AVAILABLE),
+            stranger=Standing.GONE,
+            namespaces=dict.fromkeys(names, "default"),
+            shards={n: Shard(name=n, zone=f"zone-{i % 3}") for i, n in enumerate(names)},
+        ),
+        namespaces=frozenset({"default"}),
         served=[SERVED],
         custom=CUSTOM,
-    )
-
-
-def joined(snapshot: RingSnapshot, members: Members) -> RingSnapshot:
-    """Return the next snapshot of the ring, with these members."""
-    return build(
-        snapshot.ring,
-        members=members,
-        namespaces=snapshot.namespaces,
-        served=[SERVED],
-        custom=CUSTOM,
-        previous=snapshot,
     )
 
 
@@ -130,7 +101,16 @@ def request(name: str, group: int, *, data: int = 720) -> str:
             "uid": "00000000-0000-4000-8000-000000000000",
             "creationTimestamp": "2026-03-01T12:00:00Z",
             "labels": labels,
-            "managedFields": [managed(labels)],
+            "managedFields": [
+                {
+                    "manager": "helm",
+                    "operation": "Update",
+                    "apiVersion": "v1",
+                    "time": "2026-03-01T12:00:00Z",
+                    "fieldsType": "FieldsV1",
+                    "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
+                }
+            ],
         },
         "data": {"key": "c2VjcmV0" * (data // 8)},
         "type": "Opaque",
@@ -154,41 +134,3 @@ def request(name: str, group: int, *, data: int = 720) -> str:
             },
         }
     )
-
-
-def stored(number: int, shards: int, *, group: int, namespaces: int) -> dict[str, Json]:
-    """Return the metadata of a stored Secret, of the size that operators usually write.
-
-    Each `group` consecutive Secrets are in the same namespace, and have the same label app.
-    """
-    app = number // group
-    labels = {
-        "app": f"app-{app}",
-        "app.kubernetes.io/managed-by": "Helm",
-        owner_label(RING): f"my-operator-{(number * 7 + app) % shards:04}",
-    }
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {
-            "name": f"secret-{number:06}",
-            "namespace": f"team-{app % namespaces}",
-            "uid": f"00000000-0000-4000-8000-{number:012}",
-            "resourceVersion": str(1_000_000 + number),
-            "creationTimestamp": "2026-03-01T12:00:00Z",
-            "labels": labels,
-            "managedFields": [managed(labels)],
-        },
-    }
-
-
-def managed(labels: Mapping[str, str]) -> Json:
-    """Return the entry of managedFields for a client that has written these labels."""
-    return {
-        "manager": "helm",
-        "operation": "Update",
-        "apiVersion": "v1",
-        "time": "2026-03-01T12:00:00Z",
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:metadata": {"f:labels": {f"f:{key}": {} for key in labels}}},
-    }

@@ -12,7 +12,7 @@ from functools import partial
 from time import time
 from typing import Final
 
-from hack.bench.process import Meter, size_of
+from hack.bench.process import Meter, resident
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
 from hack.bench.websites import figures, stage
 from hack.bench.websites.history import History
@@ -73,7 +73,7 @@ async def played(play: Scenario, cast: Cast, namespaces: int, scale: Scale) -> V
             sent = group.create_task(actors.cluster.play(during)) if during else None
             await asyncio.sleep(play.seconds)
             cpu, ended, load = meter.seconds(), time(), os.getloadavg()[1]
-            memory = [size_of(actors.pids[name]).resident / 1e6 for name in actors.sharders]
+            memory = [resident(actors.pids[name]) for name in actors.sharders]
             counts = figures.counted(actors.cluster.get("/metrics"))
         await asyncio.sleep(settle)
         actors.queued.update(actors.waits())

@@ -7,7 +7,7 @@ from typing import Final
 
 from hack.bench import load, scene
 from hack.bench.load import Job, Load
-from hack.bench.process import Meter, size_of
+from hack.bench.process import Meter, resident
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
 from hack.bench.scene import SHARDER, Scene
 from hack.bench.secrets_ring import request
@@ -40,10 +40,10 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
             await cluster.add_namespace(space, RING)
             existing = objects
             await asyncio.sleep(scale.of(SETTLE_SECONDS, 0.0))
-            resident = size_of(cluster.pids["sharder"]).resident / 1e6
+            memory = resident(cluster.pids["sharder"])
             for number in range(scale.of(3, 1)):
                 resync = await passed_over(cluster, reviewer, objects, number)
-                yield Sample(CASE, objects, {MEMORY: resident, **resync})
+                yield Sample(CASE, objects, {MEMORY: memory, **resync})
 
 
 async def passed_over(cluster: Scene, reviewer: Load, objects: int, number: int) -> Values:

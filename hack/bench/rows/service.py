@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hack.bench import scene
-from hack.bench.process import Meter, cpu_seconds, size_of
+from hack.bench.process import Meter, cpu_seconds, resident
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
 from hack.bench.scene import Scene
 from sharder.core.api.lease import format_time
@@ -42,9 +42,9 @@ async def ready(cluster: Scene, scale: Scale) -> Values:
     pid = cluster.pids["sharder"]
     spent = cpu_seconds(pid)
     await asyncio.sleep(scale.of(SETTLE_SECONDS, 0.0))
-    resident = size_of(pid).resident / 1e6
+    memory = resident(pid)
     await cluster.stop_sharder()
-    return {READY: seconds, "CPU, s": spent, MEMORY: resident}
+    return {READY: seconds, "CPU, s": spent, MEMORY: memory}
 
 
 async def idles(scale: Scale) -> AsyncIterator[Sample]:
@@ -62,7 +62,7 @@ async def idles(scale: Scale) -> AsyncIterator[Sample]:
 
 async def renewed(cluster: Scene, shards: int, seconds: int) -> Values:
     """Renew all Leases for `seconds`, and return the used cores."""
-    meter = Meter(cluster.pids)
+    meter, began = Meter(cluster.pids), asyncio.get_running_loop().time()
     path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{RING}-shard-"
     for _ in range(max(1, round(seconds / RENEWED_EVERY))):
         renewal = {"spec": {"renewTime": format_time(datetime.now(UTC))}}
@@ -73,8 +73,9 @@ async def renewed(cluster: Scene, shards: int, seconds: int) -> Values:
             method="PATCH",
             rate=shards / RENEWED_EVERY,
         )
-    cores = {name.replace(", cores", ", %"): 100 * each for name, each in meter.cores().items()}
-    return {IDLE: cores.pop("sharder, %"), **cores}
+    took = asyncio.get_running_loop().time() - began
+    shares = {f"{name}, %": 100 * each / took for name, each in meter.seconds().items()}
+    return {IDLE: shares.pop("sharder, %"), **shares}
 
 
 ROWS: Final = (
