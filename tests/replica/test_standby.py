@@ -109,6 +109,25 @@ async def test_a_standby_waits_while_another_replica_is_at_work(world: World) ->
 
 
 @staged
+async def test_a_standby_waits_while_objects_are_still_sent_but_not_for_long(world: World) -> None:
+    await without_leader(world, "p0", "p1")
+    for number in range(20):
+        await drained(world, f"s{number:02}")
+    await asyncio.sleep(1)
+    for number in range(5):
+        await world.acknowledge(f"s{number:02}")
+        await asyncio.sleep(0.4)
+    assert world.written == [], "another replica moves their children"
+    await eventually(lambda: world.owner("s00") == "p1", within=1)
+    written = len(world.written)
+    await asyncio.sleep(5)
+    for number in range(5, 20):
+        await world.acknowledge(f"s{number:02}")
+        await asyncio.sleep(0.4)
+    assert len(world.written) > written, "nobody moves their children"
+
+
+@staged
 async def test_another_client_that_is_faster_wins_over_a_standby(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

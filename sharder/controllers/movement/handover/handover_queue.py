@@ -27,6 +27,10 @@ fewer objects have to be listed."""
 LOOK_SECONDS = 0.05
 """Seconds between two looks of a pass whether its objects were tried."""
 
+ARRIVALS_SECONDS = 3.0
+"""Seconds for which arrivals alone show that another replica is at work: it sends objects before
+the first of them gets an owner.  If it died after that, the objects wait no longer."""
+
 CONCURRENCY = 64
 """Parts that are handled at once: one that waits for the API server does not delay others."""
 
@@ -63,6 +67,8 @@ class HandoverQueue:
         """The objects in work."""
         self._progress: dict[RingName, float] = {}
         """When an object of a ring last got an owner, if we only stand by."""
+        self._arrived: dict[RingName, float] = {}
+        """When an object of a ring last lost its owner, if we only stand by."""
 
     def add_released(
         self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
@@ -150,7 +156,12 @@ class HandoverQueue:
 
     def _earliest(self, part: Part) -> float:
         """Return when we act at the earliest: not while another replica is at work."""
-        return self._progress.get(part.ring, -inf) + self._grace if self._grace else -inf
+        if not self._grace:
+            return -inf
+        first = min((known.due for known in self._objects.get(part, {}).values()), default=-inf)
+        arrived = self._arrived.get(part.ring, -inf) + self._grace
+        progress = self._progress.get(part.ring, -inf) + self._grace
+        return max(progress, min(arrived, first + ARRIVALS_SECONDS))
 
     def forget(self, resource_key: ResourceKey) -> None:
         """Forget a resource that was removed from the ring."""
@@ -194,6 +205,8 @@ class HandoverQueue:
             else:
                 due = min(known.due, due)
             held = held or known.held
+        if known is None and not held:
+            self._arrived[part.ring] = self._clock.monotonic()
         objects[ref] = _Due(shard, due, held)
         if known is None or due < known.due:
             self._queue.add_after(part, seconds)
