@@ -1,1 +1,1 @@
-"""Files that are generated from schemas and code: reference pages, chart README, dashboard."""
+"""Files that are generated from schemas and code: reference pages, chart README."""

@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import yaml
 
-from hack.reference.dashboard import queries
 from sharder.tls.issue import service_names
 from tests.chart.rendering import CHART, Helm, HelmError, decode_manifests, find
-from tests.support.alerts import FILE, promtool
+from tests.support.alerts import FILE, promtool, queries
 from tests.support.documents import read
 
 ALERTS = yaml.safe_load(FILE.read_text())["groups"][0]["rules"]

@@ -11,11 +11,9 @@ import pytest
 from prometheus_client.samples import Sample
 
 from hack.control_plane import ControlPlane
-from hack.reference import metrics
-from hack.reference.dashboard import queries
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import CREATED_WEBHOOK_NAME, EVACUATE_ANNOTATION, GroupResource
-from tests.support.alerts import Change, changed, judge, rules, samples_of, series
+from tests.support.alerts import Change, changed, judge, queries, rules, samples_of, series
 from tests.support.documents import code, read, tables
 from tests.support.eventually import eventually
 from tests.support.samples import total
@@ -234,14 +232,14 @@ def test_alerts_and_dashboard_ask_only_for_what_a_scrape_has(scrapes: Scrapes) -
 
 
 def test_the_documented_metrics_are_those_of_a_scrape(scrapes: Scrapes) -> None:
-    rows, *_ = tables(read(metrics.DOCUMENT.relative_to(metrics.ROOT)))
+    rows, *_ = tables(read(Path("docs/metrics.md")))
 
     documented = {code(name)[0]: kind for name, kind, *_ in rows}
     assert documented == kinds_in(scrapes.sharder)
 
 
 def test_the_documented_labels_are_those_of_a_scrape(scrapes: Scrapes) -> None:
-    rows, *_ = tables(read(metrics.DOCUMENT.relative_to(metrics.ROOT)))
+    rows, *_ = tables(read(Path("docs/metrics.md")))
     documented = {code(name)[0]: {*code(labels)} for name, _, labels, *_ in rows}
 
     shown = {

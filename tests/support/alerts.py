@@ -26,6 +26,8 @@ TARGET: Final = {
 }
 """The labels of the scraped replica; with honorLabels those of a series win."""
 
+DASHBOARD: Final = CHART / "files/dashboard.json"
+
 FIRING: Final = 'group by (alertname) (ALERTS{alertstate="firing"})'
 
 
@@ -44,6 +46,12 @@ class Change:
     def concerns(self, sample: Sample) -> bool:
         """Return whether it changes the series of a sample."""
         return self.name == sample.name and self.labels.items() <= sample.labels.items()
+
+
+def queries() -> list[str]:
+    """Return the PromQL expressions of all panels of the dashboard."""
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    return [target["expr"] for panel in panels for target in panel.get("targets", ())]
 
 
 def rules() -> list[Mapping[str, str]]:

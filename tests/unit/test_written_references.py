@@ -1,23 +1,29 @@
-"""What `make reference` writes is what schemas and code say today."""
+"""The pages to look things up say what schemas and code say today."""
 
 import yaml
+from prometheus_client import CollectorRegistry, Metric
 
-from hack.reference import (
-    alerts,
-    configuration,
-    dashboard,
-    labels,
-    metrics,
-    panels,
-    readme,
-    ring,
-    sdk_api,
-)
+from hack.reference import configuration, readme, ring, sdk_api
 from hack.reference.configuration import SCHEMA, VALUES
-from sharder.metrics.registry import PREFIX
+from sharder.core.leases.state import ShardState
+from sharder.metrics.registry import PREFIX, Metrics
+from tests.support.alerts import FILE
+from tests.support.documents import ROOT, code, tables
 
-ADVICE = yaml.safe_load(metrics.ADVICE.read_text())
-OUTCOMES = yaml.safe_load(metrics.OUTCOMES.read_text())
+
+def documented() -> dict[str, list[str]]:
+    """Return type, labels, meaning and advice of each metric on its page."""
+    rows, *_ = tables((ROOT / "docs/metrics.md").read_text())
+    return {code(name)[0]: rest for name, *rest in rows}
+
+
+def registered(family: Metric) -> tuple[str, list[str]]:
+    """Return the name of a metric of the service, with its type, labels and meaning."""
+    suffix = "_total" if family.type == "counter" else ""
+    of_samples = dict.fromkeys(label for each in family.samples for label in each.labels)
+    labels = getattr(family, "_labelnames", of_samples)
+    shown = ", ".join(f"`{label}`" for label in labels)
+    return f"{family.name}{suffix}", [family.type, shown, family.documentation]
 
 
 def test_the_readme_of_the_chart_is_what_its_schema_says_today() -> None:
@@ -34,42 +40,29 @@ def test_the_reference_of_rings_is_what_the_crd_says_today() -> None:
     assert ring.DOCUMENT.read_text() == ring.document(ring.CRD.read_text())
 
 
-def test_the_dashboard_is_what_its_panels_say_today() -> None:
-    assert dashboard.FILE.read_text() == dashboard.document()
-
-
-def test_every_panel_says_what_it_shows() -> None:
-    found = [panel for shown, _ in panels.ROWS.values() for panel in shown]
-
-    assert not [panel.title for panel in found if not panel.about.endswith(".")]
-    assert len({panel.title for panel in found}) == len(found)
-
-
-def test_the_alerts_are_what_their_rules_say_today() -> None:
-    runbooks = yaml.safe_load(alerts.RUNBOOKS.read_text())
-
-    assert alerts.DOCUMENT.read_text() == alerts.document(alerts.RULES.read_text(), runbooks)
-
-
-def test_the_metrics_are_what_the_service_registers_today() -> None:
-    assert metrics.DOCUMENT.read_text() == metrics.document(ADVICE, OUTCOMES)
-
-
-def test_the_labels_are_what_the_code_names_today() -> None:
-    assert labels.DOCUMENT.read_text() == labels.document()
-
-
 def test_the_api_of_the_sdk_is_what_its_docstrings_say_today() -> None:
     assert sdk_api.DOCUMENT.read_text() == sdk_api.document()
 
 
+def test_the_metrics_on_their_page_are_those_that_the_service_registers() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry, version="", shard_states=list(ShardState))
+
+    described = {name: row[:3] for name, row in documented().items()}
+    assert described == dict(map(registered, registry.collect()))
+
+
 def test_every_metric_of_the_sharder_says_what_to_look_for() -> None:
-    own = {each.name.removeprefix(PREFIX) for each in metrics.series() if PREFIX in each.name}
-
-    assert own - ADVICE.keys() == set()
+    assert [name for name, row in documented().items() if PREFIX in name and not row[3]] == []
 
 
-def test_there_is_advice_only_for_metrics_that_there_are() -> None:
-    known = {each.name.removeprefix(PREFIX) for each in metrics.series()}
+def test_every_alert_on_its_page_begins_with_its_severity_and_summary() -> None:
+    page = (ROOT / "docs/alerts.md").read_text()
+    (group,) = yaml.safe_load(FILE.read_text())["groups"]
+    heads = [
+        f"## {rule['alert']}\n\n**{rule['labels']['severity'].capitalize()}: "
+        f"{rule['annotations']['summary']}**\n"
+        for rule in group["rules"]
+    ]
 
-    assert ADVICE.keys() - known == set()
+    assert [head for head in heads if head not in page] == []
