@@ -17,15 +17,6 @@ def main() -> None:
         sys.exit(130)
 
 
-def complete_for_kubectl() -> None:
-    """Print the completions of `kubectl shard`, in the form that kubectl expects from a plugin."""
-    try:
-        from sharder.cli.app import complete_for_kubectl as complete
-    except ModuleNotFoundError:
-        sys.exit(1)
-    complete(sys.argv[1:])
-
-
 def missing(error: ModuleNotFoundError, extra: str = "cli") -> str:
     """Return a message about the extra to install; re-raise for a module of this project."""
     module = (error.name or "").partition(".")[0]

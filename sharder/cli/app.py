@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from sharder import __version__
-from sharder.cli import completion, install_commands, missing, read_commands, steer_commands
+from sharder.cli import install_commands, missing, read_commands, steer_commands
 from sharder.cli.command import COMMANDS, UsageError, called
 from sharder.core.errors import SharderError
 
@@ -23,7 +23,6 @@ GROUPS: Final = {
     "Look": ("check", "rings", "shards", "objects", "explain", "plan", "dump", "console"),
     "Steer": ("cordon", "uncordon", "evacuate", "pause", "resume", "pin"),
     "Operate": ("run", "certs", "fence", "cleanup"),
-    "Begin": ("init", "completion"),
 }
 """The order of the commands in the help."""
 _DEPRECATED: Final = {
@@ -41,16 +40,6 @@ def main() -> None:
     code = run_command(sys.argv[1:], name.replace("kubectl-", "kubectl "))
     gc.freeze()  # otherwise the interpreter collects garbage in all modules before it exits
     sys.exit(code)
-
-
-def complete_for_kubectl(words: list[str]) -> None:
-    """Print the completions after the words of `kubectl shard`, as kubectl expects them.
-
-    Source:
-        k8s.io/kubectl/pkg/cmd/plugin_completion.go: one proposal a line, then a directive of
-        cobra; 4 is ShellCompDirectiveNoFileComp.
-    """
-    print(*completion.proposals(words), ":4", sep="\n")
 
 
 def run_command(words: Sequence[str], name: str = "sharder") -> int:
@@ -82,8 +71,6 @@ def _run(words: Sequence[str], name: str) -> None:
         print(called(name, command.parser(name).format_help()), end="")
     elif command is not None:
         command.call(rest, name)
-    elif first == completion.HIDDEN:
-        print(*completion.proposals(rest), sep="\n")
     elif first == "--version":
         print(f"sharder {__version__}")
     elif first in {"-h", "--help"}:

@@ -1,4 +1,4 @@
-"""Commands: what each takes, declared once for argparse, its help and completion.
+"""Commands: what each takes, declared once for argparse and its help.
 
 Only the parser of the command that is called is made.
 """
@@ -75,11 +75,6 @@ class Argument:
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return self.options.get("action") == "store_true"
-
-    @property
-    def takes_many(self) -> bool:
-        """Whether it takes all positional words that follow."""
-        return self.options.get("nargs") in {"*", "+"}
 
 
 def argument(

@@ -1,4 +1,4 @@
-"""Commands around an installation: check, fence, certificates, the service, a new controller.
+"""Commands around an installation: check, fence, certificates, the service.
 
 As in `sharder.cli.app`, each command imports the modules that do its work.
 """
@@ -9,7 +9,6 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from sharder.cli import completion as shells
 from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
 from sharder.cli.command import WIDE, Call, argument, command, switch
 from sharder.cli.words import account_in
@@ -181,43 +180,6 @@ def run(
     given = {path: value for path, value in flags.items() if value is not None}
     part = None if only is None else Part(only)
     start(config, flags=given, only=part, strict=strict_config)
-
-
-@command(
-    argument("name", metavar="NAME", help="Name of the controller."),
-    output=(),
-    cluster=False,
-)
-def init(_call: Call, name: str) -> None:
-    """Write a new controller on the SDK, with tests and manifests.
-
-    It goes into the new folder NAME, with a Dockerfile and a README that has the next steps.
-
-    sharder init my-controller
-    """
-    from sharder.cli.init import create
-
-    folder = create(name, Path())
-    print(f"wrote {folder}: continue with {folder / 'README.md'}")
-
-
-@command(
-    argument("shell", metavar="SHELL", choices=(*shells.SCRIPTS,), help="bash, zsh or fish."),
-    output=(),
-    cluster=False,
-)
-def completion(_call: Call, shell: str) -> None:
-    """Print a script that completes commands and names.
-
-    Names of rings, shards and objects come from the cluster.  Load the script where your shell
-    starts: source <(sharder completion bash) in ~/.bashrc, the same with zsh in ~/.zshrc after
-    compinit, or sharder completion fish | source in ~/.config/fish/config.fish.
-
-    sharder completion bash
-    sharder completion zsh
-    sharder completion fish
-    """
-    sys.stdout.write(shells.SCRIPTS[shell])
 
 
 @command(

@@ -10,7 +10,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.names import RingName
 from sharder.tls.rotation import Policy, new_bundle
-from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
+from tests.support.documented_ring import Manifest, Ring, install, secret
 from tests.support.documents import blocks, commands, read
 
 TYPED = [
@@ -67,25 +67,6 @@ def test_those_on_call_may_clean_up_the_resources_of_their_rings(
     done = ring.shell("sharder cleanup old-ring --resource secrets", on_call)
 
     assert (done.returncode, "warning" in done.stderr) == (0, False)
-
-
-@pytest.mark.parametrize(
-    ("words", "proposals"),
-    [
-        ("shards ''", ["my-ring"]),
-        ("cordon my-ring ''", list(SHARDS)),
-        ("pin my-ring secret/my-secret -n default shard-a", ["shard-a"]),
-    ],
-)
-def test_names_of_the_cluster_are_proposed(ring: Ring, words: str, proposals: list[str]) -> None:
-    done = ring.shell(f"kubectl_complete-shard {words}")
-
-    assert done.stderr == ""
-    named = [
-        ring.name if name == "my-ring" else name.replace("default", ring.name)
-        for name in proposals
-    ]
-    assert {*named, ":4"} <= {*done.stdout.split()}
 
 
 def test_a_plan_from_a_dump_of_the_cluster_is_the_same(ring: Ring) -> None:

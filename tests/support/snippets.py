@@ -1,7 +1,7 @@
 """The Python that the documents show, as modules that type checkers can read.
 
-A block can use what earlier blocks of its document define, and the project that `sharder init`
-writes.  What is shown of an example is checked as a part of that example.
+A block can use what earlier blocks of its document define.  What is shown of an example is checked
+as a part of that example.
 """
 
 import builtins
@@ -11,21 +11,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from sharder.cli.init import create
 from tests.support.documents import ROOT, Block, blocks
 
-PROJECT: Final = "my-controller"
-"""The project that the documents name."""
 EXAMPLES: Final = sorted((ROOT / "examples").glob("*/controller.py"))
 
 
 def write(folder: Path) -> None:
-    """Write all blocks of Python, all examples and a new project into an empty folder."""
+    """Write all blocks of Python, and all examples, into an empty folder."""
     for example in EXAMPLES:
         shutil.copy(example, folder / f"{_word(f'examples/{example.parent.name}')}.py")
-    project = create(PROJECT, folder)
-    shutil.move(project / _word(PROJECT), folder)
-    shutil.rmtree(project)
     for block, before in _own():
         (folder / f"{module(block)}.py").write_text("".join(_imports(block, before)) + block.text)
 

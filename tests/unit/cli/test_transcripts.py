@@ -1,6 +1,5 @@
 """What people type and see: each file in tests/unit/cli/golden is typed again as a whole."""
 
-import logging
 import os
 from pathlib import Path
 
@@ -23,7 +22,6 @@ def test_what_is_typed_prints_and_changes_what_the_transcript_says(
 
     with terminal.serving(kubeconfig):
         seen = terminal.play(file.read_text())
-    logging.disable(logging.NOTSET)  # completion is silent, in a process of its own
 
     if os.environ.get("REWRITE_GOLDEN"):
         file.write_text(seen)
