@@ -29,11 +29,7 @@ def rings(call: Call) -> None:
 
 @command(
     RING,
-    switch(
-        "-w",
-        "--watch",
-        help="Show the load of the shards, by the leader's counts, until Ctrl-C.",
-    ),
+    switch("-w", "--watch", help="Show them again and again on a terminal, until Ctrl-C."),
     output=LIST,
 )
 def shards(call: Call, ring: str, *, watch: bool) -> None:
@@ -46,15 +42,14 @@ def shards(call: Call, ring: str, *, watch: bool) -> None:
     """
     from sharder.cli import cluster_view, tables
 
-    if watch:
-        from sharder.cli import watch as watched
+    ask, draw = partial(cluster_view.shards, name=ring), partial(tables.shards, form=call.form)
+    if watch and call.form not in {"table", "wide"}:
+        raise UsageError(f"--watch cannot be combined with --output {call.form}")
+    if watch and sys.stdout.isatty():
+        from sharder.cli.watch import watch as again
 
-        if call.form != "table":
-            raise UsageError("--watch cannot be combined with --output")
-        call.read(partial(watched.run, name=ring))
-        return
-    report = call.read(partial(cluster_view.shards, name=ring))
-    call.show(report, partial(tables.shards, form=call.form))
+        call.read(partial(again, ask=ask, draw=draw))
+    call.show(call.read(ask), draw)
 
 
 @command(
