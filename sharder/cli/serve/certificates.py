@@ -68,7 +68,8 @@ async def find_certificate(
     has_files = (Path(server.cert_dir) / server.cert_name).is_file()
     if certificate_mode(settings, has_certificate=has_files) is CertificateMode.FILES:
         files = CertificateFiles(Path(server.cert_dir), server.cert_name, server.key_name)
-        return Source(first=files.load(), keep=lambda use: files.keep(use, clock))
+        first = files.load()
+        return Source(first=first, keep=lambda use: files.keep(first.pair, use, clock))
     ours = settings.certificates
     ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
     certificates = Certificates(
@@ -91,28 +92,21 @@ async def find_certificate(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class CertificateFiles:
     """Certificate and key in files that another program replaces."""
 
-    def __init__(self, cert_dir: Path, cert_name: str, key_name: str) -> None:
-        """Read nothing yet; see `load`."""
-        self._dir, self._names = cert_dir, (cert_name, key_name)
-        self._loaded: tuple[tuple[int, int, int], ...] = ()
-        self._served: KeyPair | None = None
+    folder: Path
+    certificate: str
+    key: str
 
     def load(self) -> Shown:
-        """Read the files; their certificate counts as served from now on.
+        """Return the content of the files.
 
         Raises:
             ConfigError: a file cannot be read.
         """
-        shown = self._read()
-        self._served = shown.pair
-        return shown
-
-    def _read(self) -> Shown:
-        self._loaded = self._stamps()
-        pair = load_files(self._dir, *self._names)
+        pair = load_files(self.folder, self.certificate, self.key)
         serving = facts_of(pair.certificate)
         return Shown(
             pair=pair,
@@ -122,36 +116,27 @@ class CertificateFiles:
             tokens=(token_of(pair.key),),
         )
 
-    async def keep(self, use: Use, clock: Clock) -> None:
+    async def keep(self, served: KeyPair, use: Use, clock: Clock) -> None:
         """Pass on the certificate whenever a file is replaced, until cancelled.
 
-        The stamps are taken before the files are read, so a replacement in between leads to
-        another read.  A certificate that expires soon is logged.
+        A certificate that expires soon is logged, and what does not serve once.
         """
-        expiry = Expiry(clock)
+        expiry, tried, complaint = Expiry(clock), served, ""
         while True:
-            if self._served is not None:
-                expiry.check(self._served)
+            expiry.check(served)
             await clock.sleep(POLL_SECONDS)
-            if self._stamps() == self._loaded:
-                continue
             try:
-                shown = self._read()
-                use(shown)
-                self._served = shown.pair
+                shown = self.load()
+                if shown.pair != tried:
+                    tried = shown.pair
+                    use(shown)
+                    served = tried
             except ConfigError as error:
-                _log.warning("cannot reload the certificate", extra={"error": str(error)})
-
-    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
-        """Return values that change when a file is written or replaced; () if a file is missing.
-
-        Links are followed: the kubelet replaces a mounted Secret by changing a link.
-        """
-        try:
-            stats = [(self._dir / name).stat() for name in self._names]
-        except OSError:
-            return ()
-        return tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in stats)
+                if str(error) != complaint:
+                    _log.warning("cannot reload the certificate", extra={"error": str(error)})
+                complaint = str(error)
+            else:
+                complaint = ""
 
 
 def webhook_names(settings: Settings) -> tuple[str, ...]:
@@ -201,36 +186,23 @@ class Trust:
         self, settings: Settings, sharders: frozenset[str], excluded: frozenset[str]
     ) -> Registration:
         """Return the fields that all webhook configurations have in common."""
-        token = next(iter(self._tokens), "")
-        return registration_of(settings, self._ca_bundle, sharders, excluded, token=token)
-
-
-def registration_of(
-    settings: Settings,
-    ca_bundle: str,
-    sharders: frozenset[str],
-    excluded: frozenset[str],
-    *,
-    token: str = "",
-) -> Registration:
-    """Return the fields that all webhook configurations have in common."""
-    config = settings.webhook.config
-    client = config.client_config
-    return Registration(
-        endpoint=Endpoint(
-            url=client.url,
-            service_namespace=client.service.namespace,
-            service_name=client.service.name,
-            service_path=client.service.path,
-            service_port=client.service.port,
-            ca_bundle=client.ca_bundle or ca_bundle,
-        ),
-        default_namespaces=config.namespace_selector,
-        excluded=excluded,
-        sharders=sharders,
-        annotations=config.annotations,
-        token=token,
-    )
+        config = settings.webhook.config
+        client = config.client_config
+        return Registration(
+            endpoint=Endpoint(
+                url=client.url,
+                service_namespace=client.service.namespace,
+                service_name=client.service.name,
+                service_path=client.service.path,
+                service_port=client.service.port,
+                ca_bundle=client.ca_bundle or self._ca_bundle,
+            ),
+            default_namespaces=config.namespace_selector,
+            excluded=excluded,
+            sharders=sharders,
+            annotations=config.annotations,
+            token=next(iter(self._tokens), ""),
+        )
 
 
 def _shown(bundle: CertificateBundle) -> Shown:

@@ -1,29 +1,42 @@
 """One replica without its ports: it follows the cluster, answers admissions, and campaigns."""
 
+import os
+import socket
 from collections.abc import Callable, Mapping
 from functools import partial
+from uuid import uuid4
 
 from sharder import __version__
-from sharder.cli.serve.leader import leader_of
-from sharder.config import Settings
+from sharder.config import LeaderElection, Settings
 from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
-from sharder.controllers.leader import Leader
+from sharder.controllers.leader import AlwaysLeader, Leader
+from sharder.controllers.leader_ports import Holder, LeaderPorts
 from sharder.controllers.refused_acknowledgements import RefusedAcknowledgements
 from sharder.controllers.ring_gauges import Gauges
-from sharder.core.names import RING_LABEL
+from sharder.core.leases.election import LeaseTiming
+from sharder.core.names import RING_LABEL, ObjectRef
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
-from sharder.kube.typed_stores import all_rings, leases, namespaces
+from sharder.kube.reviews import KubeFences
+from sharder.kube.typed_stores import (
+    MUTATING,
+    VALIDATING,
+    all_rings,
+    leases,
+    namespaces,
+    rings,
+)
 from sharder.metrics.registry import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
+from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
 from sharder.runtime.supervisor import supervise
 from webhook.endpoint import AdmissionEndpoint
 
@@ -127,20 +140,35 @@ class Replica:
 
         `registration` returns the common parts of the webhook configurations.
         """
-        return leader_of(
-            self._settings,
-            self._client,
+        settings, client = self._settings, self._client
+        sharder, election = settings.controller.sharder, settings.leader_election
+        ports = LeaderPorts(
             cache=self.cache,
             objects=self.objects,
+            leases=leases(client),
+            ring_status=rings(client).status(),
+            configurations=self.objects.of(MUTATING),
+            validations=self.objects.of(VALIDATING),
+            fences=KubeFences(client),
             registration=registration,
             recorder=self._recorder,
-            warnings=self._warnings,
+            annotation_warnings=self._warnings,
             metrics=self._metrics,
             journal=self.console.memory,
+            holder=holder_of(
+                election,
+                client,
+                clock=self._clock,
+                rng=self._rng,
+                on_attempt=self.cache.note_attempt,
+            ),
             compute=self._compute,
             clock=self._clock,
             rng=self._rng,
+            limit=sharder.concurrent_moves,
+            sync_period=sharder.sync_period.total_seconds(),
         )
+        return Leader(ports)
 
     async def _watch(self) -> None:
         await self.cache.run(
@@ -148,3 +176,26 @@ class Replica:
             leases=leases(self._client, labels=RING_LABEL),
             namespaces=namespaces(self._client),
         )
+
+
+def holder_of(
+    election: LeaderElection, client: Client, *, clock: Clock, rng: Rng, on_attempt: OnAttempt
+) -> Holder:
+    """Return the holder of the leader's Lease, with an identity that is new at each start."""
+    if not election.leader_elect:
+        return AlwaysLeader(clock)
+    ref = ObjectRef(election.resource_namespace, election.resource_name)
+    return LeaseHolder(
+        leases(client, namespace=ref.namespace),
+        ref,
+        f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
+        clock=clock,
+        rng=rng,
+        watched=leases(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}"),
+        on_attempt=on_attempt,
+        timing=LeaseTiming(
+            lease_duration=int(election.lease_duration.total_seconds()),
+            renew_deadline=election.renew_deadline.total_seconds(),
+            retry_period=election.retry_period.total_seconds(),
+        ),
+    )

@@ -76,10 +76,9 @@ async def test_files_that_were_replaced_are_in_use_within_five_seconds(
     folder: Folder, files: CertificateFiles
 ) -> None:
     clock, used = FakeClock(), list[Shown]()
-    files.load()
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(used.append, clock))
+        keeping = group.create_task(files.keep(files.load().pair, used.append, clock))
         await clock.advance(POLL_SECONDS)
         newer = folder.put(issued())
         await clock.advance(5)
@@ -92,7 +91,6 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
     folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, used = FakeClock(), list[KeyPair]()
-    files.load()
     good, bad = issued(), KeyPair(certificate=issued().certificate, key=issued().key)
 
     def use(shown: Shown) -> None:
@@ -101,7 +99,7 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
         used.append(shown.pair)
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(use, clock))
+        keeping = group.create_task(files.keep(files.load().pair, use, clock))
         folder.put(bad)
         await clock.advance(3 * POLL_SECONDS)
         folder.put(good)
@@ -118,10 +116,9 @@ async def test_certificate_files_that_expire_are_reported_without_a_change(
     clock = FakeClock()
     folder.put(issue_serving(AUTHORITY, dns_names=[], now=NOW, validity=timedelta(seconds=900)))
     files = CertificateFiles(folder.path, "tls.crt", "tls.key")
-    files.load()
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(lambda _: None, clock))
+        keeping = group.create_task(files.keep(files.load().pair, lambda _: None, clock))
         await clock.advance(440)
         before = len(caplog.records)
         await clock.advance(460)

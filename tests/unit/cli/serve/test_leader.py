@@ -1,11 +1,11 @@
-"""Facts about `cli.serve.leader`: under which name and for how long a replica leads."""
+"""Facts about `cli.serve.replica`: under which name and for how long a replica leads."""
 
 from pathlib import Path
 
 from aiohttp import web
 from typing_extensions import override
 
-from sharder.cli.serve.leader import holder_of
+from sharder.cli.serve.replica import holder_of
 from sharder.config import LeaderElection
 from sharder.controllers.leader import AlwaysLeader
 from sharder.core.api.meta import Json
