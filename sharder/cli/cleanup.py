@@ -1,23 +1,48 @@
 """`sharder cleanup`: remove the labels and annotations that a deleted ring has left."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from sharder.cli.cleanup_sweep import Sweep
 from sharder.cli.cluster import Cluster
 from sharder.cli.lookup import ring_named
-from sharder.cli.reports import CleanupReport
+from sharder.cli.reports import CleanupFailure, CleanupReport, CleanupRow
 from sharder.cli.tables import shortfalls
 from sharder.cli.words import resource_named
-from sharder.core.api.meta import Resource
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError
+from sharder.core.errors import (
+    ApiError,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    SharderError,
+    Unavailable,
+)
 from sharder.core.leases.state import is_held
-from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName
+from sharder.core.movement import patches
+from sharder.core.names import (
+    RING_LABEL,
+    GroupResource,
+    ObjectRef,
+    RingName,
+    drain_label,
+    next_annotation,
+    owner_label,
+)
+from sharder.core.plurals import named
 from sharder.core.ring.build import roles_of
+from sharder.runtime.task_pool import batch
 
-_NAMED: Final = 3
-"""Limit on the failures that the error names; the report has all."""
+CONCURRENT_WRITES: Final = 50
+"""Half of the service's default `concurrentMoves`: a clean-up is not urgent."""
+
+CHECKED_EVERY: Final = 500
+"""Objects between two checks that the ring has not returned: a page of a list."""
+
+PAUSES: Final = (0.2, 0.4, 0.8, 1.6)
+"""Seconds before another attempt to write an object, after a conflict or without an answer."""
 
 
 async def clean_up(
@@ -45,16 +70,8 @@ async def clean_up(
         warnings += await _left_over(cluster, name)
     for warning in warnings:
         cluster.shown.warn(warning)
-
-    async def check(resource: GroupResource) -> None:
-        _require_absence(await _find(cluster, name), resource)
-
-    rows = [
-        await Sweep(
-            cluster=cluster, resource=target, ring=name, dry_run=dry_run, check=check
-        ).run()
-        for target in targets
-    ]
+    sweeps = [Sweep(cluster, target, name, dry_run=dry_run) for target in targets]
+    rows = [await sweep.run() for sweep in sweeps]
     return CleanupReport(
         ring=name,
         dry_run=dry_run,
@@ -70,12 +87,100 @@ def require_complete(report: CleanupReport) -> None:
     Raises:
         SharderError: the message names the first failures.
     """
-    failed = [f"{what} ({why})" for what, why in shortfalls(report)]
-    if failed:
-        more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        raise SharderError(
-            f"cleanup is incomplete: {', '.join(failed[:_NAMED])}{more}; fix these and rerun"
+    if failed := [f"{what} ({why})" for what, why in shortfalls(report)]:
+        raise SharderError(f"cleanup is incomplete: {named(failed)}; fix these and rerun")
+
+
+@dataclass(slots=True)
+class Sweep:
+    """One pass over a resource, and its results; each write is guarded, so it is safe to rerun."""
+
+    cluster: Cluster
+    resource: Resource
+    ring: RingName
+    dry_run: bool = field(kw_only=True)
+    found: list[str] = field(default_factory=list)
+    cleaned: int = 0
+    failures: dict[str, SharderError] = field(default_factory=dict)
+
+    async def run(self) -> CleanupRow:
+        """Find and clean the objects; failures are in the row."""
+        owner, drain = owner_label(self.ring), drain_label(self.ring)
+        problems = [await self._clean_all(labels) for labels in (owner, f"!{owner},{drain}")]
+        problem = next(filter(None, problems), None)
+        if self.found:
+            self.cluster.shown.finish(self._line())
+        return CleanupRow(
+            resource=str(self.resource.id),
+            found=len(self.found),
+            cleaned=self.cleaned,
+            skipped=len(self.found) - self.cleaned - len(self.failures),
+            failed=len(self.failures),
+            objects=tuple(self.found) if self.dry_run else (),
+            failures=tuple(
+                CleanupFailure(object=name, why=str(error), forbidden=isinstance(error, Forbidden))
+                for name, error in self.failures.items()
+            ),
+            problem=None if problem is None else str(problem),
+            forbidden=isinstance(problem, Forbidden),
         )
+
+    async def _clean_all(self, labels: str) -> SharderError | None:
+        """Clean the objects that the selector selects; return the error that ended their list."""
+        async with batch(CONCURRENT_WRITES) as writes:
+            try:
+                await self._require_absence()
+                async for obj in self.cluster.objects.of(self.resource).stream(labels):
+                    self.found.append(str(obj.metadata.ref))
+                    self.cluster.shown.show(self._line())
+                    if len(self.found) % CHECKED_EVERY == 0:
+                        await self._require_absence()
+                    if not self.dry_run:
+                        await writes.add(self._clean(obj))
+            except SharderError as error:
+                return error
+        return None
+
+    async def _require_absence(self) -> None:
+        _require_absence(await _find(self.cluster, self.ring), self.resource.id)
+
+    async def _clean(self, obj: PartialObject) -> None:
+        try:
+            self.cleaned += await self._write(obj)
+        except SharderError as error:
+            self.failures[str(obj.metadata.ref)] = error
+        self.cluster.shown.show(self._line())
+
+    async def _write(self, obj: PartialObject) -> bool:
+        """Write until the object is clean; return False if it was clean already, or is gone."""
+        store, pauses = self.cluster.objects.of(self.resource), list(PAUSES)
+        owner, drain = owner_label(self.ring), drain_label(self.ring)
+        direction = next_annotation(self.ring)
+        while obj.metadata.has_label(owner) or obj.metadata.has_label(drain):
+            patch = patches.forget(obj.metadata, owner=owner, drain=drain, direction=direction)
+            try:
+                after = (await store.patch(obj.metadata.ref, patch)).metadata
+            except NotFound:
+                return False
+            except (Conflict, Unavailable):
+                if not pauses:
+                    raise
+                await self.cluster.clock.sleep(pauses.pop(0))
+                try:
+                    obj = await store.get(obj.metadata.ref)
+                except NotFound:
+                    return False
+                continue
+            if after.has_label(owner) or after.has_label(drain):
+                raise SharderError(
+                    "another client restores the labels: check the mutating webhooks"
+                )
+            return True
+        return False
+
+    def _line(self) -> str:
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        return f"{self.resource.id}: {len(self.found)} found, {self.cleaned} cleaned{failed}"
 
 
 async def _find(cluster: Cluster, name: RingName) -> ControllerRing | None:
@@ -127,6 +232,5 @@ async def _left_over(cluster: Cluster, ring: RingName) -> list[str]:
     except ApiError as error:
         return [*warnings, f"cannot check for other leftovers of the ring: {error}"]
     if held:
-        named = ", ".join(held[:_NAMED]) + (", …" if len(held) > _NAMED else "")
-        warnings.append(f"{len(held)} shards still hold Leases of the ring: {named}")
+        warnings.append(f"{len(held)} shards still hold Leases of the ring: {named(held)}")
     return warnings

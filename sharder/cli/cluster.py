@@ -1,7 +1,6 @@
 """The cluster that a command reads and writes, for as long as the command runs."""
 
 import asyncio
-import random  # noqa: TID251 - the composition root creates it
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +25,6 @@ from sharder.kube.typed_stores import (
     secrets,
 )
 from sharder.ports import Objects, Readable, Store, WebhookConfigurations
-from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
@@ -50,7 +48,6 @@ class Cluster:
     now: datetime
     """The time for which the state of Leases is determined."""
     clock: Clock
-    rng: Rng
     shown: Progress
     """Progress and warnings, on stderr."""
 
@@ -77,7 +74,6 @@ def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], A
                     served=partial(served, client),
                     now=clock.now(),
                     clock=clock,
-                    rng=random.Random(),  # noqa: S311 - jitter, no secret
                     shown=shown,
                 )
             )

@@ -118,8 +118,7 @@ def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> No
 
     It removes the ring's labels and annotations, in all namespaces.  Refuses while the ring
     exists, except for a --resource that has left the ring.  Safe to rerun; exits with 1 and names
-    the objects that could not be cleaned; after 20 failures in a row in a namespace its other
-    objects are not tried.
+    the objects that could not be cleaned.
 
     sharder cleanup old-ring --dry-run
     sharder cleanup old-ring

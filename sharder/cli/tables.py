@@ -1,7 +1,7 @@
 """Lists and results as tables for people; their form can change in any release."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -200,38 +200,12 @@ def _value(value: FieldValue) -> str:
     return "nothing" if value is None else msgspec.json.encode(value).decode()
 
 
-class Shortfall(NamedTuple):
-    """A part of a clean-up that failed, and why."""
-
-    what: str
-    why: str
-
-
-def shortfalls(report: CleanupReport) -> list[Shortfall]:
-    """Return the failures of a clean-up; failures by one missing right are merged."""
-    unread = [
-        (Shortfall(row.resource, row.problem), row.forbidden)
-        for row in report.resources
-        if row.problem is not None
-    ]
+def shortfalls(report: CleanupReport) -> list[tuple[str, str]]:
+    """Return what a clean-up did not do, and why."""
+    unread = [(row.resource, row.problem) for row in report.resources if row.problem is not None]
     unwritten = [
-        (Shortfall(f"{row.resource} {failure.object}", failure.why), failure.forbidden)
+        (f"{row.resource} {failure.object}", failure.why)
         for row in report.resources
         for failure in row.failures
     ]
-    return [
-        *_missing("list", "resource", [each for each, right in unread if right]),
-        *_missing("write", "object", [each for each, right in unwritten if right]),
-        *(each for each, right in [*unread, *unwritten] if not right),
-    ]
-
-
-def _missing(verb: str, noun: str, forbidden: Sequence[Shortfall]) -> Iterator[Shortfall]:
-    """Yield one shortfall for all that lack a right; `noun` is in the singular."""
-    if len(forbidden) == 1:
-        yield forbidden[0]
-    elif forbidden:
-        first = forbidden[0]
-        yield Shortfall(
-            f"no right to {verb} {len(forbidden)} {noun}s, such as {first.what}", first.why
-        )
+    return [*unread, *unwritten]

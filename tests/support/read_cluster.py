@@ -17,7 +17,7 @@ from sharder.core.names import GroupResource
 from sharder.kube.discovery import Served
 from sharder.kube.typed_stores import LEASES
 from sharder.kube.typed_stores import SECRETS as SECRETS_RESOURCE
-from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import WEBHOOKS, FakeObjects, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
@@ -73,7 +73,6 @@ class ReadCluster:
             served=self._served,
             now=NOW + timedelta(seconds=20),
             clock=self.clock,
-            rng=FixedRng(),
             shown=Progress(self.screen, self.clock),
         )
 
