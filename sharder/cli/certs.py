@@ -7,9 +7,11 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.reports import CertificateRole, CertificateRow, CertificatesReport
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
+from sharder.core.diagnosis.installation import Certificate, Certificates
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.tls.bundle import CertificateBundle, problem, serving_problem
+from sharder.tls.expiry_warning import ends_soon
 from sharder.tls.facts import CertificateFacts, facts_of
 from sharder.tls.issue import SERVING_NAME, KeyPair, own_certificate
 from sharder.tls.rotation import Phase, Request, phase_of
@@ -22,7 +24,7 @@ async def show(cluster: Cluster, *, ref: ObjectRef) -> CertificatesReport:
         ApiError: the Secret cannot be read.
         ConfigError: the Secret does not exist.
     """
-    return report_of(await _find(cluster, ref), cluster.now, ref=ref)
+    return report_of(await _find(cluster, ref), cluster.now)
 
 
 async def rotate(cluster: Cluster, *, ref: ObjectRef, request: str) -> str:
@@ -33,7 +35,7 @@ async def rotate(cluster: Cluster, *, ref: ObjectRef, request: str) -> str:
         ConfigError: the Secret does not exist, or its certificate cannot be replaced now.
     """
     secret = await _find(cluster, ref)
-    report = report_of(secret, cluster.now, ref=ref)
+    report = report_of(secret, cluster.now)
     if report.foreign:
         raise ConfigError(
             f"the certificate in Secret {ref} was not issued by sharder: renew it at its issuer"
@@ -66,19 +68,49 @@ async def _find(cluster: Cluster, ref: ObjectRef) -> Secret:
         ) from error
 
 
-def report_of(secret: Secret, now: datetime, *, ref: ObjectRef) -> CertificatesReport:
+def bundle_of(secret: Secret) -> CertificateBundle:
+    """Return the certificates and keys in a Secret."""
+    return CertificateBundle.from_secret_data(secret.data or {})
+
+
+def certificates_of(secret: Secret, now: datetime) -> Certificates:
+    """Return what `sharder check` judges of a Secret."""
+    bundle = bundle_of(secret)
+    return Certificates(
+        secret=secret.metadata.ref,
+        foreign=_is_foreign(bundle),
+        problem=_fault(bundle, now),
+        certificates=tuple(
+            Certificate(
+                role=role,
+                not_before=facts.not_before,
+                not_after=facts.not_after,
+                ends_soon=ends_soon(facts.not_before, facts.not_after, now),
+            )
+            for role, facts in _listed(bundle)
+        ),
+    )
+
+
+def report_of(secret: Secret, now: datetime) -> CertificatesReport:
     """Return the report of a Secret, without keys."""
-    bundle = CertificateBundle.from_secret_data(secret.data or {})
-    foreign = _is_foreign(bundle)
-    fault = serving_problem(bundle.serving, (), now) if foreign else problem(bundle, (), now)
+    bundle = bundle_of(secret)
+    foreign, fault = _is_foreign(bundle), _fault(bundle, now)
     return CertificatesReport(
-        secret=str(ref),
+        secret=str(secret.metadata.ref),
         phase=None if fault or foreign else phase_of(bundle),
         foreign=foreign,
         requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
         problem=fault,
-        certificates=tuple(_rows(bundle, now)),
+        certificates=tuple(_row(facts, role, now) for role, facts in _listed(bundle)),
     )
+
+
+def _fault(bundle: CertificateBundle, now: datetime) -> str | None:
+    """Return why the webhook cannot serve the certificate, or None."""
+    if _is_foreign(bundle):
+        return serving_problem(bundle.serving, (), now)
+    return problem(bundle, (), now)
 
 
 def _is_foreign(bundle: CertificateBundle) -> bool:
@@ -87,9 +119,10 @@ def _is_foreign(bundle: CertificateBundle) -> bool:
     return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
 
 
-def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
+def _listed(bundle: CertificateBundle) -> Iterator[tuple[CertificateRole, CertificateFacts]]:
+    """Yield the serving certificate, then all authorities that the API server should trust."""
     for facts in facts_of(bundle.certificate)[:1]:
-        yield _row(facts, CertificateRole.SERVING, now)
+        yield CertificateRole.SERVING, facts
     if _is_foreign(bundle):
         return
     roles = {
@@ -97,7 +130,7 @@ def _rows(bundle: CertificateBundle, now: datetime) -> Iterator[CertificateRow]:
         _fingerprint(bundle.authority): CertificateRole.ISSUING,
     }
     for facts in facts_of(bundle.ca):
-        yield _row(facts, roles.get(facts.fingerprint, CertificateRole.RETIRING), now)
+        yield roles.get(facts.fingerprint, CertificateRole.RETIRING), facts
 
 
 def _fingerprint(authority: KeyPair) -> str:

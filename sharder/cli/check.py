@@ -3,34 +3,71 @@
 Everything is read once, and nothing is changed: all writes are dry runs of the API server.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import partial
+from typing import Final, TypeVar
 
-from sharder.cli import check_reads as reads
-from sharder.cli.check_reads import fence_facts
+from sharder.cli import certs
 from sharder.cli.check_webhook import answer, configuration_of
 from sharder.cli.cluster import run
 from sharder.cli.output import table, write
 from sharder.config import Settings
-from sharder.core.api.cluster import WebhookConfiguration
-from sharder.core.api.lease import Lease
+from sharder.controllers.scope import MAX_NAMESPACES
+from sharder.core.api.cluster import Deployment, Secret, User, WebhookConfiguration
+from sharder.core.api.lease import Lease, read_lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
+from sharder.core.diagnosis.fence import FenceFacts
 from sharder.core.diagnosis.finding import Finding, Unread
-from sharder.core.diagnosis.rights import service_account
-from sharder.core.diagnosis.webhook import Configuration
-from sharder.core.errors import ConfigError, SharderError, Unavailable
-from sharder.core.leases.membership import ring_of
+from sharder.core.diagnosis.installation import Certificates, is_sharder
+from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
+from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError, Unavailable
+from sharder.core.leases.membership import Members, ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
+from sharder.core.status.conditions import condition_of
+from sharder.core.status.fence_condition import FENCED
 from sharder.kube import check_requests
+from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
-from sharder.kube.typed_stores import all_rings, leases, namespaces, webhook_configurations
+from sharder.kube.reviews import KubeFences, is_allowed
+from sharder.kube.store import KubeStore
+from sharder.kube.typed_stores import (
+    LEASES,
+    all_rings,
+    leases,
+    namespaces,
+    secrets,
+    webhook_configurations,
+)
 from sharder.runtime.clock import SystemClock
+from sharder.runtime.task_pool import batch
 from sharder.tls.bundle import CertificateBundle
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_AT_ONCE: Final = 8
+"""Limit on concurrent access reviews, each with a connection: a handshake costs 4 ms of CPU."""
+
+_ACCOUNT: Final = "sharder"
+"""The chart's ServiceAccount, unless a Deployment names another."""
+
+_NOT_FOUND: Final = (
+    "set --secret to the Secret of the certificates (sharder-cert-manager if the chart uses "
+    "cert-manager); a running sharder restores its own Secret"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +77,6 @@ class Installation:
     namespace: str
     secret: str
     """Name of the Secret with its certificates."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shared:
-    """The input that the checks of all rings share."""
-
-    namespaces: Sequence[PartialObject] | Unread
-    leases: Sequence[Lease] | Unread
-    configurations: Mapping[str, WebhookConfiguration] | Unread
-    bundle: CertificateBundle | Unread
 
 
 def check(
@@ -93,89 +120,208 @@ async def _facts(client: Client, where: Installation, names: Collection[str]) ->
     now = client.server_time()
     if now is None:
         raise Unavailable("GET /version: not an answer of an API server: no date")
-    rings = await reads.all_of(all_rings(client).stream())
-    known = {} if isinstance(rings, Unread) else {ring.name: ring for ring in rings}
-    wanted = [] if isinstance(rings, Unread) else _wanted(known, names)
-    secret = await reads.secret(client, ObjectRef(where.namespace, where.secret))
-    certificates = secret if isinstance(secret, Unread) else reads.certificates(secret, now)
-    shared = await _shared(client, secret)
-    selected = [(ring, _selected(ring, shared.namespaces)) for ring in wanted]
-    deployments = await reads.guarded(check_requests.deployments(client, where.namespace))
-    account = ObjectRef(where.namespace, reads.account(deployments))
-    rules = reads.rules(where.namespace, where.secret, certificates, selected)
+    rings = await _all_of(all_rings(client).stream())
+    every = {ring.name: ring for ring in _known(rings, [])}
+    chosen = [] if isinstance(rings, Unread) else _chosen(every, names)
+    secret = await _secret(client, ObjectRef(where.namespace, where.secret))
+    certificates = _applied(partial(certs.certificates_of, now=now), secret)
+    spaces = await _all_of(namespaces(client).stream())
+    selected = [(ring, _applied(partial(_selected, ring), spaces)) for ring in chosen]
+    deployments = await _guarded(check_requests.deployments(client, where.namespace))
+    account = ObjectRef(where.namespace, _account(deployments))
+    rules = _rules(where.namespace, where.secret, certificates, selected)
     lease_ref = ObjectRef(where.namespace, Settings().leader_election.resource_name)
+    stored = await _all_of(leases(client, labels=RING_LABEL).stream())
+    configured = await _all_of(webhook_configurations(client).stream(RING_LABEL))
+    bundle = _applied(certs.bundle_of, secret)
+    about = partial(_ring, client, stored=stored, configured=configured, bundle=bundle)
     return Facts(
         now=now,
         skew=now - asked_at,
-        schema=await reads.guarded(check_requests.ring_schema(client)),
+        schema=await _guarded(check_requests.ring_schema(client)),
         user=service_account(account)[0],
         asked=sum(len(rule.verbs) for rule in rules),
-        denied=await reads.guarded(reads.denied(client, account, rules)),
+        denied=await _guarded(_denied(client, account, rules)),
         deployments=deployments,
         leader_ref=lease_ref,
-        leader=await reads.guarded(reads.leader(client, lease_ref)),
+        leader=await _guarded(_leader(client, lease_ref)),
         certificates=certificates,
         rings=rings
         if isinstance(rings, Unread)
-        else tuple([await _ring(client, ring, spaces, shared) for ring, spaces in selected]),
-        known=known,
-        leases=() if isinstance(shared.leases, Unread) else tuple(shared.leases),
+        else tuple([await about(ring, spaces) for ring, spaces in selected]),
+        known=every,
+        leases=tuple(_known(stored, [])),
     )
 
 
-def _wanted(
-    known: Mapping[RingName, ControllerRing], names: Collection[str]
+def _chosen(
+    every: Mapping[RingName, ControllerRing], names: Collection[str]
 ) -> list[ControllerRing]:
-    missing = [name for name in names if name not in known]
-    if missing:
-        existing = ", ".join(sorted(known)) or "none"
+    if missing := [name for name in names if name not in every]:
+        existing = ", ".join(sorted(every)) or "none"
         raise ConfigError(f"ControllerRing {missing[0]} not found; existing rings: {existing}")
-    return [known[name] for name in sorted(known) if not names or name in names]
+    return [every[name] for name in sorted(every) if not names or name in names]
 
 
-async def _shared(client: Client, secret: reads.SecretRead) -> _Shared:
-    configurations = await reads.all_of(webhook_configurations(client).stream(RING_LABEL))
-    return _Shared(
-        namespaces=await reads.all_of(namespaces(client).stream()),
-        leases=await reads.all_of(leases(client, labels=RING_LABEL).stream()),
-        configurations=configurations
-        if isinstance(configurations, Unread)
-        else {each.metadata.name: each for each in configurations},
-        bundle=secret
-        if isinstance(secret, Unread)
-        else CertificateBundle.from_secret_data(secret.data or {}),
+async def _ring(
+    client: Client,
+    ring: ControllerRing,
+    spaces: frozenset[str] | Unread,
+    *,
+    stored: Sequence[Lease] | Unread,
+    configured: Sequence[WebhookConfiguration] | Unread,
+    bundle: CertificateBundle | Unread,
+) -> RingReads:
+    members = _applied(partial(_members, ring), stored)
+    configuration = partial(configuration_of, webhook_configuration(ring.name), bundle=bundle)
+    return RingReads(
+        ring=ring,
+        members=members,
+        configuration=_applied(configuration, configured),
+        answer=spaces if isinstance(spaces, Unread) else await answer(client, ring, spaces),
+        fence=await _fence_facts(client, ring, members),
     )
 
 
-def _selected(
-    ring: ControllerRing, spaces: Sequence[PartialObject] | Unread
-) -> frozenset[str] | Unread:
-    if isinstance(spaces, Unread):
-        return spaces
+def _selected(ring: ControllerRing, spaces: Sequence[PartialObject]) -> frozenset[str]:
     live = [space for space in spaces if space.metadata.deletion_timestamp is None]
     return selected_namespaces(ring, live, DEFAULT_NAMESPACES)
 
 
-async def _ring(
-    client: Client, ring: ControllerRing, spaces: frozenset[str] | Unread, shared: _Shared
-) -> RingReads:
-    members = (
-        shared.leases
-        if isinstance(shared.leases, Unread)
-        else members_of(ring, [each for each in shared.leases if ring_of(each) == ring.name])
-    )
-    return RingReads(
-        ring=ring,
-        members=members,
-        configuration=_configuration(ring, shared),
-        answer=spaces if isinstance(spaces, Unread) else await answer(client, ring, spaces),
-        fence=await fence_facts(client, ring, members),
+def _members(ring: ControllerRing, stored: Sequence[Lease]) -> Members:
+    return members_of(ring, [each for each in stored if ring_of(each) == ring.name])
+
+
+def _applied(change: Callable[[T], U], read: T | Unread) -> U | Unread:
+    """Return the change of what was read, or why it was not read."""
+    return read if isinstance(read, Unread) else change(read)
+
+
+def _known(read: T | Unread, otherwise: T) -> T:
+    """Return what was read, or something else if it was not read."""
+    return otherwise if isinstance(read, Unread) else read
+
+
+async def _guarded(ask: Awaitable[T]) -> T | Unread:
+    """Return the result of `ask`, or the error as `Unread`."""
+    try:
+        return await ask
+    except ApiError as error:
+        return Unread(str(error))
+
+
+async def _all_of(stream: AsyncIterator[T]) -> list[T] | Unread:
+    """Return all objects of a collection, or `Unread`; no objects if it is not served."""
+    try:
+        return [each async for each in stream]
+    except NotFound:
+        return []
+    except ApiError as error:
+        return Unread(str(error))
+
+
+async def _secret(client: Client, ref: ObjectRef) -> Secret | Unread:
+    """Return the Secret of the certificates, or the error as `Unread`."""
+    try:
+        return await secrets(client, namespace=ref.namespace).get(ref)
+    except NotFound:
+        return Unread(f"Secret {ref} not found", _NOT_FOUND)
+    except ApiError as error:
+        return Unread(str(error))
+
+
+def _account(deployments: Iterable[Deployment] | Unread) -> str:
+    """Return the name of the sharder's ServiceAccount."""
+    ours = (each.spec.template.spec for each in _known(deployments, ()) if is_sharder(each))
+    return next((each.service_account_name for each in ours), _ACCOUNT)
+
+
+def _rules(
+    namespace: str,
+    secret_name: str,
+    held: Certificates | Unread,
+    rings: Sequence[tuple[ControllerRing, frozenset[str] | Unread]],
+) -> tuple[Rule, ...]:
+    """Return the rules that the sharder needs; `rings` has each ring with its namespaces."""
+    is_foreign = not isinstance(held, Unread) and held.foreign
+    selected = [(ring, _known(spaces, frozenset())) for ring, spaces in rings]
+    return (
+        *FOR_ALL,
+        *own_rules(namespace, None if is_foreign else secret_name),
+        *ring_rules(selected, most_namespaces=MAX_NAMESPACES),
     )
 
 
-def _configuration(ring: ControllerRing, shared: _Shared) -> Configuration | Unread | None:
-    configurations = shared.configurations
-    if isinstance(configurations, Unread):
-        return configurations
-    stored = configurations.get(webhook_configuration(ring.name))
-    return None if stored is None else configuration_of(stored, shared.bundle)
+async def _denied(
+    client: Client, ref: ObjectRef, wanted: Iterable[Rule]
+) -> Mapping[Rule, Collection[str]]:
+    """Return the missing verbs of each rule that the ServiceAccount does not have completely.
+
+    Raises:
+        ApiError: the user of the command is not allowed to create access reviews.
+    """
+    name, groups = service_account(ref)
+    user = User(username=name, groups=groups)
+    lacking: dict[Rule, list[str]] = {}
+
+    async def ask(rule: Rule, verb: str) -> None:
+        if not await _is_allowed(client, user, rule, verb):
+            lacking.setdefault(rule, []).append(verb)
+
+    async with batch(_AT_ONCE) as reviews:
+        for rule in wanted:
+            for verb in rule.verbs:
+                await reviews.add(ask(rule, verb))
+    return lacking
+
+
+async def _leader(client: Client, ref: ObjectRef) -> Lease | None:
+    """Return the leader's Lease, None if there is none; needs only the right to list Leases.
+
+    Raises:
+        ApiError: the Lease cannot be read.
+    """
+    named = f"metadata.name={ref.name}"
+    store = KubeStore(
+        client, Lease, LEASES, namespace=ref.namespace, fields=named, decode=read_lease
+    )
+    return next(iter((await store.list()).items), None)
+
+
+async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool:
+    places = ([rule.namespace], rule.instead)
+    for spaces in filter(None, places):
+        answers = [
+            await is_allowed(
+                client, verb, rule.resource, namespace=namespace, name=rule.name, user=user
+            )
+            for namespace in spaces
+        ]
+        if all(answers):
+            return True
+    return False
+
+
+async def _fence_facts(
+    client: Client, ring: ControllerRing, members: Members | Unread
+) -> FenceFacts | None:
+    """Return the input for the check of a ring's fence, None if the ring never had a fence."""
+    if condition_of(ring.status, FENCED) is None:
+        return None
+    proof = await _guarded(KubeFences(client).prove(ring.name))
+    if isinstance(members, Unread):
+        return FenceFacts(proof=proof, users=members)
+    pods = [ObjectRef(members.namespaces[shard], shard) for shard in sorted(members.available)]
+    return FenceFacts(proof=proof, users=await _guarded(_users(client, pods)))
+
+
+async def _users(client: Client, pods: Iterable[ObjectRef]) -> dict[ObjectRef, str | None]:
+    return {ref: await _user(client, ref) for ref in pods}
+
+
+async def _user(client: Client, ref: ObjectRef) -> str | None:
+    try:
+        pod = await pod_of(client, ref)
+    except NotFound:
+        return None
+    return service_account(ObjectRef(ref.namespace, pod.spec.service_account_name))[0]

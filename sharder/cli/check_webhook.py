@@ -32,9 +32,12 @@ _ADVICE: Final = (
 
 
 def configuration_of(
-    found: WebhookConfiguration, bundle: CertificateBundle | Unread
-) -> Configuration:
-    """Return whether a webhook configuration has a CA bundle, and trusts the certificate."""
+    name: str, stored: Iterable[WebhookConfiguration], *, bundle: CertificateBundle | Unread
+) -> Configuration | None:
+    """Return whether the named configuration has a CA bundle, and trusts the certificate."""
+    found = next((each for each in stored if each.metadata.name == name), None)
+    if found is None:
+        return None
     bundles = [webhook.client_config.ca_bundle for webhook in found.webhooks or ()]
     return Configuration(
         has_ca=bool(bundles) and all(bundles),
