@@ -61,6 +61,7 @@ class LeaseFeed:
         """Rebuild rings whose standings change as time passes, until cancelled."""
         judged = self._clock.monotonic()
         while True:
+            self._health.runs()
             due = self._membership.next_change(judged)
             now = self._clock.monotonic()
             if due is not None and due <= now:

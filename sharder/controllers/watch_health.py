@@ -49,6 +49,10 @@ class WatchHealth:
         """Return whether Leases were not seen for so long that shards can have come and gone."""
         return self._sight.is_stale(self._clock.monotonic())
 
+    def runs(self) -> None:
+        """Record that this process is not paused; called every second."""
+        self._sight.runs(self._clock.monotonic())
+
     def saw_leases(self, now: float) -> None:
         """Record an event of the watch of Leases."""
         self._sight.saw(now)

@@ -228,6 +228,24 @@ async def children(story: Story) -> None:
     assert story.are_together()
 
 
+async def woken(story: Story) -> None:
+    """A replica that stood still does not place by what it saw before: a child would get lost."""
+    leader = await story.begin("p0")
+    other = story.stage.replica("r1")
+    await story.until(lambda: other.is_ready)
+    other.is_ready = False
+    other.pause()
+    await story.join("p1")
+    await asyncio.sleep(3)
+    await story.create(12)
+    assert story.of("p1")
+    leader.is_ready, other.is_ready = False, True
+    await asyncio.sleep(1)
+    other.resume()
+    await story.until(lambda: len(story.children()) == 12)
+    assert story.are_together()
+
+
 async def edited(story: Story) -> None:
     """The same where users edit objects that have no owner while nobody leads."""
     leader = await story.begin("p0 p1", sites=8)

@@ -22,6 +22,12 @@ A failure is noticed after at most `kube.client.REQUEST_SECONDS`, 10s.  The sum 
 after which, by default, the Lease of a shard that does not renew it is taken.
 """
 
+PAUSE_SECONDS: Final = 3.0
+"""A process that did nothing for so long was paused: it runs a timer every second."""
+
+_CATCH_UP_SECONDS: Final = 1.0
+"""After a pause the view is stale for so long: the watch has buffered what happened meanwhile."""
+
 _HORIZON: Final = 2.0 * MAX_DURATION_SECONDS
 """Seconds after which an outage is forgotten: no judgement looks further back."""
 
@@ -85,10 +91,22 @@ class Sight:
         """When the watch was last known to be connected."""
         self._blind_since: float | None = None
         """Since when calls or the watch fail and no Lease was seen."""
+        self._ran = at
+        """When this process last ran its timer."""
+        self._caught_up = at
+        """When everything that happened in the last pause has been seen."""
 
     def is_stale(self, at: float) -> bool:
         """Return whether changes of shards could have been missed for too long."""
+        if at - self._ran >= PAUSE_SECONDS or at < self._caught_up:
+            return True
         return self._blind_since is not None and at - self._blind_since >= STALE_SECONDS
+
+    def runs(self, at: float) -> None:
+        """Record that this process runs; called every second, so a longer gap was a pause."""
+        if at - self._ran >= PAUSE_SECONDS:
+            self._caught_up = at + _CATCH_UP_SECONDS
+        self._ran = at
 
     def saw(self, at: float) -> None:
         """Record that the watch showed a Lease."""
