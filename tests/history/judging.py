@@ -13,6 +13,7 @@ from tests.history.overlaps import Overlap, overlaps
 from tests.history.traces import Child, Span, Trace, Write
 from tests.history.twins import Twins, twins
 from tests.history.unheld import unheld
+from tests.history.unseen import without_unseen
 from tests.history.writers import foreign
 
 CALM_SECONDS: Final = 20.0
@@ -93,6 +94,7 @@ class Verdict:
 
 def judge(trace: Trace) -> Verdict:
     """Return what was wrong."""
+    trace = without_unseen(trace)
     leases, moved = Leases(trace.leases), list(departures(trace.writes))
     taken = [
         d for d in moved if not d.acknowledged and leases.is_held(d.last.owner, d.next.revision)

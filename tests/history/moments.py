@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from math import inf
 from typing import Final
@@ -14,6 +14,8 @@ LEADERLESS_SECONDS: Final = 2.5
 each second."""
 LAST_SECONDS: Final = 1.0
 """So long after the begin of an outage its last answers can be noted."""
+_BLINDED: Final = {Happening.PAUSED, Happening.CUT_OFF, Happening.STALLED}
+_SEES: Final = {Happening.RESUMED, Happening.CONNECTED, Happening.ENDED}
 _GO_ON: Final = {Happening.RESUMED, Happening.ENDED}
 _ENDS: Final = {Happening.KILLED, Happening.TERMINATED}
 _AWAY: Final = {Happening.PAUSED, Happening.ENDED, Happening.CUT_OFF, Happening.FORGED}
@@ -44,14 +46,25 @@ class Leases:
 
 def pauses_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
     """Return when each process stood still."""
+    return _spans(trace, {Happening.PAUSED}, _GO_ON)
+
+
+def blindness_of(trace: Trace) -> Mapping[str, Sequence[Span]]:
+    """Return when each process saw nothing of the cluster, or not everything."""
+    return _spans(trace, _BLINDED, _SEES)
+
+
+def _spans(
+    trace: Trace, begins: Collection[Happening], ends: Collection[Happening]
+) -> Mapping[str, Sequence[Span]]:
     found: defaultdict[str, list[Span]] = defaultdict(list)
-    paused: dict[str, float] = {}
+    begun: dict[str, float] = {}
     for event in trace.events:
-        if event.kind is Happening.PAUSED:
-            paused[event.process] = event.at
-        elif event.kind in _GO_ON and event.process in paused:
-            found[event.process].append(Span(begin=paused.pop(event.process), end=event.at))
-    for process, begin in paused.items():
+        if event.kind in begins:
+            begun.setdefault(event.process, event.at)
+        elif event.kind in ends and event.process in begun:
+            found[event.process].append(Span(begin=begun.pop(event.process), end=event.at))
+    for process, begin in begun.items():
         found[process].append(Span(begin=begin))
     return found
 

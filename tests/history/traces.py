@@ -88,6 +88,8 @@ class Happening(StrEnum):
     ENDED = "ended"
     CUT_OFF = "cut off"
     """From the API server."""
+    STALLED = "stalled"
+    """Some of its connections are held back."""
     CONNECTED = "connected"
     FORGED = "forged"
     """A Lease without a process appears."""

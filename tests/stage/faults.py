@@ -119,11 +119,10 @@ class Faults:
     async def _hold(self, fault: Fault) -> None:
         link, is_whole = self.actor(fault.target).link, fault.kind is Kind.HOLD
         link.hold() if is_whole else link.stall_half()
-        if is_whole:
-            self.stage.history.happened(fault.target, Happening.CUT_OFF)
+        what = Happening.CUT_OFF if is_whole else Happening.STALLED
+        self.stage.history.happened(fault.target, what)
         await asyncio.sleep(fault.seconds)
-        if is_whole:
-            self.stage.history.happened(fault.target, Happening.CONNECTED)
+        self.stage.history.happened(fault.target, Happening.CONNECTED)
         link.heal()
 
     async def _outage(self, fault: Fault) -> None:

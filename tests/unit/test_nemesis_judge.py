@@ -131,6 +131,24 @@ def test_a_shard_works_on_until_it_sees_that_a_user_removed_the_label_or_the_obj
     assert other.foreign == ["one-child: by b, but on a"]
 
 
+def test_a_shard_that_cannot_see_that_a_user_removed_the_label_works_until_it_does() -> None:
+    moved = (wrote(10, "a"), wrote(11, stamp="1"), wrote(14, "b", stamp="1"))
+    works = [at_work("a", 15, 17), at_work("b", 15, 17)]
+
+    def found(*, stalled: float, connected: float) -> tuple[int, int]:
+        verdict = judged(
+            *moved,
+            children=[child(16, "a")],
+            sent=[sent(16, "a")],
+            works=works,
+            events=events("a", stalled=stalled, connected=connected),
+        )
+        return len(verdict.foreign), len(verdict.overlaps)
+
+    assert found(stalled=9, connected=16.5) == (0, 0)
+    assert found(stalled=2, connected=10) == (1, 1)
+
+
 def test_a_shard_writes_children_of_its_own_objects_alone() -> None:
     right = judged(*ASKED, sent=[sent(11, "a"), sent(14, "b")])
     early = judged(*ASKED, sent=[sent(13, "b")])

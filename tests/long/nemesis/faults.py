@@ -118,11 +118,10 @@ class Faults:
     async def _hold(self, fault: Fault) -> None:
         way, is_whole = self.actors.stage.ways[fault.target], fault.kind is Kind.HOLD
         way.hold(every_second=not is_whole)
-        if is_whole:
-            self.actors.note(fault.target, Happening.CUT_OFF)
+        what = Happening.CUT_OFF if is_whole else Happening.STALLED
+        self.actors.note(fault.target, what)
         await asyncio.sleep(fault.seconds)
-        if is_whole:
-            self.actors.note(fault.target, Happening.CONNECTED)
+        self.actors.note(fault.target, Happening.CONNECTED)
         way.release()
 
     async def _outage(self, fault: Fault) -> None:
