@@ -1,8 +1,8 @@
 """The settings of the service: file, environment and flags, merged into one frozen value."""
 
-from sharder.config.certificates import CertificateMode
 from sharder.config.load import Loaded, environment_names, load
 from sharder.config.settings import (
+    CertificateMode,
     LeaderElection,
     LogFormat,
     LogLevel,

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from sharder.config.certificates import Certificates
 from sharder.config.settings import (
+    Certificates,
     LeaderElection,
     Settings,
     WebhookClientConfig,

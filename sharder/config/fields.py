@@ -18,7 +18,6 @@ from sharder.core.durations import parse_duration
 
 Path: TypeAlias = tuple[str, ...]
 
-ALIASES: Final[Mapping[Path, Path]] = {("gracefulShutdownTimeout",): ("gracefulShutDown",)}
 MEANINGLESS: Final[tuple[Path, ...]] = (
     ("clientConnection", "acceptContentTypes"),
     ("clientConnection", "contentType"),
@@ -43,31 +42,23 @@ def groups() -> frozenset[Path]:
     return frozenset(path[:depth] for path in fields() for depth in range(1, len(path)))
 
 
-def decode(path: Path, value: object) -> object:
+def decode(path: Path, value: object, *, is_text: bool = False) -> object:
     """Return the value of the field, decoded as its type in `Settings`.
 
-    Raises:
-        ValueError: the value is invalid; the message does not name the field.
-    """
-    return _convert(value, fields()[path], strict=True)
-
-
-def decode_text(path: Path, text: str) -> object:
-    """Return the value of the field, decoded from text; lists and mappings are YAML.
+    As text, lists and mappings are YAML.
 
     Raises:
         ValueError: the value is invalid; the message does not name the field.
     """
     kind = fields()[path]
-    if not _is_collection(kind):
-        return _convert(text, kind, strict=False)
+    if not is_text or not _is_collection(kind):
+        return _convert(value, kind, strict=not is_text)
     try:
-        value = msgspec.yaml.decode(text)
+        return _convert(msgspec.yaml.decode(str(value)), kind, strict=True)
     except msgspec.DecodeError as error:
         raise ValueError(
-            f"must be YAML such as [a, b] or {{key: value}}, but is {text!r}"
+            f"must be YAML such as [a, b] or {{key: value}}, but is {value!r}"
         ) from error
-    return _convert(value, kind, strict=True)
 
 
 def resembling(name: str) -> str:

@@ -1,7 +1,6 @@
 """Merge file, environment and flags into `Settings`, and report all problems at once.
 
-Each source becomes a layer, a flat mapping from the path of a field to its value; the later layer
-wins.
+All sources set values by the path of a field; the later source wins.
 """
 
 import re
@@ -13,16 +12,7 @@ from typing import Final
 import msgspec
 
 from sharder.config.checks import problems_of
-from sharder.config.fields import (
-    ALIASES,
-    MEANINGLESS,
-    Path,
-    decode,
-    decode_text,
-    fields,
-    groups,
-    resembling,
-)
+from sharder.config.fields import MEANINGLESS, Path, decode, fields, groups, resembling
 from sharder.config.settings import Settings
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
@@ -30,7 +20,7 @@ from sharder.core.names import CONFIG_API_VERSION
 CONFIG_KIND: Final = "SharderConfig"
 PREFIX: Final = "SHARDER_"
 
-_TYPE: Final = {("apiVersion",): CONFIG_API_VERSION, ("kind",): CONFIG_KIND}
+_TYPE: Final = {"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND}
 _KUBECONFIG: Final = ("clientConnection", "kubeconfig")
 _CLIENT_CONFIG: Final = ("webhook", "config", "clientConfig")
 # Variables that the kubelet sets in pods if their namespace has a Service named `sharder`:
@@ -52,13 +42,6 @@ class Loaded:
     """Fields that are set but have no effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layer:
-    values: dict[Path, object] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-
-
 def load(
     file: bytes = b"",
     environment: Mapping[str, str] | None = None,
@@ -77,20 +60,19 @@ def load(
     Raises:
         ConfigError: the settings are invalid; the message names every problem.
     """
-    layers = (
-        _decode_kubeconfig(environment or {}),
-        _decode_file(file),
-        _decode_environment(environment or {}),
-        _decode_flags(flags or {}),
-    )
-    merged = {path: value for layer in layers for path, value in layer.values.items()}
-    unknown = tuple(sentence for layer in layers for sentence in layer.unknown)
-    settings = msgspec.convert(_nest(merged), Settings)
-    problems = [problem for layer in layers for problem in layer.problems]
-    problems += [*(unknown if strict else ()), *_conflicts(merged), *problems_of(settings)]
+    sources = _Sources()
+    sources.set("KUBECONFIG", _KUBECONFIG, (environment or {}).get("KUBECONFIG"), is_text=True)
+    sources.set_file(file)
+    sources.set_variables(environment or {})
+    for dotted, text in (flags or {}).items():
+        sources.set(dotted, tuple(dotted.split(".")), text, is_text=True)
+    values, unknown = sources.values, tuple(sources.unknown)
+    settings = msgspec.convert(_nest(values), Settings)
+    problems = [*sources.problems, *(unknown if strict else ()), *_conflicts(values)]
+    problems += problems_of(settings)
     if problems:
         raise ConfigError("; ".join(problems))
-    meaningless = tuple(".".join(path) for path in MEANINGLESS if path in merged)
+    meaningless = tuple(".".join(path) for path in MEANINGLESS if path in values)
     return Loaded(settings=settings, unknown=unknown, meaningless=meaningless)
 
 
@@ -100,81 +82,65 @@ def environment_names() -> Mapping[str, Path]:
 
     For example, `SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD` sets `controller.sharder.syncPeriod`.
     """
-    paths = {path: path for path in fields()} | dict(ALIASES)
-    return {PREFIX + "_".join(map(_upper, name)): path for name, path in paths.items()}
+    return {PREFIX + "_".join(map(_upper, path)): path for path in fields()}
 
 
-def _decode_file(data: bytes) -> _Layer:
-    layer = _Layer()
-    try:
-        document = msgspec.yaml.decode(data)
-    except msgspec.DecodeError as error:
-        layer.problems.append(f"the file is not YAML: {' '.join(str(error).split())}")
-        return layer
-    if document is None:
-        return layer
-    if not isinstance(document, Mapping):
-        layer.problems.append("the file is not a mapping")
-        return layer
-    for (name,), expected in _TYPE.items():
-        if document.get(name) != expected:
-            layer.problems.append(f"{name}: must be {expected}, but is {document.get(name)!r}")
-    _collect(document, (), layer)
-    return layer
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What the sources set, and what is wrong with them."""
 
+    values: dict[Path, object] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
 
-def _collect(group: Mapping[object, object], prefix: Path, layer: _Layer) -> None:
-    for key, value in group.items():
-        name = (*prefix, str(key))
-        path, dotted = ALIASES.get(name, name), ".".join(name)
-        if path in _TYPE or value is None:
-            continue
-        if path in fields():
-            if path in layer.values:
-                layer.problems.append(f"{dotted}: given twice, under two names")
-            _store(layer, dotted, path, value)
-        elif path not in groups():
-            layer.unknown.append(f"{dotted}: unknown field{resembling(dotted)}")
-        elif isinstance(value, Mapping):
-            _collect(value, path, layer)
-        else:
-            layer.problems.append(f"{dotted}: must be a mapping, but is {value!r}")
+    def set(self, name: str, path: Path, value: object, *, is_text: bool = False) -> None:
+        """Decode one field; null and an empty text count as absent, as in the reference."""
+        if value is None or value == "":
+            return
+        try:
+            self.values[path] = decode(path, value, is_text=is_text)
+        except ValueError as error:
+            self.problems.append(f"{name}: {error}")
 
+    def set_file(self, data: bytes) -> None:
+        """Set what a file says."""
+        try:
+            document = msgspec.yaml.decode(data)
+        except msgspec.DecodeError as error:
+            self.problems.append(f"the file is not YAML: {' '.join(str(error).split())}")
+            return
+        if isinstance(document, Mapping):
+            for name, expected in _TYPE.items():
+                if document.get(name) != expected:
+                    found = document.get(name)
+                    self.problems.append(f"{name}: must be {expected}, but is {found!r}")
+            self._set_group({key: document[key] for key in document if key not in _TYPE}, ())
+        elif document is not None:
+            self.problems.append("the file is not a mapping")
 
-def _decode_environment(environment: Mapping[str, str]) -> _Layer:
-    layer, known = _Layer(), environment_names()
-    for name, text in sorted(environment.items()):
-        if not name.startswith(PREFIX) or text.startswith(("tcp://", "udp://", "sctp://")):
-            continue
-        if name in known:
-            _store(layer, name, known[name], text, is_text=True)
-        elif not _SERVICE_LINK.fullmatch(name):
-            layer.unknown.append(f"{name}: unknown variable")
-    return layer
+    def set_variables(self, environment: Mapping[str, str]) -> None:
+        """Set what variables say."""
+        known = environment_names()
+        for name, text in sorted(environment.items()):
+            if not name.startswith(PREFIX) or text.startswith(("tcp://", "udp://", "sctp://")):
+                continue
+            if name in known:
+                self.set(name, known[name], text, is_text=True)
+            elif not _SERVICE_LINK.fullmatch(name):
+                self.unknown.append(f"{name}: unknown variable")
 
-
-def _decode_kubeconfig(environment: Mapping[str, str]) -> _Layer:
-    """Decode KUBECONFIG, the variable of all Kubernetes clients; any other source overrides it."""
-    layer = _Layer()
-    _store(layer, "KUBECONFIG", _KUBECONFIG, environment.get("KUBECONFIG", ""), is_text=True)
-    return layer
-
-
-def _decode_flags(flags: Mapping[str, str]) -> _Layer:
-    layer = _Layer()
-    for dotted, text in flags.items():
-        _store(layer, dotted, tuple(dotted.split(".")), text, is_text=True)
-    return layer
-
-
-def _store(layer: _Layer, name: str, path: Path, value: object, *, is_text: bool = False) -> None:
-    """Decode one field; an empty text counts as absent, as in the reference."""
-    if value == "":
-        return
-    try:
-        layer.values[path] = decode_text(path, str(value)) if is_text else decode(path, value)
-    except ValueError as error:
-        layer.problems.append(f"{name}: {error}")
+    def _set_group(self, group: Mapping[object, object], prefix: Path) -> None:
+        for key, value in group.items():
+            path = (*prefix, str(key))
+            dotted = ".".join(path)
+            if path in fields():
+                self.set(dotted, path, value)
+            elif path not in groups():
+                self.unknown.append(f"{dotted}: unknown field{resembling(dotted)}")
+            elif isinstance(value, Mapping):
+                self._set_group(value, path)
+            elif value is not None:
+                self.problems.append(f"{dotted}: must be a mapping, but is {value!r}")
 
 
 def _conflicts(values: Mapping[Path, object]) -> list[str]:

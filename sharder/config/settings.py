@@ -11,7 +11,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from sharder.config.certificates import CertificateMode, Certificates
 from sharder.core.api.selector import DEFAULT_NAMESPACES, LabelSelector
 from sharder.core.names import SYSTEM_NAMESPACE
 
@@ -40,6 +39,15 @@ class LogFormat(StrEnum):
 
     JSON = "json"
     TEXT = "text"
+
+
+class CertificateMode(StrEnum):
+    """Who makes the webhook's serving certificate."""
+
+    SELF_MANAGED = "SelfManaged"
+    """The sharder, with a CA of its own in a Secret."""
+    FILES = "Files"
+    """Another program, which writes files into certDir and manages caBundle too."""
 
 
 class Part(StrEnum):
@@ -187,6 +195,23 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     config: WebhookConfig = WebhookConfig()
 
 
+class Certificates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The webhook's serving certificate."""
+
+    mode: CertificateMode | None = None
+    """`SelfManaged` or `Files`; default: see `certificate_mode`."""
+    secret_name: str = "sharder-certificates"  # noqa: S105 - a name, no secret
+    """Secret of the CA and the serving certificate, in the namespace of the leader election
+    Lease; default `sharder-certificates`."""
+    validity: timedelta = timedelta(days=90)
+    """How long a serving certificate is valid; default 2160h (90 days)."""
+    rotate_before: timedelta = timedelta(days=30)
+    """How long before its end a serving certificate is replaced; default 720h (30 days)."""
+    overlap: timedelta = timedelta(seconds=60)
+    """Default 60s, at least 5s: how long the API server must trust a new CA before it is used, and
+    how long it still trusts the old CA after that."""
+
+
 class Logging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The log, which is written to stderr."""
 
@@ -218,7 +243,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Default 15s: how long a stop can take.  For two thirds of this time, at most 10s, the
     webhook is not ready but still serves, so that no call reaches a closed port; open requests
     have the rest.  0s ends all requests at once, a negative duration waits for open requests
-    without limit.  `gracefulShutdownTimeout` is another name of this field."""
+    without limit."""
 
 
 def certificate_mode(settings: Settings, *, has_certificate: bool) -> CertificateMode:

@@ -19,8 +19,8 @@ def files(**webhook: object) -> Mapping[str, object]:
     return {"config": {"certificates": {"mode": "Files"}, "webhook": {"config": webhook}}}
 
 
-def stop(duration: str, seconds: int, key: str = "gracefulShutDown") -> Mapping[str, object]:
-    return {"config": {key: duration}, "terminationGracePeriodSeconds": seconds}
+def stop(duration: str, seconds: int) -> Mapping[str, object]:
+    return {"config": {"gracefulShutDown": duration}, "terminationGracePeriodSeconds": seconds}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def stop(duration: str, seconds: int, key: str = "gracefulShutDown") -> Mapping[
                 stop("30s", 30),
                 stop("1m30.5s", 90),
                 stop("1h", 600),
-                stop("60000ms", 60, "gracefulShutdownTimeout"),
+                stop("60000ms", 60),
             )
         ],
     ],

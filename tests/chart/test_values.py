@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from sharder.config.fields import ALIASES, Path, fields
+from sharder.config.fields import Path, fields
 from tests.chart.matrix import MATRIX
 from tests.chart.rendering import CHART, CRD, REQUIRED, SCHEMA, Helm, HelmError
 
@@ -70,7 +70,7 @@ def test_the_schema_knows_the_values_that_have_a_default_and_no_others() -> None
 def test_the_schema_knows_the_fields_of_the_configuration() -> None:
     known = {path for path, _ in leaves(CONFIG)}
 
-    assert known == fields().keys() | ALIASES.keys() | TYPE
+    assert known == fields().keys() | TYPE
 
 
 def nested(path: str, value: object) -> dict[str, object]:

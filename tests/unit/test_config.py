@@ -17,7 +17,6 @@ from sharder.config import (
     environment_names,
     load,
 )
-from sharder.config import certificates as config_certificates
 from sharder.config import settings as config_settings
 from sharder.core.addresses import Address, address_of
 from sharder.core.api.selector import LabelSelector, Requirement
@@ -150,7 +149,7 @@ def test_every_field_has_a_variable() -> None:
         "SHARDER_WEBHOOK_CONFIG_ANNOTATIONS": "{a: b}",
         "SHARDER_WEBHOOK_CONFIG_NAMESPACE_SELECTOR": "{}",
         "SHARDER_SHARDER_USER_NAMES": "[one, two]",
-        "SHARDER_GRACEFUL_SHUTDOWN_TIMEOUT": "3s",
+        "SHARDER_GRACEFUL_SHUT_DOWN": "3s",
     }
 
     merged = load(environment=environment, strict=True).settings
@@ -276,10 +275,6 @@ certificates: {mode: Magic}
         ),
         ("certificates: {overlap: 4s}", "certificates.overlap: must be at least 5s"),
         ("health: 8081", "health: must be a mapping, but is 8081"),
-        (
-            "gracefulShutDown: 1s\ngracefulShutdownTimeout: 2s",
-            "gracefulShutdownTimeout: given twice, under two names",
-        ),
     ],
 )
 def test_settings_that_cannot_work_are_refused(text: str, problem: str) -> None:
@@ -386,7 +381,7 @@ def test_certificates_are_our_own_unless_another_client_provides_them(
 
 
 def test_every_field_is_explained() -> None:
-    sources = [inspect.getsource(module) for module in (config_certificates, config_settings)]
+    sources = [inspect.getsource(module) for module in (config_settings,)]
     nodes = [node for source in sources for node in ast.parse(source).body]
     groups = [node for node in nodes if isinstance(node, ast.ClassDef) and node.keywords]
     names = {group.name for group in groups}
