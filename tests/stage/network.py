@@ -40,6 +40,8 @@ class Link:
         """Whether connections are refused."""
         self.is_closed = False
         """Whether the play is over."""
+        self.stream_seconds = 45.0, 56.0
+        """How long streams last: less than the half to whole hour of a real API server."""
         self.failing = list[int]()
         """Statuses with which the next requests are answered, without any effect."""
         self.refuses: Callable[[Call], int] = lambda _: 0
@@ -204,7 +206,7 @@ class NetworkClient(kube.Client):
         what = f"GET {path}"
         watcher = await self._open(call, what)
         loop = _loop()
-        ends = self.link.rng.uniform(45, 56)
+        ends = self.link.rng.uniform(*self.link.stream_seconds)
         world = copy_context()
         world.run(PROCESS.set, None)
         timers = [
@@ -223,6 +225,7 @@ class NetworkClient(kube.Client):
                 timer.cancel()
 
     async def _open(self, call: Call, what: str) -> Watcher:
+        self.requests += 1
         if self.link.is_closed or self.link.is_cut or self.server.is_away:
             raise Unavailable(f"{what}: connection refused")
         await asyncio.sleep(self.link.takes())
