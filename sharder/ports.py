@@ -4,7 +4,7 @@
 tests run against both.  Every call can raise an `ApiError` of `sharder.core.errors`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
@@ -195,10 +195,6 @@ class Backlog(Protocol):
 
     def by_shard(self) -> Mapping[ShardName, tuple[int, float]]:
         """Return, for each shard, the number of objects and the age of the oldest in seconds."""
-        ...
-
-    def older_than(self, seconds: float) -> Iterator[tuple[ObjectRef, tuple[float, ShardName]]]:
-        """Yield older objects, the oldest first, with when they were first seen, and shards."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The console over HTTP: the page, the stream of events, and the names of objects."""
+"""The console over HTTP: the page, and the stream of events."""
 
 import base64
 import hashlib
@@ -15,9 +15,6 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 """Names with which a browser on the same machine reaches a loopback port.  Any other name in the
 Host header comes from a web page whose own name resolves to the loopback (DNS rebinding)."""
 
-MAX_NAME: Final = 253
-"""Characters of the longest name that Kubernetes accepts."""
-
 MAX_STREAMS: Final = 8
 """Limit on the open streams of one port; that of the metrics has 64 connections for all."""
 
@@ -27,9 +24,6 @@ class Console(Protocol):
 
     def stream(self, ring: str | None) -> AsyncGenerator[tuple[str, bytes], None]:
         """Yield names and JSON of events until the stream ends."""
-
-    def objects(self, ring: str) -> bytes:
-        """Return the oldest objects of a ring that wait or drain, as JSON."""
 
 
 def console_routes(
@@ -42,12 +36,6 @@ def console_routes(
     async def page(_: Request) -> Page:
         return Page(body=html, content_type="text/html; charset=utf-8", headers=headers)
 
-    async def objects(request: Request) -> Page:
-        ring = request.query.get("ring", "")
-        if not 0 < len(ring) <= MAX_NAME:
-            return refused(HTTPStatus.UNPROCESSABLE_ENTITY, "name a ring: ?ring=NAME")
-        return Page(body=console.objects(ring))
-
     async def events(request: Request) -> Page:
         if len(streams) >= MAX_STREAMS:
             return refused(HTTPStatus.SERVICE_UNAVAILABLE, "too many clients watch already")
@@ -57,7 +45,6 @@ def console_routes(
 
     return {
         "/console": page,
-        "/console/objects": guarded(objects),
         "/console/events": guarded(events),
     }
 

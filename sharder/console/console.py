@@ -7,10 +7,7 @@ them.  Without a page the console does nothing.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import timedelta
-from heapq import nsmallest
-from itertools import islice
 from math import inf
-from shlex import quote
 from typing import Final
 
 import msgspec
@@ -19,8 +16,6 @@ from sharder.console.memory import Memory, Pair
 from sharder.console.models import (
     Flow,
     Health,
-    Object,
-    Objects,
     Replica,
     Ring,
     RingHealth,
@@ -30,11 +25,10 @@ from sharder.console.shards import MAX_SHARDS, Shards
 from sharder.controllers.cache import ClusterCache
 from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.ring import NONE_COUNTED, RingFacts, findings_of, unreadable
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.names import RingName
 from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import ShardPhase
-from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
@@ -58,9 +52,6 @@ MAX_RINGS: Final = 500
 
 MAX_FLOWS: Final = 50
 """Limit on the flows in one document; the flows with the most objects are kept."""
-
-MAX_OBJECTS: Final = 10
-"""Limit on the objects that a document names, unassigned and draining ones each."""
 
 _WORST_FIRST = tuple(Health)
 
@@ -193,46 +184,6 @@ class Console:
             faults=faults,
             moves=_flows_of(memory.flows(name)),
             events=memory.events(name),
-        )
-
-    def objects(self, ring: str) -> bytes:
-        """Return the ring's `Objects` as JSON; empty on a replica that does not lead."""
-        name = RingName(ring)
-        backlogs = self.memory.backlogs(name).items()
-        return msgspec.json.encode(
-            Objects(
-                unassigned=self._oldest(name, {of: each.unassigned for of, each in backlogs}),
-                draining=self._oldest(name, {of: each.draining for of, each in backlogs}),
-            )
-        )
-
-    def _oldest(
-        self, ring: RingName, backlogs: Mapping[GroupResource, Backlog]
-    ) -> tuple[Object, ...]:
-        oldest = nsmallest(
-            MAX_OBJECTS,
-            (
-                (since, resource, ref, shard)
-                for resource, backlog in backlogs.items()
-                for ref, (since, shard) in islice(backlog.older_than(0), MAX_OBJECTS)
-            ),
-        )
-        return tuple(self._object(ring, *each) for each in oldest)
-
-    def _object(
-        self,
-        ring: RingName,
-        since: float,
-        resource: GroupResource,
-        ref: ObjectRef,
-        shard: ShardName,
-    ) -> Object:
-        age = timedelta(seconds=self._clock.monotonic() - since)
-        return Object(
-            what=f"{resource} {ref}",
-            shard=shard,
-            since=(self._clock.now() - age).replace(microsecond=0),
-            run=f"sharder explain {quote(ring)} {quote(str(resource))} {quote(str(ref))}",
         )
 
 

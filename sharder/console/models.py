@@ -81,26 +81,6 @@ class Ring(Model, frozen=True, kw_only=True):
     """The latest first."""
 
 
-class Object(Model, frozen=True, kw_only=True):
-    """An object that waits for an owner, or drains."""
-
-    what: str
-    """Resource, namespace and name."""
-    shard: str
-    """The shard that was asked to release it; empty if it waits."""
-    since: datetime
-    """When this was first seen."""
-    run: str
-    """The command that explains it."""
-
-
-class Objects(Model, frozen=True, kw_only=True):
-    """The objects of a ring that have waited or drained for longest."""
-
-    unassigned: tuple[Object, ...]
-    draining: tuple[Object, ...]
-
-
 class RingHealth(Model, frozen=True, kw_only=True):
     """One ring in a list."""
 

@@ -75,7 +75,7 @@ def test_the_console_of_the_leader_is_opened_and_closed(environment: dict[str, s
     with running(environment) as process:
         said, url, key = address_of(process)
         page, events = get(url), get(f"{url}/events", key)
-        strangers = get(f"{url}/events"), get(f"{url}/objects?ring=x", "another-key")
+        strangers = get(f"{url}/events"), get(f"{url}/events", "another-key")
         process.send_signal(signal.SIGINT)
         _, complaints = process.communicate(timeout=60)
 

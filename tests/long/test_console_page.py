@@ -163,9 +163,7 @@ async def draining(on: Stage) -> None:
     await on.shows("#rows tr[data-phase=ready] .state", "ready evacuating 37 draining for")
     await on.shows("#rows .number", "89")
     await on.shows("#moves", f"9 objects from {C} to {D}")
-    await on.page.evaluate("document.getElementById('show-objects').click()")
-    await on.shows("#objects", f", asked of {C}: secrets default/{HOSTILE}")
-    await on.shows("#objects code", f"sharder explain demo secrets 'default/{HOSTILE}'")
+    await on.shows("#objects code", "sharder objects demo --draining")
 
 
 async def full(on: Stage) -> None:
@@ -233,23 +231,6 @@ async def test_a_screen_reader_meets_landmarks_a_table_and_a_live_region() -> No
     assert live == "polite"
     wanted = {"main", "navigation", "banner", "contentinfo", "status", "table", "row"}
     assert wanted | {"rowheader", "columnheader", "cell", "heading"} <= roles
-
-
-@pytest.mark.parametrize(("motion", "flies"), [("no-preference", True), ("reduce", False)])
-async def test_objects_fly_unless_the_user_wants_no_motion(motion: str, flies: bool) -> None:
-    async with stage() as on:
-        await on.page.prefer(reduced_motion=motion)
-        await healthy(on)
-        await on.page.evaluate(
-            "window.seen = 0; new MutationObserver((all) => { for (const one of all) "
-            "for (const n of one.addedNodes) if (n.className === 'flying') window.seen++; })"
-            ".observe(document.body, { childList: true })"
-        )
-        on.move(A, B, 30)
-        await on.shows("#moves", f"30 objects from {A} to {B}")
-        seen = await on.page.evaluate("window.seen")
-
-    assert seen == (12 if flies else 0)
 
 
 async def test_the_page_goes_on_where_a_sharder_is_back() -> None:

@@ -1,7 +1,6 @@
 """What the console of a leader shows while its ring changes."""
 
 import asyncio
-import json
 from collections import Counter
 
 import pytest
@@ -93,11 +92,6 @@ async def test_an_evacuated_shard_is_safe_to_stop_when_it_is_empty_and_stuck_dra
     await world.annotate_lease("p0", **{EVACUATE_ANNOTATION: "true"})
     shown = await looks.go(20)
     assert shown[5].faults[0].message.startswith("shard p0 is being evacuated, ")
-    soon = json.loads(looks.console.objects(RING))
-    assert {(each["what"], each["shard"]) for each in soon["draining"]} <= {
-        (f"websites.example.com default/s{number}", "p0") for number in range(0, 20, 2)
-    }
-    assert soon["draining"][0]["run"].startswith("sharder explain demo websites.example.com ")
     shown = await looks.go(50)
     assert shown[-1].headline == "10 drains not acknowledged by shard p0"
     world.puppets["p0"].acknowledges = True

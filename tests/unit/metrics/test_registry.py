@@ -2,14 +2,14 @@
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.stats import ShardLoad
 from sharder.core.status.transitions import Kind, Transition
 from sharder.metrics.registry import Metrics
@@ -67,9 +67,6 @@ class Backlog:
 
     def by_shard(self) -> dict[ShardName, tuple[int, float]]:
         return {SHARD: (self.objects, self.seconds)}
-
-    def older_than(self, _: float) -> Iterator[tuple[ObjectRef, tuple[float, ShardName]]]:
-        return iter(())
 
 
 def load(objects: int, ceiling: int | None, shard: ShardName = SHARD) -> ShardLoad:
