@@ -29,7 +29,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.core.placement.hash_ring import HashRing
-from sharder.core.placement.ranking import WeightedRendezvous
+from sharder.core.placement.ranking import Ranking
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import leases
@@ -181,7 +181,7 @@ def _expected(
         ring = HashRing(live)
         return {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
     if strategy is StrategyName.RENDEZVOUS and live:
-        shards, ranking = [Shard(name=name) for name in sorted(live)], WeightedRendezvous()
+        shards, ranking = [Shard(name=name) for name in sorted(live)], Ranking()
         return {uid: ranking.best(main_key(s), shards).name for uid, s in secrets.items()}
     return {uid: ShardName(s.metadata.label(OWNER)) for uid, s in secrets.items()}
 

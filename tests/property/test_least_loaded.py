@@ -12,8 +12,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import NO_GROUP, identity_of
-from sharder.core.placement.strategies.active_loads import Capacities
-from sharder.core.placement.strategies.least_loaded import LeastLoaded, place_at, weights
+from sharder.core.placement.strategies.least_loaded import Chain, LeastLoaded, place_at, weights
 from sharder.core.placement.strategy import Choice, Layout
 from tests.support.least_loaded_ring import WEB, demand, shard, spec
 from tests.support.values_placement import cuts_of, layout, tally
@@ -139,7 +138,7 @@ def test_without_capacities_the_fullest_shard_of_the_ring_is_full(
     of = layout(*(Shard(name=ShardName(name)) for name in names))
     counts = tally({ShardName(name): many for name, many in held.items()} | {None: 20})
 
-    loads = Capacities(of).loads(counts)
+    chain = Chain(LeastLoaded(of), demand(), counts)
 
     fullest = max(held.get(name, 0) for name in names)
-    assert max(loads.of(of.shards)) == (100 * loads.percent if fullest else 0)
+    assert max(chain.loads(of.shards)) == (100 * chain.percent if fullest else 0)

@@ -14,9 +14,8 @@ from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
-from sharder.core.placement.strategies.least_loaded_filters import FilterChain, FilterResult
+from sharder.core.placement.strategies.least_loaded import Chain, Cut, LeastLoaded
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
 from sharder.core.placement.strategy import Layout
 from tests.support.simulated import Placed
@@ -129,12 +128,9 @@ def spread_of(
     return spread_scores(named, group, full)
 
 
-def cuts_of(
-    of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts
-) -> list[FilterResult]:
+def cuts_of(of: Layout, asking: Demand, candidates: Sequence[Shard], counts: Counts) -> list[Cut]:
     """Return what LeastLoaded drops of the candidates for an object, cut by cut."""
-    members = group_members_of(asking, of, counts)
-    return FilterChain(of, counts, members, Capacities(of)).results(candidates)
+    return list(Chain(LeastLoaded(of), asking, counts).cuts(candidates))
 
 
 def placed(held: Mapping[str, ShardName | None]) -> list[Placed]:

@@ -3,6 +3,7 @@
 Source: gnmic/operator, internal/gnmic/placement_blrh.go.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -27,6 +28,10 @@ class Fnv(Ranking):
     def score(self, key: str, shard: Shard) -> int:
         """Return the hash of the target, without a sign; exact, as a float would not be."""
         return fnv1a(str(number_of(shard.name)), _after_key(key.removeprefix(IN_RING)))
+
+    @override
+    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
+        return max(shards, key=lambda shard: self.score(key, shard))
 
 
 def fnv1a(text: str, state: int = _OFFSET) -> int:

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from sharder.core.names import ShardName
-from sharder.core.placement.strategies.active_loads import Capacities
-from sharder.core.placement.strategies.least_loaded import place_at, weights
+from sharder.core.placement.demand import Demand
+from sharder.core.placement.strategies.least_loaded import Chain, LeastLoaded, place_at, weights
 from tests.vectors.gear_file import (
     ActiveCapacity,
     BestFitCase,
@@ -270,9 +270,9 @@ def _check_active_capacity(case: ActiveCapacity) -> Result:
     active = case.started + case.new_building_deploying + case.unknown
     scene = Scene(spec_of())
     scene.add(sized("node", case.max_active_gears), active)
-    loads = Capacities(scene.layout).loads(scene.tally)
-    (load,) = loads.of(scene.layout.available)
+    chain = Chain(LeastLoaded(scene.layout), Demand("", 0), scene.tally)
+    (load,) = chain.loads(scene.layout.available)
     return Result(
         case=f"active capacity of {active} in {case.max_active_gears}",
-        problems=differences({"percent": case.active_capacity}, {"percent": load / loads.percent}),
+        problems=differences({"percent": case.active_capacity}, {"percent": load / chain.percent}),
     )

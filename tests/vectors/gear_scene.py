@@ -19,8 +19,7 @@ from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.strategies.least_loaded import LeastLoaded
-from sharder.core.placement.strategies.least_loaded_filters import FilterResult
+from sharder.core.placement.strategies.least_loaded import Cut, LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
 from tests.support.values_placement import cuts_of
 from tests.vectors.gear_file import Application, Server
@@ -106,7 +105,7 @@ class Scene:
         strategy = _strategy_of(layout, lambda demand, total: position)
         return Placer(layout, strategy).place(Demand("", 0, group=GROUP), self.tally).shard
 
-    def narrow(self) -> dict[str, FilterResult]:
+    def narrow(self) -> dict[str, Cut]:
         """Return the cuts for a new gear, by name."""
         layout = self.layout
         demand = Demand("", 0, group=GROUP)

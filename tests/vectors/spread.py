@@ -121,6 +121,10 @@ class InOrder(Ranking):
         """Return a higher score for an earlier shard."""
         return -float(self._names.index(shard.name))
 
+    @override
+    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
+        return max(shards, key=lambda shard: self.score(key, shard))
+
 
 def check(data: bytes) -> Iterator[Result]:
     """Yield a result per case."""

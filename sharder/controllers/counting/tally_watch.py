@@ -18,7 +18,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, RingName
-from sharder.core.placement.counting.entries import Entries, Entry
+from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import NEWEST, Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.snapshot import RingSnapshot, version_of
@@ -97,7 +97,7 @@ class TallyWatch:
         self._tally = tally
         self._is_known = is_known
         self._listed = listed
-        self._early: dict[str, Entries] = {}
+        self._early: dict[str, dict[int, Entry]] = {}
         """Objects of unknown namespaces, by namespace."""
         self._is_listing = False
         self._unseen = set[int]()
@@ -209,7 +209,7 @@ class TallyWatch:
         for entries in self._early.values():
             entries.pop(identity, None)
         found = self._entry(obj) if is_there else None
-        if not any(entries.find(identity) for entries in self._early.values()):
+        if not any(identity in entries for entries in self._early.values()):
             entry = None if found is None else found[1]
             self._tally.see(self._part, identity, entry, version_of(obj) or NEWEST)
 
@@ -224,5 +224,5 @@ class TallyWatch:
             return identity, entry
         namespace = obj.metadata.namespace or obj.metadata.name  # a Namespace is its own
         if not self._is_known(namespace):
-            self._early.setdefault(namespace, Entries())[identity] = entry
+            self._early.setdefault(namespace, {})[identity] = entry
         return None

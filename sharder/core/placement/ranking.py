@@ -7,11 +7,8 @@ last with FNV-1a, which mixes too little: one of five pods ranks first for half 
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import log
-from typing import Protocol
 
-from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
 from sharder.core.leases.shard import Shard
@@ -20,43 +17,24 @@ _SEPARATOR = "\0"
 """It occurs in neither names nor keys, so different pairs are never hashed as the same text."""
 
 
-class Ranking(Protocol):
-    """A ranking of shards for each key."""
+class Ranking:
+    """Ranks the shards for each key; tests have other rankings."""
 
     def score(self, key: str, shard: Shard) -> float:
-        """Return the score of the shard for the key; the shard with the highest score is best."""
-        ...
-
-    def best(self, key: str, shards: Iterable[Shard]) -> Shard:
-        """Return the shard with the highest score; of equal ones, the first of `shards`."""
-        return max(shards, key=lambda shard: self.score(key, shard))
-
-    def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
-        """Return the shard with the highest score, if all shards have the same weight."""
-        return self.best(key, shards)
-
-
-@dataclass(frozen=True)
-class WeightedRendezvous(Ranking):
-    """The default ranking."""
-
-    @override
-    def score(self, key: str, shard: Shard) -> float:
-        """Return -weight / ln(u), where u in (0, 1) is a hash of both."""
+        """Return -weight / ln(u), where u in (0, 1) is a hash of both; the highest is best."""
         digest = xxh3_64_intdigest(shard.encoded + _after_name(key))
         return -shard.weight / log(unit(digest))
 
-    @override
     def best(self, key: str, shards: Iterable[Shard]) -> Shard:
         """Return the shard with the highest score; only the best of each weight are compared."""
         alike = defaultdict[float, list[Shard]](list)
         for shard in shards:
             alike[shard.weight].append(shard)
-        return super().best(key, [self.best_of_equals(key, some) for some in alike.values()])
+        best = [self.best_of_equals(key, some) for some in alike.values()]
+        return max(best, key=lambda shard: self.score(key, shard))
 
-    @override
     def best_of_equals(self, key: str, shards: Sequence[Shard]) -> Shard:
-        """Return the shard with the highest hash."""
+        """Return the shard with the highest hash; all have the same weight."""
         after_name, best, highest = _after_name(key), shards[0], -1
         for shard in shards:
             digest = xxh3_64_intdigest(shard.encoded + after_name)

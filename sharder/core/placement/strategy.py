@@ -18,7 +18,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.ranking import Ranking, WeightedRendezvous
+from sharder.core.placement.ranking import Ranking
 
 CustomFunction: TypeAlias = Callable[[Demand, Sequence[Shard], Counts], ShardName | None]
 """An installed entry point: (object, candidates, counts) → one of the candidates, or None."""
@@ -59,7 +59,7 @@ class Layout:
     """All shards of the ring, by name, available or not: zones and pools include all of them."""
     available: tuple[Shard, ...]
     """The shards that own objects, by name."""
-    ranking: ClassVar[Ranking] = WeightedRendezvous()
+    ranking: ClassVar[Ranking] = Ranking()
     """The order of shards for a key, where a strategy defines none of its own."""
     custom: Mapping[str, CustomFunction] = field(default_factory=dict)
     """The installed entry points, by name."""

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counted, Counts
-from sharder.core.placement.counting.entries import Entries, Entry, makes_room
+from sharder.core.placement.counting.entries import Entry, makes_room
 
 AGE_SECONDS: Final = 1.0
 """Seconds between two calls of `age`."""
@@ -35,6 +35,9 @@ MAX_BRIEF: Final = 600
 """Maximum assumptions from requests; only the latest are kept.  An API server handles as many
 requests at a time by default (--max-requests-inflight and --max-mutating-requests-inflight,
 400 + 200)."""
+
+_SLACK: Final = 1000
+"""Unused entries are dropped once there are more than this plus the number of objects."""
 
 NEWEST: Final = maxsize
 """A version after all others."""
@@ -74,8 +77,10 @@ class Tally(Counts):
         """Grows with every change."""
         self.departures = 0
         """Grows with every object that makes room on a shard, or for others of its group there."""
-        self._parts: dict[Hashable, Entries] = {}
+        self._parts: dict[Hashable, dict[int, Entry]] = {}
         """The oldest first; while several parts show an object, the first one counts."""
+        self._shared: dict[Entry, Entry] = {}
+        """The different entries of all parts: most objects have the same one as others."""
         self._assumed: dict[int, Assumption] = {}
         self._brief = OrderedDict[int, None]()
         """The objects with a brief assumption, the oldest first."""
@@ -118,11 +123,12 @@ class Tally(Counts):
         self._is_live = True
         assumed, shown = self._assumed.get(identity), self._shown(identity)
         before = _counted(assumed, shown)
-        known = self._parts.setdefault(part, Entries())
+        known = self._parts.setdefault(part, {})
         if entry is None:
             known.pop(identity, None)
         else:
-            known[identity] = _after(shown, entry)
+            entry = _after(shown, entry)
+            known[identity] = self._shared.setdefault(entry, entry)
         shown = self._shown(identity)
         is_later = entry is not None and assumed is not None and version > assumed.version
         if shown is None or is_later:
@@ -201,12 +207,12 @@ class Tally(Counts):
     def _tidy(self) -> None:
         """Drop unused values: new shards and groups come and old ones go."""
         super()._tidy()
-        for part in self._parts.values():
-            part.tidy()
+        if len(self._shared) > _SLACK + self.objects:
+            self._shared = {e: e for part in self._parts.values() for e in part.values()}
 
     def _shown(self, identity: int) -> Entry | None:
         for part in self._parts.values():
-            if (entry := part.find(identity)) is not None:
+            if (entry := part.get(identity)) is not None:
                 return entry
         return None
 

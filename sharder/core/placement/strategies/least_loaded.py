@@ -1,5 +1,9 @@
 """LeastLoaded: a chain of filters, then a weighted choice that prefers emptier shards.
 
+Each filter keeps some of the shards that the previous one kept.  If a hard filter keeps no shard,
+the object has to wait.  The other filters only prefer shards, and always keep some
+(docs/placement.md, "LeastLoaded").
+
 Source: the gear placement of OpenShift v2 (openshift/origin-server, rpc_find_all_available and
 select_best_fit_node_impl), where gears are objects, nodes are shards and districts are pools.
 Three of its faults are fixed here: zones are compared by their mean load and not by the sum, zones
@@ -9,48 +13,70 @@ make the same choice.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from math import lcm
+from typing import Final, TypeAlias
 
+import msgspec
 from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
+from sharder.core.api.ring import AntiAffinity
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategies.active_loads import Capacities
 from sharder.core.placement.strategies.group_members import group_members_of
-from sharder.core.placement.strategies.least_loaded_filters import FilterChain
 from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
+
+FEWEST: Final = 4
+"""The minimum number of shards that the filters for load and room keep, as upstream."""
 
 _SEED: Final = 0x67656172
 """The seed ("gear") makes the draw independent of rankings, which hash the key without a seed."""
+
+Shards: TypeAlias = tuple[Shard, ...]
+
+
+class Cut(msgspec.Struct, frozen=True, gc=False):
+    """The result of one filter."""
+
+    name: str
+    kept: Shards
+    objection: str
+    """Why the filter dropped shards; if it kept none, why the object has to wait."""
 
 
 class LeastLoaded(Strategy):
     """Gear placement; sticks."""
 
-    __slots__ = ("_capacities", "_effective")
+    __slots__ = ("capacities", "common", "pools_differ", "zones_differ")
 
     def __init__(self, layout: Layout) -> None:
-        """Find the filters that can drop a shard of the layout."""
+        """Compute what does not depend on the object."""
         super().__init__(layout)
-        self._capacities = Capacities(layout)
-        self._effective = FilterChain.effective(layout)
+        # A limit of 0 counts as 1: one object makes the shard full in both cases.
+        self.capacities = {
+            name: limit if limit is None else max(limit, 1)
+            for name, limit in layout.declared.items()
+        }
+        self.common = lcm(*filter(None, set(self.capacities.values())))
+        self.zones_differ = len({bool(shard.zone) for shard in layout.available}) > 1
+        self.pools_differ = len({bool(shard.pool) for shard in layout.available}) > 1
 
     @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
         """Return one of the shards that the last filter keeps, or why a filter keeps none."""
-        last = self._chain(demand, counts).last(candidates, self._effective)
-        many = len(last.kept)
+        cut = Cut("", (), "")
+        for number, cut in enumerate(Chain(self, demand, counts).cuts(candidates), start=1):
+            if number >= HARD and len(cut.kept) == 1:
+                return Choice(cut.kept[0].name)
+        many = len(cut.kept)
         if not many:
-            return Choice(None, last.objection)
-        if many == 1:
-            return Choice(last.kept[0].name)
+            return Choice(None, cut.objection)
         position = self.draw(demand, weight_of_first(many, many))
-        return Choice(last.kept[place_at(position, many)].name)
+        return Choice(cut.kept[place_at(position, many)].name)
 
     def draw(self, demand: Demand, total: int) -> int:
         """Return a number below `total`, uniformly distributed, that depends only on the key."""
@@ -59,28 +85,246 @@ class LeastLoaded(Strategy):
     @override
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline the shards that a hard filter drops."""
-        return self._chain(demand, counts).objections(candidates, self._effective)
+        cuts = islice(Chain(self, demand, counts).cuts(candidates), HARD)
+        dropped = {
+            s.name: cut.objection for cut, those in _dropped(candidates, cuts) for s in those
+        }
+        return lambda shard: dropped.get(shard.name)
 
     @override
     def remarks(
         self, demand: Demand, candidates: Sequence[Shard], counts: Counts
     ) -> dict[ShardName, str]:
         """Return each shard's load, and the filter that drops it or its weight in the draw."""
-        chain = self._chain(demand, counts)
-        results = chain.results(candidates)
-        fates: dict[ShardName, str] = {}
-        kept = [tuple(candidates), *(each.kept for each in results)]
-        for each, (before, after) in zip(results, pairwise(kept), strict=True):
-            dropped = (shard for shard in before if shard not in after)
-            fates |= {s.name: f"dropped by {each.name}: {each.objection}" for s in dropped}
-        many = len(kept[-1])
-        for shard, weight in zip(kept[-1], weights(many), strict=True):
-            fates[shard.name] = f"in the draw with a weight of {weight} of {sum(weights(many))}"
+        chain = Chain(self, demand, counts)
+        cuts = list(chain.cuts(candidates))
+        fates = {
+            shard.name: f"dropped by {cut.name}: {cut.objection}"
+            for cut, shards in _dropped(candidates, cuts)
+            for shard in shards
+        }
+        row = weights(len(cuts[-1].kept))
+        for shard, weight in zip(cuts[-1].kept, row, strict=True):
+            fates[shard.name] = f"in the draw with a weight of {weight} of {sum(row)}"
         return {s.name: f"{chain.remark_on(s)}; {fates[s.name]}" for s in candidates}
 
-    def _chain(self, demand: Demand, counts: Counts) -> FilterChain:
-        members = group_members_of(demand, self.layout, counts)
-        return FilterChain(self.layout, counts, members, self._capacities)
+
+def _dropped(
+    candidates: Sequence[Shard], cuts: Iterator[Cut] | Sequence[Cut]
+) -> Iterator[tuple[Cut, list[Shard]]]:
+    """Yield the cuts with the shards that they drop."""
+    for before, cut in pairwise((Cut("", tuple(candidates), ""), *cuts)):
+        kept = {shard.name for shard in cut.kept}
+        yield cut, [shard for shard in before.kept if shard.name not in kept]
+
+
+class Chain:
+    """The filters for one object at one moment.
+
+    Loads are exact, because equally full shards must compare equal.  Each load is an integer, in
+    parts that are the same for all shards of a ring.  Fractions would be ten times slower.
+    """
+
+    __slots__ = ("_counts", "_layout", "_members", "_of", "_parts", "_zones", "percent")
+
+    def __init__(self, of: LeastLoaded, demand: Demand, counts: Counts) -> None:
+        self._of = of
+        self._layout = of.layout
+        self._counts = counts
+        self._members = group_members_of(demand, of.layout, counts)
+        self._zones: Mapping[str, Sequence[Shard]] = {}
+        """The shards by place that the first filter by zone keeps."""
+        self.percent = 0
+        """The number of parts that make one percent."""
+        self._parts: dict[int | None, int] = {}
+        """The parts that one object adds on a shard, by the capacity of the shard."""
+
+    def cuts(self, candidates: Sequence[Shard]) -> Iterator[Cut]:
+        """Yield the results for `candidates`, which are not empty.
+
+        They end with the first filter that keeps no shard.  If all filters keep some, the last
+        result has the fullest shards first, and equally full ones by name.
+        """
+        kept = tuple(candidates)
+        for name, keep in FILTERS:
+            kept, objection = keep(self, kept)
+            yield Cut(name, kept, objection)
+            if not kept:
+                return
+
+    def loads(self, shards: Sequence[Shard]) -> list[int]:
+        """Return the load of each shard, in parts: 100 · objects / capacity, in percent.
+
+        Without capacities, the shard with most objects is full.
+        """
+        on, capacities = self._counts.on_each, self._of.capacities
+        if not self._parts:
+            holding, known = self._counts.holding, capacities.keys()
+            largest = max((n for n, at in holding.items() if not known.isdisjoint(at)), default=1)
+            self.percent = self._of.common * largest
+            different = set(capacities.values())
+            self._parts = {each: 100 * (self.percent // (each or largest)) for each in different}
+        if len(self._parts) == 1:  # the usual case: all have the same capacity, or none
+            (part,) = self._parts.values()
+            return [on.get(shard.name, 0) * part for shard in shards]
+        return [on.get(s.name, 0) * self._parts[capacities[s.name]] for s in shards]
+
+    def remark_on(self, shard: Shard) -> str:
+        """Return the load of a shard and the members of the group there, for people."""
+        (parts,) = self.loads([shard])
+        load = f"active load {self._shown(parts)}"
+        if not self._members.on:
+            return load
+        here, near = self._members.here(shard), self._members.near(shard.place)
+        return f"{load}, {here} of its group here, " + (
+            f"{near} in its zone" if shard.zone else "it has no zone"
+        )
+
+    def _shown(self, load: int, *, among: int = 1) -> str:
+        """Return the mean of `among` loads with the sum `load`, for people."""
+        return f"{load / (among * self.percent):.4g} %"
+
+    def apart_from_members(self, shards: Shards) -> tuple[Shards, str]:
+        """Keep the shards without a member of the group, if the ring requires that."""
+        if self._layout.spec.anti_affinity is not AntiAffinity.REQUIRED:
+            return shards, ""
+        kept = tuple(s for s in shards if not self._members.here(s))
+        if kept:
+            return kept, "it holds a member of the group"
+        every = f"every shard that can take the object ({len(shards)}) holds a member of its group"
+        return kept, f"antiAffinity Required: {every}"
+
+    def in_region_of_members(self, shards: Shards) -> tuple[Shards, str]:
+        """Keep the shards in the regions of the group."""
+        regions = self._members.regions
+        if not regions:
+            return shards, ""
+        kept = tuple(s for s in shards if s.region in regions)
+        where = f"the group is in the region {', '.join(sorted(regions))}"
+        none = f", but no shard that can take the object ({len(shards)}) is there"
+        return kept, where if kept else where + none
+
+    def with_enough_zones(self, shards: Shards) -> tuple[Shards, str]:
+        """Keep all shards if the group can use enough zones, else none."""
+        minimum = self._layout.spec.min_zones
+        # Shards without a zone satisfy a minimum of 1.
+        if not self._members.on or minimum <= 1:
+            return shards, ""
+        zones = {s.place for s in shards if s.zone} | self._members.in_zone.keys()
+        if len(zones) >= minimum:
+            return shards, ""
+        some = "1 zone" if len(zones) == 1 else f"{len(zones)} zones"
+        return (), f"the group can use {some}, minZones is {minimum}"
+
+    def zoned(self, shards: Shards) -> tuple[Shards, str]:
+        """Prefer shards in a zone."""
+        kept = tuple([s for s in shards if s.zone]) if self._of.zones_differ else ()
+        return kept or shards, "it has no zone, others have"
+
+    def in_zones_with_fewest_members(self, shards: Shards) -> tuple[Shards, str]:
+        """Prefer the zones with the fewest members."""
+        near = self._members.in_zone
+        if not near:
+            return shards, ""
+        zones = self._layout.by_place(shards)
+        self._zones = _least(zones, {place: near.get(place, 0) for place in zones})
+        return _within(self._zones, shards), "another zone has fewer of the group"
+
+    def in_zones_with_lowest_load(self, shards: Shards) -> tuple[Shards, str]:
+        """Prefer the zones with the lowest mean load."""
+        # As upstream, the first member of a group can go to any zone.
+        if not self._members.on:
+            return shards, ""
+        zones = self._zones or self._layout.by_place(shards)
+        if len(zones) == 1:
+            return shards, ""
+        scale = lcm(*map(len, zones.values()))
+        means = {p: sum(self.loads(here)) * (scale // len(here)) for p, here in zones.items()}
+        kept = _within(_least(zones, means), shards)
+        return kept, "the mean load of another zone is lower"
+
+    def pooled(self, shards: Shards) -> tuple[Shards, str]:
+        """Prefer shards in a pool."""
+        kept = tuple([s for s in shards if s.pool]) if self._of.pools_differ else ()
+        return kept or shards, "it has no pool, others have"
+
+    def with_fewest_members(self, shards: Shards) -> tuple[Shards, str]:
+        """Prefer the shards with the fewest members."""
+        on, objection = self._members.on, "another shard holds fewer of the group"
+        if not on:
+            return shards, ""
+        kept = tuple([shard for shard in shards if shard.name not in on])
+        if not kept:
+            least = min(on[shard.name] for shard in shards)
+            kept = tuple([shard for shard in shards if on[shard.name] == least])
+        return kept, objection
+
+    def with_lower_loads(self, shards: Shards) -> tuple[Shards, str]:
+        """Sort the shards by load, and drop those far above the mean."""
+        loads, many = self.loads(shards), len(shards)
+        falling = sorted(range(many), key=loads.__getitem__, reverse=True)
+        order = tuple([shards[place] for place in falling])
+        if many <= FEWEST:
+            return order, ""
+        # The bound is the mean load plus one hundredth of the room that is free at the mean.
+        bounds = 99 * sum(loads) + 100 * self.percent * many
+        most = bounds // (100 * many)
+        above = len([load for load in loads if load > most])
+        dropped = max(0, min(above, many - max(FEWEST, many // 5)))
+        limit = self._shown(bounds, among=100 * many)
+        return order[dropped:], f"its load is above the limit of {limit}"
+
+    def in_pools_with_room(self, shards: Shards) -> tuple[Shards, str]:
+        """Prefer the pools with most room."""
+        limit = self._layout.spec.pool_capacity
+        # Without a limit, all pools have the same room.
+        if limit is None or not shards[0].pool:
+            return shards, ""
+        pools = {shard.pool for shard in shards}
+        room = {
+            pool: limit - sum(self._counts.on(s.name) for s in self._layout.pools[pool])
+            for pool in pools
+        }
+        roomy = sum(room[s.pool] >= limit // 2 for s in shards)
+        take = max(FEWEST, len(shards) * 4 // 5, roomy)
+        roomiest = {s.name for s in sorted(shards, key=lambda shard: room[shard.pool])[-take:]}
+        kept = tuple([shard for shard in shards if shard.name in roomiest])
+        return kept, "other pools have more room"
+
+
+FILTERS: Final[tuple[tuple[str, Callable[[Chain, Shards], tuple[Shards, str]]], ...]] = (
+    ("antiAffinity", Chain.apart_from_members),
+    ("region", Chain.in_region_of_members),
+    ("minZones", Chain.with_enough_zones),
+    ("zoned", Chain.zoned),
+    ("members in zone", Chain.in_zones_with_fewest_members),
+    ("load of zone", Chain.in_zones_with_lowest_load),
+    ("pooled", Chain.pooled),
+    ("members", Chain.with_fewest_members),
+    ("load", Chain.with_lower_loads),
+    ("room of pool", Chain.in_pools_with_room),
+)
+"""The filters in order, by the names that `sharder explain` shows."""
+
+HARD: Final = 3
+"""So many filters, the first ones, can drop all shards."""
+
+
+def _least(
+    zones: Mapping[str, Sequence[Shard]], amounts: Mapping[str, int]
+) -> Mapping[str, Sequence[Shard]]:
+    """Return the zones with the smallest amount."""
+    least = min(amounts.values())
+    return {place: here for place, here in zones.items() if amounts[place] == least}
+
+
+def _within(zones: Mapping[str, Sequence[Shard]], shards: Shards) -> Shards:
+    """Return the shards that are in these zones; `zones` contain no other shards."""
+    if len(zones) == 1:
+        return tuple(*zones.values())
+    if sum(map(len, zones.values())) == len(shards):
+        return shards
+    return tuple([shard for shard in shards if shard.place in zones])
 
 
 def weights(many: int) -> range:

@@ -12,7 +12,7 @@ from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.ranking import WeightedRendezvous
+from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategy import Choice
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
@@ -139,7 +139,7 @@ def test_a_strategy_that_follows_ignores_late_renewals() -> None:
 def test_the_score_of_a_shard_is_known_while_it_is_away() -> None:
     of = placer(shard(A), away=(shard(B, weight=2),))
 
-    assert of.score("key", B) == WeightedRendezvous().score("key", shard(B, weight=2))
+    assert of.score("key", B) == Ranking().score("key", shard(B, weight=2))
 
 
 def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:

@@ -3,14 +3,13 @@
 from math import isfinite, log
 
 import pytest
-from typing_extensions import override
 from xxhash import xxh3_64_intdigest
 
-from sharder.core.placement.ranking import Ranking, WeightedRendezvous, unit
+from sharder.core.placement.ranking import Ranking, unit
 from tests.support.values import A, B, C
 from tests.support.values_placement import shard
 
-RANKING = WeightedRendezvous()
+RANKING = Ranking()
 
 # Frozen: another answer would move objects when the sharder is upgraded.
 FIRST = {
@@ -20,15 +19,6 @@ FIRST = {
     "rbac.authorization.k8s.io/ClusterRole//role-0": "shard-a",
     "webhosting.timebertt.dev/Website/project-0/homepage-0": "shard-c",
 }
-
-
-class Constant(Ranking):
-    """A ranking without any preference."""
-
-    @override
-    def score(self, key: str, shard: object) -> float:
-        """The same for all."""
-        return 1.0
 
 
 def test_the_hash_is_xxh3_with_seed_0() -> None:
@@ -47,10 +37,3 @@ def test_every_hash_has_a_score(digest: int) -> None:
     assert 0 < unit(digest) < 1
     assert -1 / log(unit(digest)) > 0
     assert isfinite(-1 / log(unit(digest)))
-
-
-def test_of_shards_that_are_liked_equally_the_first_one_is_best() -> None:
-    shards = [shard(B), shard(A)]
-
-    assert Constant().best("key", shards) == shard(B)
-    assert Constant().best_of_equals("key", shards) == shard(B)

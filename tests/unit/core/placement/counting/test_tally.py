@@ -178,6 +178,18 @@ def test_what_is_assumed_is_not_settled_until_it_is_shown() -> None:
     assert tally.changes > changes
 
 
+def test_entries_that_came_and_went_are_dropped() -> None:
+    tally = Tally()
+    for group in range(2000):
+        tally.see(WIDGETS, 1, Entry(A, (group,)))
+
+    for _ in range(LIVES):
+        tally.age()
+
+    assert len(tally._shared) == 1
+    assert tally.entry(1) == Entry(A, (1999,))
+
+
 def test_an_object_that_loses_its_pin_is_once_pinned_until_it_moves_or_is_pinned_again() -> None:
     tally = counted(*[Entry(A, pinned=True)] * 4, Entry(A))
     for number in range(4):

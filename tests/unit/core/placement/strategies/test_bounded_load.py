@@ -1,6 +1,6 @@
 """Facts about `sharder.core.placement.strategies.rendezvous`: the automatic ceiling."""
 
-from sharder.core.placement.ranking import WeightedRendezvous
+from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from tests.support.values import A, B, C
 from tests.support.values_placement import demand, layout, placer, shard, tally
@@ -14,9 +14,9 @@ def share(objects: int, *weights: float) -> list[int | None]:
 
 def test_an_object_goes_to_the_shard_with_the_highest_score_of_those_with_room() -> None:
     shards = [shard(name) for name in (A, B, C)]
-    first = WeightedRendezvous().best("key", shards)
+    first = Ranking().best("key", shards)
     rest = [found for found in shards if found != first]
-    second = WeightedRendezvous().best("key", rest)
+    second = Ranking().best("key", rest)
 
     chosen = placer(*shards).place(demand("key"), tally({first.name: 2}))
 

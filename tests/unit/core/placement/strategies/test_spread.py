@@ -12,7 +12,7 @@ from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, Reader, identity_of
-from sharder.core.placement.ranking import WeightedRendezvous
+from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.spread import FULL_SCORE, Spread, spread_scores
 from sharder.core.placement.strategy import Layout
@@ -91,7 +91,7 @@ def test_the_key_decides_among_the_shards_with_the_highest_score(
 
     scores = spread_scores(candidates, group, FULL_SCORE)
     equals = [s for s, score in zip(candidates, scores, strict=True) if score == max(scores)]
-    assert chosen.shard == WeightedRendezvous().best(key, equals).name
+    assert chosen.shard == Ranking().best(key, equals).name
 
 
 def test_the_members_on_a_full_shard_count_against_the_others_of_its_zone() -> None:
@@ -117,7 +117,7 @@ def test_an_available_shard_outside_the_layout_is_in_no_zone() -> None:
 def test_an_object_without_group_is_explained_by_its_key() -> None:
     remarks = strategy().remarks(Demand("key", 1), SIX, tally({A1: 1}))
 
-    score = WeightedRendezvous().score("key", A1)
+    score = Ranking().score("key", A1)
     assert remarks[A1.name] == f"the object has no group, its key alone scores {score:.4g}"
     assert remarks.keys() == {s.name for s in SIX}
 
