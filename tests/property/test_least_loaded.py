@@ -1,7 +1,6 @@
 """Promises of LeastLoaded, for all shards, objects and specs."""
 
 from collections.abc import Sequence
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,42 +57,6 @@ def built(
         spec=placement, shards=tuple(shard for shard, *_ in shards), available=tuple(available)
     )
     return layout, available, tally
-
-
-@given(scenes(), st.randoms(use_true_random=False), st.sampled_from([WEB, NO_GROUP]), st.text())
-def test_no_order_of_input_matters(
-    scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]],
-    random: Random,
-    group: int,
-    key: str,
-) -> None:
-    placement, shards = scene
-    layout, available, tally = built(placement, shards)
-    random.shuffle(shards)
-    reordered, otherwise, recounted = built(placement, shards)
-    strategy, again = LeastLoaded(layout), LeastLoaded(reordered)
-    asked = demand(key, group=group)
-
-    if available:
-        assert strategy.choose(asked, available, tally) == again.choose(
-            asked, otherwise, recounted
-        )
-        assert strategy.remarks(asked, available, tally) == again.remarks(
-            asked, otherwise, recounted
-        )
-
-
-@given(scenes(), st.sampled_from([WEB, NO_GROUP]), st.text())
-def test_the_answer_is_a_candidate_or_a_reason(
-    scene: tuple[PlacementSpec, list[tuple[Shard, bool, int, int]]], group: int, key: str
-) -> None:
-    layout, available, tally = built(*scene)
-
-    if available:
-        choice = LeastLoaded(layout).choose(demand(key, group=group), available, tally)
-        assert choice.shard in {shard.name for shard in available} or (
-            choice.shard is None and choice.reason and group == WEB
-        )
 
 
 @given(scenes(), st.text())

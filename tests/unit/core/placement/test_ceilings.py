@@ -35,12 +35,6 @@ def ceilings(of: Placer, counts: Tally, *, number: int | None = None) -> Ceiling
     return Ceilings(of.layout, of.strategy, counts, placing)
 
 
-def test_a_ceiling_that_a_shard_declares_may_be_below_the_automatic_one() -> None:
-    low = shard(A, room=2)
-
-    assert ceilings(placer(low, shard(B)), tally({None: 10})).of(low) == 2
-
-
 def test_a_ring_whose_shards_are_all_closed_has_no_ceilings() -> None:
     of = ceilings(placer(shard(A, cordoned=True)), tally({A: 5}))
 
@@ -111,7 +105,7 @@ def test_a_pool_takes_object_by_object_from_its_fullest_shard(
     while sum(left) > limit and any(left[n] for n in movable):
         left[max(movable, key=left.__getitem__)] -= 1
 
-    excess = pool(*held, limit=limit, cordoned=cordoned, away=len(held) - here)
+    excess = in_pool(held, limit=limit, cordoned=cordoned, away=len(held) - here).excess()
 
     given_up = {f"s-{n}": held[n] - left[n] for n in movable}
     assert excess == {name: many for name, many in given_up.items() if many}
@@ -129,11 +123,6 @@ def test_a_shard_asked_alone_has_the_excess_that_it_has_among_all(
     assert {one.name: many for one in here if (many := of.excess_on(one))} == of.excess()
 
 
-def pool(*held: int, limit: int, cordoned: int = -1, away: int = 0) -> dict[ShardName, int]:
-    """The excess of a pool of shards that hold so many; the last ones may be away."""
-    return in_pool(held, limit=limit, cordoned=cordoned, away=away).excess()
-
-
 def in_pool(held: Sequence[int], *, limit: int, cordoned: int, away: int) -> Ceilings:
     """The ceilings of a pool of shards with room for 10 each; the last ones may be away."""
     shards = [shard(f"s-{n}", pool="east", cordoned=n == cordoned) for n, _ in enumerate(held)]
@@ -141,10 +130,6 @@ def in_pool(held: Sequence[int], *, limit: int, cordoned: int, away: int) -> Cei
     of = placer(*here, away=tuple(shards[len(here) :]), spec=bounded(per_shard=10, per_pool=limit))
     counts = tally({one.name: many for one, many in zip(shards, held, strict=True)})
     return ceilings(of, counts)
-
-
-def test_what_shards_have_too_many_is_not_asked_of_the_pool_again() -> None:
-    assert pool(12, 5, limit=15) == {"s-0": 2}
 
 
 @pytest.mark.parametrize(("held", "keeps"), [(3, True), (4, False)])

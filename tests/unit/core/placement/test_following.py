@@ -35,10 +35,3 @@ def test_consistent_hash_skips_shards_that_cannot_have_the_object() -> None:
     places = [cordoned.place(demand(key), NO_COUNTS).shard for key in KEYS]
 
     assert places == [HashRing([B, C, D]).owner(key) for key in KEYS]
-
-
-@followers
-def test_they_object_to_no_shard(spec: PlacementSpec) -> None:
-    strategy = placer(*SHARDS, spec=spec).strategy
-
-    assert set(map(strategy.declines(demand(), SHARDS, NO_COUNTS), SHARDS)) == {None}

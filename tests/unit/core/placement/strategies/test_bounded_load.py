@@ -1,15 +1,8 @@
 """Facts about `sharder.core.placement.strategies.rendezvous`: the automatic ceiling."""
 
 from sharder.core.placement.ranking import Ranking
-from sharder.core.placement.strategies.rendezvous import BoundedLoad
 from tests.support.values import A, B, C
-from tests.support.values_placement import demand, layout, placer, shard, tally
-
-
-def share(objects: int, *weights: float) -> list[int | None]:
-    shards = [shard(f"s-{number}", weight=weight) for number, weight in enumerate(weights)]
-    of = layout(*shards)
-    return [BoundedLoad(of).share(found.weight, objects) for found in shards]
+from tests.support.values_placement import demand, placer, shard, tally
 
 
 def test_an_object_goes_to_the_shard_with_the_highest_score_of_those_with_room() -> None:

@@ -5,7 +5,7 @@ import pytest
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice
-from tests.support.least_loaded_ring import SIX, WEB, Ring, demand, full, ring, shard, spec
+from tests.support.least_loaded_ring import SIX, WEB, Ring, demand, ring, shard, spec
 
 # Groups, regions and zones
 
@@ -79,14 +79,6 @@ def test_zones_of_one_name_in_two_regions_are_two() -> None:
     assert scene.place(WEB).reason == "the group can use 2 zones, minZones is 3"
 
 
-def test_zones_are_compared_by_mean_load() -> None:
-    home = shard("home", "z0")
-    scene = ring({home: 10, shard("a", "z1"): 10, shard("b", "z1"): 10, shard("c", "z2"): 15})
-    scene.put(home, 1, group=WEB)
-
-    assert scene.left(WEB) == ["a", "b"]
-
-
 def test_mean_loads_are_compared_exactly() -> None:
     home = shard("home", "z0")
     third, sixth = shard("a", "z1", room=3), shard("b", "z1", room=6)
@@ -97,38 +89,7 @@ def test_mean_loads_are_compared_exactly() -> None:
     assert sorted(scene.left(WEB)) == ["a", "b", "c", "d"]
 
 
-def test_a_zone_whose_shards_are_full_is_not_compared() -> None:
-    near, full_up = shard("a", "z1"), shard("b", "z2", room=1)
-    scene = Ring([near, shard("c", "z1"), full_up], spec())
-    scene.put(near, 1, group=WEB)
-    scene.put(full_up, 1)
-
-    assert scene.place(WEB).shard == "c"
-
-
-def test_shards_in_a_pool_come_first() -> None:
-    assert ring({shard("a"): 1, shard("b", pool="p"): 80}).left() == ["b"]
-
-
 # Load and pools
-
-
-@pytest.mark.parametrize(
-    ("percent", "left"),
-    [
-        ({"a": 99, "b": 1, "c": 50, "d": 60}, "adcb"),
-        ({"a": 90, "b": 10, "c": 20, "d": 30, "e": 40}, "edcb"),
-        ({"a": 90, "b": 91, "c": 92, "d": 1, "e": 93}, "cbad"),
-        (dict.fromkeys("abcd", 5) | dict.fromkeys("efgh", 6), "efghabcd"),
-        (dict.fromkeys("abcd", 98) | dict.fromkeys("efgh", 99), "abcd"),
-        (dict.fromkeys("abcdef", 0), "abcdef"),
-        ({"a": 7}, "a"),
-    ],
-)
-def test_what_is_fuller_than_the_mean_is_dropped_but_four_are_left(
-    percent: dict[str, float], left: str
-) -> None:
-    assert "".join(ring(full(**percent)).left()) == left
 
 
 @pytest.mark.parametrize(
@@ -169,12 +130,6 @@ def test_shards_in_no_pool_are_not_compared_by_room() -> None:
     scene = ring(dict.fromkeys(shards, 10), spec(pool_capacity=10))
 
     assert len(scene.left()) == 10
-
-
-def test_the_lower_one_of_two_capacities_says_what_is_full() -> None:
-    shards = {shard("a", room=200): 20, shard("b", room=50): 20, shard("c"): 30}
-
-    assert ring(shards, spec(per_shard_capacity=100)).left() == ["b", "c", "a"]
 
 
 def test_without_a_capacity_the_largest_holder_is_full() -> None:

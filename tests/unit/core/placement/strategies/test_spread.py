@@ -5,13 +5,12 @@ from collections.abc import Mapping, Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import ShardName
 from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
-from sharder.core.placement.demand import Demand, Reader, identity_of
+from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.spread import FULL_SCORE, Spread, spread_scores
@@ -19,7 +18,6 @@ from sharder.core.placement.strategy import Layout
 from tests.support.values_placement import Members
 
 APP = PlacementSpec(strategy=StrategyName.SPREAD, group_by=GroupBy(labels=("app",)))
-READER = Reader(RingName("demo"), APP)
 WEB = 7
 """A group."""
 
@@ -52,26 +50,6 @@ def tally(members: Mapping[Shard, int]) -> Tally:
 
 def web(identity: int = 1, key: str = "key") -> Demand:
     return Demand(key, identity, group=WEB)
-
-
-def app(name: str, label: str, namespace: str = "default") -> PartialObject:
-    return PartialObject(
-        kind="App", metadata=ObjectMeta(name=name, namespace=namespace, labels={"app": label})
-    )
-
-
-def demand_of(obj: PartialObject) -> Demand:
-    key = f"{obj.metadata.namespace}/{obj.metadata.name}"
-    return READER.demand(obj, key=key, identity=identity_of(key), current=None)
-
-
-def create(obj: PartialObject, counts: Tally, by: Spread, shards: Sequence[Shard]) -> ShardName:
-    """Place an object and count it there."""
-    demand = demand_of(obj)
-    chosen = by.choose(demand, shards, counts).shard
-    assert chosen is not None
-    counts.assume(Reservation(demand.identity, Entry(chosen, READER.groups_of(obj))))
-    return chosen
 
 
 @given(
@@ -120,6 +98,3 @@ def test_an_object_without_group_is_explained_by_its_key() -> None:
     score = Ranking().score("key", A1)
     assert remarks[A1.name] == f"the object has no group, its key alone scores {score:.4g}"
     assert remarks.keys() == {s.name for s in SIX}
-
-
-sixty = [app(f"object-{number}", f"app-{number % 5}") for number in range(60)]
