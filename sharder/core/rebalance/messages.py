@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from sharder.core.names import ShardName
 from sharder.core.plurals import counted
 from sharder.core.rebalance.loads import LoadedObject
 from sharder.core.rebalance.measures import TOLERANCE, Fullness, falls, mean_and_sigma
 from sharder.core.rebalance.run import Run, ShardSide
-
-_SHOWN: Final = 5
-"""Maximum shards that a sentence names."""
 
 _WORTH_A_WORD: Final = 0.05
 """Fragmentation below any sensible threshold: half of the threshold in Koordinator's tests."""
@@ -63,35 +61,16 @@ def _kept(run: Run, source: ShardSide, obj: LoadedObject) -> str:
 
 
 def _judged(run: Run, source: ShardSide, obj: LoadedObject) -> str:
-    load = {**obj.load, "objects": 1.0}
-    after = run.measure.of(source.shard, source.load, {n: -a for n, a in load.items()})
+    """Return why the object stays, given its gain."""
+    relief = {name: -amount for name, amount in {**obj.load, "objects": 1.0}.items()}
+    after = run.measure.of(source.shard, source.load, relief)
     if not run.measure.gains(source.number, after):
         fall = f"from {number(source.number)} to {number(after)}"
         wanted = "rise" if after > source.number + TOLERANCE else "not fall"
         return f"stays: without it the {run.measure.noun} of {source.name} would {wanted} ({fall})"
     if source.name in run.weak:
         return f"stays: {_too_weak(run, source.name)}"
-    others = [side for side in run.sides.values() if side is not source]
-    found = [
-        f"{side.name} {_objection(run, source, side, obj, after)}" for side in others[:_SHOWN]
-    ]
-    more = len(others) - len(found)
-    found += [f"and {more} more"] if more else []
-    return f"stays: no other shard is a better place ({', '.join(found)})"
-
-
-def _objection(
-    run: Run, source: ShardSide, target: ShardSide, obj: LoadedObject, left: float
-) -> str:
-    load = {**obj.load, "objects": 1.0}
-    if not target.shard.open:
-        return "gets no new objects"
-    if lacking := target.lacks(load):
-        return f"has no room for its {lacking}"
-    got = run.measure.of(target.shard, target.load, load)
-    if not run.measure.helps((source.number, left), (target.number, got)):
-        return f"has {number(target.number)} and would have {number(got)}"
-    return "cannot take it"
+    return "stays: no other shard with room for it would be a better place"
 
 
 def _threshold(run: Run) -> str:
@@ -103,11 +82,10 @@ def _threshold(run: Run) -> str:
     return f"the threshold {number(mean + sigma)} ({origin})"
 
 
-def _too_weak(run: Run, name: str) -> str:
+def _too_weak(run: Run, name: ShardName) -> str:
     """Return why no object leaves a shard although its moves would help."""
-    gain = number(next(gain for weak, gain in run.weak.items() if weak == name))
-    less = f"less than minGain {number(run.policy.min_gain)}"
-    return f"all useful moves from {name} together would gain {gain}, {less}"
+    gain, least = number(run.weak[name]), number(run.policy.min_gain)
+    return f"all useful moves from {name} together would gain {gain}, less than minGain {least}"
 
 
 def _change(run: Run) -> str:
@@ -136,7 +114,7 @@ def _stuck(run: Run, source: ShardSide) -> str:
     stays = f"{source.name} is above {_threshold(run)} with {number(source.number)}"
     if source.name in run.weak:
         return f"{stays}, but {_too_weak(run, source.name)}"
-    return f"{stays}, but none of its objects can leave: {_breakdown(run, source)}"
+    return f"{stays}, but none of its objects can leave"
 
 
 def _standstill(run: Run, sources: list[ShardSide]) -> str:
@@ -148,21 +126,4 @@ def _standstill(run: Run, sources: list[ShardSide]) -> str:
     is_rate = isinstance(run.measure, Fullness) and bool(run.measure.resources)
     if is_rate and falls(least, max(numbers) - min(numbers)):
         return f"{even}: {span}, which differs by less than minGain {number(least)}"
-    return f"{even}: {span}; of {sources[0].name}, {_breakdown(run, sources[0])}"
-
-
-def _breakdown(run: Run, source: ShardSide) -> str:
-    useless = placeless = 0
-    for kind in source.kinds:
-        after = run.measure.of(source.shard, source.load, kind.relief)
-        if run.measure.gains(source.number, after):
-            placeless += len(kind.places)
-        else:
-            useless += len(kind.places)
-    kept = sum(1 for obj in source.objects if obj.kept)
-    parts = (
-        (kept, "must stay"),
-        (useless, "would gain nothing by leaving"),
-        (placeless, "would find no better place"),
-    )
-    return ", ".join(f"{counted(many, 'object')} {what}" for many, what in parts if many)
+    return f"{even}: {span}"

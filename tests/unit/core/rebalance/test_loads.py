@@ -6,7 +6,7 @@ from sharder.core import names
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
 from sharder.core.rebalance.loads import LoadedObject, limited, load_of
-from sharder.core.rebalance.move_order import NO_RANK, rank_of
+from sharder.core.rebalance.move_order import rank_of
 from tests.support.values_rebalance import A
 
 LABELS = {KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL}
@@ -28,11 +28,6 @@ def test_a_load_is_read_as_quantities() -> None:
 @pytest.mark.parametrize("text", ["", "much", "cpu=-1", "cpu=1,cpu=2", "x" * 5000])
 def test_a_load_that_cannot_be_understood_counts_for_nothing(text: str) -> None:
     assert load_of(text) == {}
-
-
-def test_an_object_that_says_nothing_has_no_rank() -> None:
-    assert rank_of(ObjectMeta()) == NO_RANK
-    assert rank_of(ObjectMeta(labels={"app": "web"})) == NO_RANK
 
 
 def test_the_rank_says_all_that_metadata_says() -> None:
@@ -88,11 +83,6 @@ def test_our_move_cost_comes_before_koordinators(ours: str, theirs: str, cost: i
     said = meta(MOVE_COST_ANNOTATION=ours, EVICTION_COST_ANNOTATION=theirs)
 
     assert rank_of(said).move_cost == cost
-
-
-@pytest.mark.parametrize("text", ["high", "1e3", "99999999999", "4294967296"])
-def test_a_priority_that_is_none_is_zero(text: str) -> None:
-    assert rank_of(meta(PRIORITY_ANNOTATION=text)).priority == 0
 
 
 def loaded(namespace: str, number: int, cpu: float) -> list[LoadedObject]:

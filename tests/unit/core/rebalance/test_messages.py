@@ -43,10 +43,6 @@ def told(
 
 
 RUNS = {
-    "a balanced ring": (
-        run(balance(0.15), PAIR, [obj("x", "a", 30, 10)]),
-        "no shard is above the threshold 0.15: the worst is a with 0.1",
-    ),
     "no number is recommended where nothing is wrong": (
         run(balance(None), PAIR, [obj("x", "a", 30, 30), obj("y", "b", 20, 20)]),
         "no shard is above the threshold 0 (Auto: mean 0 + sigma 0): the worst is b with 0",
@@ -62,19 +58,7 @@ RUNS = {
     "a shard that stays above the threshold": (
         run(balance(0.15), PAIR, [X, obj("y", "a", 40, 0, kept="is pinned")]),
         "1 move: the highest fragmentation goes from 0.45 to 0.2; "
-        "a is above the threshold 0.15 with 0.2, but none of its objects can leave: "
-        "1 object must stay",
-    ),
-    "why nothing can leave a shard": (
-        run(
-            balance(0.15),
-            PAIR,
-            [X, obj("y", "a", 40, 0, kept="is pinned"), obj("z", "a", 0, 1), obj("v", "a", 1, 1)],
-            admits=lambda *_: False,
-        ),
-        "a is above the threshold 0.15 with 0.445, but none of its objects can leave: "
-        "1 object must stay, 2 objects would gain nothing by leaving, "
-        "1 object would find no better place",
+        "a is above the threshold 0.15 with 0.2, but none of its objects can leave",
     ),
     "what would bring too little": (
         run(balance(0.15), PAIR, [obj(str(number), "a", 1, 0) for number in range(32)]),
@@ -86,18 +70,13 @@ RUNS = {
         "no move makes the shards more even: the rate is 0 to 0.015, "
         "which differs by less than minGain 0.02",
     ),
-    "a budget of nothing": (
-        run(balance(0.2), PAIR, EIGHT, budget=0),
-        "the budget of 0 moves is spent",
-    ),
     "a spent budget": (
         run(balance(0.2), PAIR, EIGHT, budget=1),
         "the budget of 1 move is spent: the highest fragmentation goes from 0.4 to 0.35",
     ),
     "even shards": (
         run(even(), (plain("a"), plain("b")), [*many("a", 2), *many("b", 1)]),
-        "no move makes the shards more even: the number of objects by weight is 1 to 2; "
-        "of a, 2 objects would find no better place",
+        "no move makes the shards more even: the number of objects by weight is 1 to 2",
     ),
     "shards without objects": (
         run(even(), (plain("a"), plain("b")), []),
@@ -135,10 +114,6 @@ VERDICTS = {
         told(balance(), PAIR, [obj("x", "gone")]),
         "is not moved for balance: no available shard has it",
     ),
-    "it is not there": (
-        told(balance(), PAIR, []),
-        "is not moved for balance: no available shard has it",
-    ),
     "one that must stay": (
         told(balance(), PAIR, [obj("x", "a", 60, 0, kept="is pinned")]),
         "stays: it is pinned",
@@ -164,30 +139,8 @@ VERDICTS = {
         "stays: without it the fragmentation of a would not fall (from 0.25 to 0.25)",
     ),
     "no target": (
-        told(
-            balance(),
-            (
-                shard("a"),
-                shard("b"),
-                shard("c", 30),
-                shard("d", HUGE, HUGE, open=False),
-                shard("e", HUGE, HUGE, room=0),
-                shard("f", HUGE, HUGE),
-            ),
-            [obj("x", "a", 60, 0)],
-            admits=lambda *_: False,
-        ),
-        "stays: no other shard is a better place (b has 0 and would have 0.3, "
-        "c has no room for its cpu, d gets no new objects, e has no room for its objects, "
-        "f cannot take it)",
-    ),
-    "many shards": (
-        told(balance(), [shard(name) for name in "abcdefgh"], [obj("x", "a", 60, 0)])[-39:],
-        "f has 0 and would have 0.3, and 2 more)",
-    ),
-    "a shard that is less full than others": (
-        told(even(), (plain("a"), plain("b")), [*many("a", 3), *many("b", 1)], key="b0"),
-        "stays: no other shard is a better place (a has 2 and would have 3)",
+        told(balance(), (shard("a"), shard("b")), [obj("x", "a", 60, 0)]),
+        "stays: no other shard with room for it would be a better place",
     ),
 }
 
