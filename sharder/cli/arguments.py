@@ -5,17 +5,16 @@ from datetime import timedelta
 from typing import Final
 
 from sharder.cli.command import UsageError, argument, switch
-from sharder.cli.words import Target, ring_in, shard_in, targets_of
+from sharder.cli.words import Target, targets_of
 from sharder.core.durations import parse_duration
 from sharder.core.errors import ConfigError
 from sharder.core.names import SYSTEM_NAMESPACE
 
-RING: Final = argument("ring", metavar="RING", of=ring_in, help="Name of a ControllerRing.")
+RING: Final = argument("ring", metavar="RING", help="Name of a ControllerRing.")
 RINGS: Final = RING.but("rings", nargs="+", help="Names of ControllerRings.")
 SHARD: Final = argument(
     "shard",
     metavar="SHARD",
-    of=shard_in,
     help="Name of a shard, as sharder shards lists it.",
 )
 SHARDS: Final = SHARD.but("shards", nargs="+", help="Names of shards.")

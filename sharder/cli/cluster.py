@@ -1,13 +1,14 @@
 """The cluster that a command reads and writes, for as long as the command runs."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from sharder.cli.progress import Progress, progress
+from sharder.cli.progress import Progress
 from sharder.core.api.cluster import Secret
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
@@ -61,22 +62,23 @@ def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], A
     clock = SystemClock()
 
     async def work(client: Client) -> T:
-        with progress(clock) as shown:
-            return await ask(
-                Cluster(
-                    rings=all_rings(client),
-                    leases=leases(client, labels=RING_LABEL),
-                    namespaces=namespaces(client),
-                    secrets=secrets(client, namespace=""),
-                    configurations=KubeObjects(client).of(MUTATING),
-                    objects=KubeObjects(client),
-                    dated=partial(dated_objects, client),
-                    served=partial(served, client),
-                    now=clock.now(),
-                    clock=clock,
-                    shown=shown,
-                )
-            )
+        cluster = Cluster(
+            rings=all_rings(client),
+            leases=leases(client, labels=RING_LABEL),
+            namespaces=namespaces(client),
+            secrets=secrets(client, namespace=""),
+            configurations=KubeObjects(client).of(MUTATING),
+            objects=KubeObjects(client),
+            dated=partial(dated_objects, client),
+            served=partial(served, client),
+            now=clock.now(),
+            clock=clock,
+            shown=Progress(sys.stderr),
+        )
+        try:
+            return await ask(cluster)
+        finally:
+            cluster.shown.erase()
 
     return run(kubeconfig, context, work)
 

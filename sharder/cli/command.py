@@ -171,7 +171,6 @@ CONTEXT: Final = argument("--context", metavar="NAME", help="Context of the kube
 
 TABLE: Final = ("table", "json", "yaml")
 WIDE: Final = ("table", "wide", "json", "yaml")
-LIST: Final = ("table", "wide", "name", "json", "yaml")
 """The formats of an output, the default first."""
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
-from sharder.cli.command import WIDE, Call, argument, command, switch
+from sharder.cli.command import Call, argument, command, switch
 from sharder.cli.words import account_in
 from sharder.core.names import ObjectRef
 
@@ -75,7 +75,6 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
     ),
     SHARDER_NAMESPACE,
     SECRET,
-    output=WIDE,
 )
 def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> None:
     """Show or replace the webhook's certificate and authorities.
@@ -98,7 +97,7 @@ def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> Non
         print(call.read(partial(of_secret.rotate, ref=ref, request=rotate)))
         return
     report = call.read(partial(of_secret.show, ref=ref))
-    call.show(report, partial(tables.certificates, form=call.form))
+    call.show(report, tables.certificates)
 
 
 @command(

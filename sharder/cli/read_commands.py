@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 
 from sharder.cli.arguments import NAMESPACE, OBJECTS, RING, SHARD, targets
-from sharder.cli.command import LIST, Call, UsageError, argument, command, switch
+from sharder.cli.command import WIDE, Call, UsageError, argument, command, switch
 from sharder.core.errors import ConfigError
 
 
-@command(output=LIST)
+@command(output=WIDE)
 def rings(call: Call) -> None:
     """List the rings, with their shards and objects.
 
@@ -30,7 +30,7 @@ def rings(call: Call) -> None:
 @command(
     RING,
     switch("-w", "--watch", help="Show them again and again on a terminal, until Ctrl-C."),
-    output=LIST,
+    output=WIDE,
 )
 def shards(call: Call, ring: str, *, watch: bool) -> None:
     """List the shards of a ring, with their state and objects.

@@ -22,7 +22,6 @@ from sharder.cli.arguments import (
     targets,
 )
 from sharder.cli.command import Call, UsageError, argument, command, switch
-from sharder.cli.words import shard_in
 from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:
@@ -157,10 +156,9 @@ def pin(
     sharder pin my-ring secret/my-secret -n default --remove
     """
     if not remove:
-        *words, last = words  # argparse gives OBJECT all words
+        *words, shard = words  # argparse gives OBJECT all words
         if not words:
             raise UsageError("the following arguments are required: SHARD")
-        shard = shard_in(last)
     from sharder.cli import steering
 
     named = [f"{resource}/{name}" for resource, name in targets(words, namespace)]

@@ -7,7 +7,6 @@ import msgspec
 
 from sharder.cli.output import Table, table, write
 from sharder.cli.reports import (
-    CertificateRow,
     CertificatesReport,
     CleanupReport,
     FieldValue,
@@ -22,7 +21,6 @@ from sharder.cli.reports import (
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
 from sharder.core.api.since import age, short
-from sharder.core.names import API_GROUP
 from sharder.core.plurals import counted
 from sharder.core.preview.observe import beside
 
@@ -30,16 +28,11 @@ Cells: TypeAlias = tuple[object, ...]
 
 _SHOWN_OBJECTS: Final = 50
 """Limit on the objects in a table; the line below it counts the others."""
-_RING = f"controllerring.{API_GROUP}"
-_LEASE = "lease.coordination.k8s.io"
 PAUSED = 'is paused; run "sharder resume" to continue'
 
 
 def rings(report: RingsReport, *, form: str = "table") -> None:
     """Print the rings, with a line for each pause and problem."""
-    if form == "name":
-        write(*(f"{_RING}/{ring.name}" for ring in report.rings))
-        return
     if not report.rings:
         write("no rings found")
         return
@@ -70,9 +63,6 @@ def _wide_ring(ring: RingRow) -> Cells:
 
 def shards(report: ShardsReport, *, form: str = "table") -> None:
     """Print the shards of a ring, with a line for each pause, problem and mistake."""
-    if form == "name":
-        write(*(f"{_LEASE}/{shard.name}" for shard in report.shards))
-        return
     columns = ("NAME", "STATE", "OBJECTS", "DRAINING", "RENEWED")
     rows = ((_shard(each), _wide_shard(each)) for each in report.shards)
     write(
@@ -178,22 +168,16 @@ def operations(report: OperationsReport) -> None:
         operation(item)
 
 
-def certificates(report: CertificatesReport, *, form: str = "table") -> None:
+def certificates(report: CertificatesReport) -> None:
     """Print the certificates, and the phase of a replacement."""
-    columns = ("ROLE", "SUBJECT", "NOT AFTER", "DAYS LEFT")
-    more = ("NOT BEFORE", "SERIAL", "NAMES", "SHA-256")
-    if report.certificates:
-        write(_table(columns, more, map(_certificate, report.certificates), form))
+    rows = [(c.role, c.subject, c.not_after, c.days_left) for c in report.certificates]
+    if rows:
+        write(table(("ROLE", "SUBJECT", "NOT AFTER", "DAYS LEFT"), rows))
     maker = "not issued by sharder" if report.foreign else None
     texts = (maker, report.problem, report.phase)
     write(*(f"{report.secret}: {text}" for text in texts if text))
     if report.requested:
         write(f"requested: {report.requested}")
-
-
-def _certificate(row: CertificateRow) -> tuple[Cells, Cells]:
-    cells = (row.role, row.subject, row.not_after, row.days_left)
-    return cells, (row.not_before, row.serial, ",".join(row.names) or None, row.fingerprint)
 
 
 def _value(value: FieldValue) -> str:

@@ -5,10 +5,7 @@ from typing import Final, NamedTuple
 
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError
-from sharder.core.names import API_GROUP, ObjectRef
-
-_RINGS: Final = ("ring", "controllerring", "controllerrings")
-_SHARDS: Final = ("shard", "lease", "leases")
+from sharder.core.names import ObjectRef
 
 _FORM: Final = "give objects as RESOURCE NAME, or as RESOURCE/NAME"
 
@@ -79,26 +76,9 @@ def named_by(key: str) -> str:
     return f"{resource.lower()} {namespace}/{name}" if namespace else f"{resource.lower()} {name}"
 
 
-def ring_in(word: str) -> str:
-    """Return the name of the ring in `ring/NAME`, or in `NAME`."""
-    return _bare(word, _RINGS)
-
-
-def shard_in(word: str) -> str:
-    """Return the name of the shard in `lease/NAME`, or in `NAME`."""
-    return _bare(word, _SHARDS)
-
-
 def account_in(word: str) -> ObjectRef:
     """Return the ServiceAccount in `NAMESPACE/NAME`."""
     pair = word.split("/")
     if len(pair) != 2 or not all(pair):
         raise ConfigError(f"{word} is not a ServiceAccount; use NAMESPACE/NAME")
     return ObjectRef(*pair)
-
-
-def _bare(word: str, kinds: Iterable[str]) -> str:
-    kind, slash, name = word.partition("/")
-    first, _, group = kind.lower().partition(".")
-    is_known = first in kinds and group in {"", API_GROUP, "coordination.k8s.io"}
-    return name if slash and is_known else word

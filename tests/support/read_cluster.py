@@ -73,7 +73,7 @@ class ReadCluster:
             served=self._served,
             now=NOW + timedelta(seconds=20),
             clock=self.clock,
-            shown=Progress(self.screen, self.clock),
+            shown=Progress(self.screen),
         )
 
     async def filled(

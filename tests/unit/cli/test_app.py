@@ -119,7 +119,7 @@ def test_help_calls_the_program_as_it_was_called(capsys: pytest.CaptureFixture[s
         (["pin", "demo", "secret/a"], "required: SHARD"),
         (["pin", "demo", "secret/a", "--remove", "-n", ""], "--namespace is empty"),
         (["pin", "demo", "secret/a", "b", "--remove"], "secret/a b is not an object"),
-        (["shards", "demo", "--watch", "-o", "name"], "--watch cannot be combined with --output"),
+        (["shards", "demo", "--watch", "-o", "json"], "--watch cannot be combined with --output"),
         (["objects", "demo", "--draining", "--apart"], "give one of --draining, --unassigned"),
         (["fence", "demo"], "required: --service-account"),
         (["fence", "demo", "--service-account", "a"], "a is not a ServiceAccount"),

@@ -7,8 +7,6 @@ from sharder.cli.words import (
     matches,
     named_by,
     resource_named,
-    ring_in,
-    shard_in,
     targets_of,
 )
 from sharder.core.api.meta import Resource
@@ -96,11 +94,6 @@ def test_objects_are_named_as_for_kubectl(
 def test_other_words_name_no_object(words: list[str], namespace: str | None, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         targets_of(words, namespace)
-
-
-@pytest.mark.parametrize("word", ["secret/demo", "lease.apps/demo"])
-def test_a_name_of_another_kind_stays_as_it_is(word: str) -> None:
-    assert ring_in(word) == shard_in(word) == word
 
 
 @pytest.mark.parametrize(
