@@ -1,8 +1,10 @@
 """The admission endpoint: bytes → decode → decide → encode → bytes.
 
-It does no I/O, takes no lock and rebuilds nothing, so a plain call answers each request.
+It does no I/O and rebuilds nothing, so a plain call answers each request, except for those that
+take long: these are decoded in slices, one request at a time.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +19,7 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook import review
-from webhook.connection import MAX_STRANGER_BYTES, Answer, Body, Route
+from webhook.connection import MAX_STRANGER_BYTES, Answer, Body, Reply, Route
 from webhook.review import Request
 
 log = logging.getLogger(__name__)
@@ -104,26 +106,43 @@ class AdmissionEndpoint:
         self._refused = refused
         self._max = max_request_bytes
         self._not_answered = partial(observer.answered, NO_RING)
+        self._slow = asyncio.Lock()
 
     def route(self, path: str) -> Route:
         """Return how reviews at a path below the webhook's prefix are answered."""
         token, _, ring = path.partition(WEBHOOK_PATH_PREFIX)
         trusted = self._trusts(token.removeprefix("/"))
         return Route(
-            partial(self._answer, RingName(ring), trusted=trusted),
+            partial(self._reply, RingName(ring), trusted=trusted),
             b"POST",
             self._max if trusted else min(self._max, MAX_STRANGER_BYTES),
             trusted,
             self._not_answered,
         )
 
-    def _answer(self, name: RingName, body: Body, *, trusted: bool) -> Answer:
+    def _reply(self, name: RingName, body: Body, *, trusted: bool) -> Reply:
         """Answer a review for a ring; only one that is trusted changes anything."""
+        if len(body) > MAX_STRANGER_BYTES:
+            return self._reply_in_slices(name, body, trusted=trusted)
         try:
-            request = review.decode(body)
+            return self._answer(name, review.decode(body), trusted=trusted)
+        except RecursionError:
+            return self._reply_in_slices(name, body, trusted=trusted)
         except InvalidObject as error:
-            reason = f"not an AdmissionReview: {error}"
-            return Answer(400, reason.encode(), partial(self._count, _Outcome("malformed")))
+            return self._malformed(error)
+
+    async def _reply_in_slices(self, name: RingName, body: Body, *, trusted: bool) -> Answer:
+        async with self._slow:
+            try:
+                return self._answer(name, await review.decode_in_slices(body), trusted=trusted)
+            except InvalidObject as error:
+                return self._malformed(error)
+
+    def _malformed(self, error: InvalidObject) -> Answer:
+        reason = f"not an AdmissionReview: {error}"
+        return Answer(400, reason.encode(), partial(self._count, _Outcome("malformed")))
+
+    def _answer(self, name: RingName, request: Request, *, trusted: bool) -> Answer:
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
@@ -165,8 +184,7 @@ class AdmissionEndpoint:
         if snapshot is None:
             warning = f"the sharder does not know ControllerRing {name}"
             return Decision(outcome="unknown_ring", warning=warning)
-        changed = partial(review.changed_in, request.body)
-        decision = decide(request.review, snapshot, self._sharders(), changed)
+        decision = decide(request.review, snapshot, self._sharders(), request.changed)
         if decision.assigned is not None and self._is_stale():
             return withhold(request.review, snapshot)
         return decision

@@ -3,19 +3,27 @@
 Decoding reads only the fields that a decision needs, and skips the object's spec and status, which
 are nearly all of the bytes.  A user's request must not fail because its review cannot be decoded,
 so the review is answered if its uid is found.
+
+What takes long is decoded in slices: an object can have 100,000 labels, or be nested so deeply
+that most of it must be cut out first.
 """
 
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import OwnerReference, PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
 from sharder.core.names import GroupResource
-from sharder.core.nesting import cut
+from sharder.core.nesting import pieces
 from webhook.connection import Body
 
 MAX_WARNING_CHARACTERS = 256
@@ -30,8 +38,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
     problem: str = ""
     """Why the request could not be decoded; also empty if there is nothing to decide."""
-    body: Body = b""
-    """What was decoded, for `changed_in`."""
+    changed: Callable[[], str] = str
+    """Returns a field outside of metadata and status that an update changes, empty if none.  What
+    was nested too deeply to be decoded is not compared."""
 
 
 class Unjudged(NamedTuple):
@@ -70,7 +79,7 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
-        RecursionError: the body is nested too deeply for a decoder; see `nesting.cut`.
+        RecursionError: the body is nested too deeply for a decoder.
     """
     try:
         request = decoder.decode(body).request
@@ -84,41 +93,46 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
 
 
 def decode(body: Body) -> Request:
-    """Decode the request of the API server, however deeply its object is nested.
+    """Decode the request of the API server.
+
+    Raises:
+        InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
+        RecursionError: the body is nested too deeply for a decoder; see `decode_in_slices`.
+    """
+    request = request_in(body, _ADMISSION_REVIEW)
+    if isinstance(request, Unjudged):
+        return Request(uid=request.uid, problem=request.problem)
+    return _request_of(request, request.object, request.old_object, partial(_changed_in, body))
+
+
+async def decode_in_slices(body: Body) -> Request:
+    """Decode like `decode`, however large or deep the object is, and let others run in between.
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
     """
     try:
-        request = request_in(body, _ADMISSION_REVIEW)
+        request = request_in(body, _LARGE_REVIEW)
     except RecursionError:
-        return decode(cut(body))
+        return await decode_in_slices(await cut_in_slices(body))
     if isinstance(request, Unjudged):
         return Request(uid=request.uid, problem=request.problem)
-    if request.object is None:
-        return Request(uid=request.uid, problem="it has no object")
-    return Request(
-        uid=request.uid,
-        review=_review_of(request, request.object),
-        dry_run=bool(request.dry_run),
-        body=body,
-    )
-
-
-def changed_in(body: Body) -> str:
-    """Return a field outside of metadata and status that an update changes, empty if none.
-
-    The API server writes both objects in one way, so equal fields have equal bytes.  What was
-    nested too deeply to be decoded is not compared.
-    """
-    request = _UPDATE.decode(body).request
     before, after = request.old_object, request.object
-    changed = (
-        field
-        for field in sorted({*before, *after} - {"metadata", "status"})
-        if before.get(field) != after.get(field)
-    )
-    return next(changed, "")
+    try:
+        new = None if after is None else await _object_in(after)
+        old = None if before is None else await _object_in(before)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return Request(uid=request.uid, problem=str(error))
+    return _request_of(request, new, old, partial(_difference, before or {}, after or {}))
+
+
+async def cut_in_slices(body: Body) -> bytes:
+    """Cut out what is nested too deeply, and let others run in between."""
+    kept = []
+    for piece in pieces(body):
+        kept.append(piece)
+        await asyncio.sleep(0)
+    return b"".join(kept)
 
 
 def encode(uid: str, decision: Decision) -> bytes:
@@ -150,19 +164,23 @@ class _UserInfo(msgspec.Struct, frozen=True):
     extra: _Extra | None = None
 
 
-class _Request(msgspec.Struct, frozen=True, rename="camel"):
+ObjectT = TypeVar("ObjectT")
+_Fields: TypeAlias = dict[str, msgspec.Raw]
+
+
+class _Request(msgspec.Struct, Generic[ObjectT], frozen=True, rename="camel"):
     uid: str
     operation: str = ""
     resource: _Resource = _Resource()
     user_info: _UserInfo = _UserInfo()
     dry_run: bool | None = None
-    object: PartialObject | None = None
-    old_object: PartialObject | None = None
+    object: ObjectT | None = None
+    old_object: ObjectT | None = None
 
 
 class _Contents(msgspec.Struct, frozen=True, rename="camel"):
-    object: dict[str, msgspec.Raw]
-    old_object: dict[str, msgspec.Raw]
+    object: _Fields
+    old_object: _Fields
 
 
 class _Update(msgspec.Struct, frozen=True):
@@ -190,25 +208,100 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
     api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
 
 
-_ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request])
+_ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request[PartialObject]])
+_LARGE_REVIEW = msgspec.json.Decoder(Envelope[_Request[_Fields]])
 _UPDATE = msgspec.json.Decoder(_Update)
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
 
+_NULL = msgspec.Raw(b"null")
+_FIELDS = msgspec.json.Decoder(_Fields)
+_OBJECT = msgspec.json.Decoder(PartialObject)
+_MAP = msgspec.json.Decoder(dict[str, str])
+_OWNERS = msgspec.json.Decoder(list[OwnerReference])
 
-def _review_of(request: _Request, obj: PartialObject) -> Review:
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_ITEMS = re.compile(
+    rb"(?:\s*+(?:%b\s*+:\s*+%b|\{(?:[^{}\"]++|%b)*+\})\s*+,?+){1,512}+" % (3 * (_STRING,)),
+    re.DOTALL,
+)
+"""Some entries of a map of strings, or of a list of flat objects."""
+
+
+def _request_of(
+    request: _Request[ObjectT],
+    obj: PartialObject | None,
+    old: PartialObject | None,
+    changed: Callable[[], str],
+) -> Request:
+    if obj is None:
+        return Request(uid=request.uid, problem="it has no object")
     extra = request.user_info.extra
     pod_names = extra.pod_names if extra is not None else None
-    return Review(
+    review = Review(
         operation="CREATE" if request.operation == "CREATE" else "UPDATE",
         uid=request.uid,
         resource=GroupResource(request.resource.group, request.resource.resource),
         obj=obj,
-        old=request.old_object,
+        old=old,
         writer=Writer(
             username=request.user_info.username, pod_name=pod_names[0] if pod_names else ""
         ),
     )
+    return Request(uid=request.uid, review=review, dry_run=bool(request.dry_run), changed=changed)
+
+
+def _changed_in(body: Body) -> str:
+    request = _UPDATE.decode(body).request
+    return _difference(request.old_object, request.object)
+
+
+def _difference(before: Mapping[str, msgspec.Raw], after: Mapping[str, msgspec.Raw]) -> str:
+    """Return a field in which two objects differ, empty if none.
+
+    The API server writes both objects in one way, so equal fields have equal bytes.
+    """
+    changed = (
+        field
+        for field in sorted({*before, *after} - {"metadata", "status"})
+        if before.get(field) != after.get(field)
+    )
+    return next(changed, "")
+
+
+async def _object_in(fields: Mapping[str, msgspec.Raw]) -> PartialObject:
+    """Decode an object: first what is small, then labels, annotations and owners in slices."""
+    metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
+    maps = {name: metadata.pop(name, None) for name in ("labels", "annotations")}
+    owners = metadata.pop("ownerReferences", None)
+    small = {name: fields[name] for name in ("apiVersion", "kind") if name in fields}
+    obj = _OBJECT.decode(_ENCODER.encode({**small, "metadata": metadata}))
+    large: dict[str, dict[str, str] | list[OwnerReference]] = {}
+    for name, content in maps.items():
+        if content is not None and content != _NULL:
+            slices = _slices(content, _MAP)
+            large[name] = {key: value async for part in slices for key, value in part.items()}
+    if owners is not None and owners != _NULL:
+        large["owner_references"] = [
+            each async for part in _slices(owners, _OWNERS) for each in part if each.controller
+        ]
+    return replace(obj, metadata=replace(obj.metadata, **large))
+
+
+ItemsT = TypeVar("ItemsT")
+
+
+async def _slices(
+    content: msgspec.Raw, decoder: msgspec.json.Decoder[ItemsT]
+) -> AsyncIterator[ItemsT]:
+    """Decode a map or list in slices, and let others run in between."""
+    data, position = bytes(content).strip(), 1
+    while items := _ITEMS.match(data, position, len(data) - 1):
+        yield decoder.decode(b"%c%b%c" % (data[0], items[0].rstrip(b", \t\r\n"), data[-1]))
+        position = items.end()
+        await asyncio.sleep(0)
+    if data[position:-1].strip():  # the decoder says what is wrong with it
+        yield decoder.decode(data)
 
 
 def uid_of(body: Body) -> str:

@@ -16,13 +16,12 @@ import msgspec
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.names import API_GROUP, GroupResource, RingName
-from sharder.core.nesting import cut
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.validation import Facts, Refusal, refusals, warnings
 from sharder.ports import Objects
 from webhook.connection import Answer, Body, Route
-from webhook.review import Envelope, Unjudged, printable, request_in
+from webhook.review import Envelope, Unjudged, cut_in_slices, printable, request_in
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,7 +46,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 PASS = Verdict()
 
 
-def decode(body: Body) -> Request:
+async def decode(body: Body) -> Request:
     """Decode the request of the API server.
 
     Raises:
@@ -56,7 +55,7 @@ def decode(body: Body) -> Request:
     try:
         request = request_in(body, _REVIEW)
     except RecursionError:
-        return decode(cut(body))
+        return await decode(await cut_in_slices(body))
     if isinstance(request, Unjudged):
         return Request(uid=request.uid, problem=request.problem)
     return request
@@ -167,7 +166,7 @@ class RingValidation:
             return Answer(503, b"too many rings at once")
         self._under_way += 1
         try:
-            request = decode(body)
+            request = await decode(body)
             async with asyncio.timeout(CHECK_SECONDS):
                 return Answer(200, await self._answer(request))
         except TimeoutError:

@@ -6,42 +6,56 @@ Sharding reads only fields near the top, so deeper values are removed first, wit
 """
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
 from sharder.core.names import ObjectRef
 
 LEVELS = 64
-"""Levels that remain.  The labels of an item of a list are at the fourth level, and those in a
-review at the fifth."""
+"""Levels that remain at least, and a few more at most.  The labels of an item of a list are at the
+fourth level, and those in a review at the fifth."""
 
 CUT = b'"\xe2\x80\xa6 nested too deeply"'
 """Replaces a value that was removed; it is a string, so that a decoder can report it."""
 
+SLICE = 32 * 1024
+"""Bytes after which `pieces` yields, so that its reader can pause: up to 15 ms of work."""
+
+_TEXT = rb'[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_SHALLOW = _TEXT
+for _ in range(4):
+    # What is small and flat is passed over as a whole: a step for each bracket would take seconds.
+    _SHALLOW = rb"%b|[\[{](?:%b){,8}+[\]}]" % (_TEXT, _SHALLOW)
 # Anything between brackets, strings included, then a run of brackets.
-_RUN = re.compile(
-    rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))',
-    re.DOTALL,
-)
+_RUN = re.compile(rb"(?:%b){,32}+(?:(?P<open>[\[{]++)|(?P<close>[\]}]++))?+" % _SHALLOW, re.DOTALL)
 
 
 def cut(body: bytes | bytearray) -> bytes:
-    """Return the JSON with `CUT` in place of every object and array below `LEVELS`.
+    """Return the JSON with `CUT` in place of every object and array that is nested too deeply.
 
     Invalid JSON stays invalid.
     """
-    kept: list[bytes] = []
-    depth = end = position = 0
+    return b"".join(pieces(body))
+
+
+def pieces(body: bytes | bytearray) -> Iterator[bytes]:
+    """Yield what `cut` returns in pieces, which can be empty, one at least for each `SLICE`."""
+    depth = end = position = paused = 0
     # `finditer` is not used, because without a match it would retry from the next byte.
-    while run := _RUN.match(body, position):
+    while (run := _RUN.match(body, position)) and run.end() > position:
         position, before = run.end(), depth
         opened, closed = run.span("open"), run.span("close")
         depth += opened[1] - opened[0] - (closed[1] - closed[0])
         if before <= LEVELS < depth:
-            kept += bytes(body[end : opened[0] + LEVELS - before]), CUT
+            yield bytes(body[end : opened[0] + LEVELS - before])
+            yield CUT
         elif depth <= LEVELS < before:
             end = closed[0] + before - LEVELS
-    return b"".join([*kept, body[end:]])
+        if position - paused > SLICE:
+            paused = position
+            yield b""
+    yield bytes(body[end:])
 
 
 class _Name(msgspec.Struct, frozen=True):

@@ -206,3 +206,36 @@ async def test_an_answer_that_cannot_be_sent_ends_its_connection_and_no_other() 
 
     assert (its.is_closed, its.written) == (True, b"")
     assert answer_in(others.written).status == 200
+
+
+WIDE = b"[" + b"[" * 2_000 + b"]" * 2_000 + b",[[[[[[]]]]]]" * 100_000 + b"]"
+"""Deeper than a decoder takes, and with many brackets."""
+LABELS: dict[str, str] = {f"l{number}": "" for number in range(30_000)}
+OWNERS: Json = [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u"}] * 30_000
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        review_of(request_of(obj(name="a", labels=LABELS))),
+        review_of(request_of(obj(name="a", annotations=LABELS))),
+        review_of(request_of(object={"metadata": {"name": "a", "ownerReferences": OWNERS}})),
+        review_of(request_of(obj(name="a"))).replace(
+            b'"object": {', b'"object": {"a": %b, ' % WIDE
+        ),
+    ],
+    ids=["labels", "annotations", "owners", "brackets"],
+)
+async def test_while_a_review_takes_long_others_are_answered(hostile: bytes) -> None:
+    port, counts = port_of(app_with()), []
+    (slow, its), (other, others) = connected(port), connected(port)
+
+    slow.data_received(head_of(path=TRUSTED_PATH, length=len(hostile)) + hostile)
+    while not its.written:
+        other.data_received(head_of(length=len(BODY)) + BODY)
+        await asyncio.sleep(0)
+        counts.append(others.written.count(b"HTTP/1.1 200"))
+
+    assert len(counts) > 30
+    assert counts == [*range(1, len(counts) + 1)]
+    assert answer_in(its.written).status == 200
