@@ -13,12 +13,11 @@ from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
-from sharder.core.api.since import labelled
 from sharder.core.errors import ApiError, ConfigError, NotFound
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of
 from sharder.core.leases.state import is_held
-from sharder.core.names import RING_LABEL, GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.names import RING_LABEL, GroupResource, RingName, ShardName
 from sharder.core.preview.observe import (
     ObjectCount,
     members_of,
@@ -31,8 +30,6 @@ from sharder.core.quantities import plain
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.validation import refusals
-from sharder.kube.client import AGENT
-from sharder.kube.typed_stores import LEASES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +54,12 @@ async def rings(cluster: Cluster) -> RingsReport:
 async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     """Count the objects of a ring's shards."""
     view = await view_of(cluster, name)
-    counted, renewals = await _count(cluster, view.snapshot), await _renewals(cluster, view)
+    counted = await _count(cluster, view.snapshot)
     return ShardsReport(
         ring=view.snapshot.name,
         paused=view.snapshot.ring.spec.movement.paused,
         problem=_problem(view.snapshot),
-        shards=tuple(
-            _shard(lease, view.snapshot, counted, renewals.get(lease.metadata.ref), cluster.now)
-            for lease in view.leases
-        ),
+        shards=tuple(_shard(lease, view.snapshot, counted, cluster.now) for lease in view.leases),
         objects=counted.all.objects,
         children=counted.all.children,
         unassigned=counted.unassigned.objects,
@@ -194,30 +188,14 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
     return counted
 
 
-async def _renewals(cluster: Cluster, view: View) -> dict[ObjectRef, str]:
-    """Return when each shard wrote its Lease last, by the note of the API server.
-
-    The Lease of a shard that is gone has the time at which the sharder took or reserved it.
-    """
-    if all(map(is_held, view.leases)):
-        return {}
-    stored = cluster.dated(LEASES, f"{RING_LABEL}={view.snapshot.name}")
-    found = [
-        (lease.metadata.ref, labelled(lease, RING_LABEL, but=(AGENT,)))
-        async for lease in stored.stream()
-    ]
-    return {ref: since.time for ref, since in found if since is not None}
-
-
 def _shard(
     lease: Lease,
     snapshot: RingSnapshot,
     counted: ObjectCount,
-    written: str | None,
     now: datetime,
 ) -> ShardRow:
     name = ShardName(lease.metadata.name)
-    time = lease.spec.renew_time if is_held(lease) else written
+    time = lease.spec.renew_time if is_held(lease) else None
     renewed = parse_time(time)
     problem = snapshot.members.validity.problems.get(lease.metadata.ref)
     shard, objects = shard_of(lease), counted.by_shard[name]

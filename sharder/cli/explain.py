@@ -10,7 +10,7 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import View, objects_of, view_of
 from sharder.cli.lookup import find
 from sharder.cli.objects import state_and_since
-from sharder.cli.reports import ApartView, Explanation, PlacementView, ShardView
+from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.diagnosis.advice import advice
 from sharder.core.errors import NotFound
@@ -54,10 +54,9 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     planned = next(planned for planned in plan.objects if planned.obj is obj)
     is_weighed = plan.balance is not None and role is not Role.CONTROLLED and snapshot.selects(obj)
     rebalance = plan.balance.verdict(obj) if plan.balance is not None and is_weighed else None
-    apart = await _apart(cluster, snapshot, obj) if role is Role.LEADING else ()
     # An object without a key waits for no shard.
     since = None if planned.key is None else state_and_since(snapshot, obj)[1]
-    explained = _explained(cluster, view, served, planned, rebalance=rebalance, apart=apart)
+    explained = _explained(cluster, view, served, planned, rebalance=rebalance)
     return explained if since is None else replace(explained, since=since.time, bound=since.bound)
 
 
@@ -74,25 +73,6 @@ async def _others(
     if role is Role.CONTROLLED:
         found += await _controller(cluster, snapshot, obj)
     return [(its, other) for its, other in found if main_key(other) != main_key(obj)]
-
-
-async def _apart(
-    cluster: Cluster, snapshot: RingSnapshot, obj: PartialObject
-) -> tuple[ApartView, ...]:
-    """Return the objects that `obj` controls and that are on other shards."""
-    owner, apart = snapshot.owner_of(obj), list[ApartView]()
-    elsewhere = snapshot.owner_label + ("" if owner is None else f"!={owner}")
-    for controlled in (r for r, role in snapshot.roles.items() if role is Role.CONTROLLED):
-        try:
-            resource = await cluster.objects.find(controlled)
-        except NotFound:
-            continue
-        children = cluster.objects.of(resource, elsewhere, namespace=obj.metadata.namespace)
-        async for child in children.stream():
-            is_own = snapshot.controller_key(child) == main_key(obj)
-            if is_own and snapshot.selects(child, Role.CONTROLLED):
-                apart.append(ApartView(object=main_key(child), owner=snapshot.owner_of(child)))
-    return tuple(sorted(apart, key=lambda each: each.object))
 
 
 async def _controller(
@@ -119,7 +99,6 @@ def _explained(
     planned: Planned,
     *,
     rebalance: str | None,
-    apart: tuple[ApartView, ...],
 ) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
     states = states_of(snapshot.members, view.leases, cluster.now)
@@ -150,7 +129,6 @@ def _explained(
         rollout=_rollout(snapshot),
         evacuation=_evacuation(snapshot, planned.current),
         placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
-        apart=apart,
         mistakes=(*snapshot.reader.invalid_annotations(obj), *_stray_pin(snapshot, obj, states)),
     )
 

@@ -44,7 +44,6 @@ def explanation(report: Explanation, now: datetime) -> None:
         "Movement": report.movement,
         "Rollout": report.rollout,
         "Evacuation": report.evacuation,
-        "Apart": _apart(report),
         "Strategy": report.strategy,
     }
     placement = report.placement
@@ -66,15 +65,6 @@ def _since(report: Explanation, now: datetime) -> str | None:
     what = "unassigned" if report.owner is None else "has its owner"
     what = "draining" if report.draining else what
     return f"{report.since}: {what} for {report.bound} {short((now - begin).total_seconds())}"
-
-
-def _apart(report: Explanation) -> str | None:
-    if not report.apart:
-        return None
-    first = report.apart[0]
-    objects = counted(len(report.apart), "object")
-    where = first.owner or "no shard"
-    return f"{objects} that it controls, such as {named_by(first.object)} on {where}"
 
 
 def _wishes(placement: PlacementView) -> dict[str, str | None]:

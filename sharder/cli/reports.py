@@ -70,8 +70,7 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     children: int
     draining: int
     renew_time: str | None
-    """When the shard itself renewed its Lease last, also if the sharder has taken it; None if it
-    is unknown, as of a lost shard with an SDK before 0.3."""
+    """When the shard renewed its Lease last; None if it does not hold it."""
     renewed_seconds_ago: float | None
     problem: str | None
     """Why the Lease is ignored as a shard, or None."""
@@ -170,14 +169,6 @@ class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
     """All shards of the ring, by name."""
 
 
-class ApartView(msgspec.Struct, frozen=True, kw_only=True):
-    """A controlled object that is not on the shard of its parent."""
-
-    object: str
-    """`group/Kind/namespace/name`."""
-    owner: ShardName | None
-
-
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Why one object is where it is."""
 
@@ -214,8 +205,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A sentence if the owner is being evacuated, or None."""
     placement: PlacementView | None
     """None for a controlled resource, or out of scope."""
-    apart: tuple[ApartView, ...]
-    """The objects that this object controls and that are on other shards, sorted by name."""
     mistakes: tuple[str, ...]
     """Labels and annotations of the object that are ignored, and why."""
 

@@ -37,9 +37,7 @@ def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     sharder cordon my-ring my-controller-7d4b9
     sharder uncordon my-ring my-controller-7d4b9
     """
-    from sharder.cli.steering import CORDON
-
-    _steer(call, CORDON, [(ring, shard) for shard in shards], dry_run=dry_run)
+    _steer(call, "CORDON", [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
 @command(RING, SHARDS, DRY_RUN)
@@ -51,9 +49,7 @@ def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None
 
     sharder uncordon my-ring my-controller-7d4b9
     """
-    from sharder.cli.steering import UNCORDON
-
-    _steer(call, UNCORDON, [(ring, shard) for shard in shards], dry_run=dry_run)
+    _steer(call, "UNCORDON", [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
 @command(
@@ -111,9 +107,7 @@ def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
     sharder pause my-ring
     sharder resume my-ring
     """
-    from sharder.cli.steering import PAUSE
-
-    _steer(call, PAUSE, [(ring, ring) for ring in rings], dry_run=dry_run)
+    _steer(call, "PAUSE", [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
 @command(RINGS, DRY_RUN)
@@ -124,9 +118,7 @@ def resume(call: Call, rings: list[str], *, dry_run: bool) -> None:
 
     sharder resume my-ring
     """
-    from sharder.cli.steering import RESUME
-
-    _steer(call, RESUME, [(ring, ring) for ring in rings], dry_run=dry_run)
+    _steer(call, "RESUME", [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
 @command(
@@ -166,14 +158,15 @@ def pin(
 
 
 def _steer(
-    call: Call, steering: "Steering", targets: Iterable[tuple[str, str]], *, dry_run: bool
+    call: Call, what: "Steering | str", targets: Iterable[tuple[str, str]], *, dry_run: bool
 ) -> None:
-    """Write to each target, a ring and a name."""
-    from sharder.cli.steering import one_by_one, steer
+    """Write to each target, a ring and a name; `what` can be the name of a constant."""
+    from sharder.cli import steering
 
-    write = partial(steer, steering=steering, dry_run=dry_run)
+    found = getattr(steering, what) if isinstance(what, str) else what
+    write = partial(steering.steer, steering=found, dry_run=dry_run)
     writes = [partial(write, ring=ring, name=name) for ring, name in targets]
-    _show(call, call.read(partial(one_by_one, writes=writes)))
+    _show(call, call.read(partial(steering.one_by_one, writes=writes)))
 
 
 def _show(call: Call, done: "Outcome") -> None:

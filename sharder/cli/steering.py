@@ -55,10 +55,6 @@ class Target:
         return f"{self.resource} {ref}" if is_object else ref.name
 
 
-Find: TypeAlias = Callable[[Cluster, View, str], Awaitable[Target]]
-"""Returns the target of this name; a ConfigError says that there is none."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steering:
     """What a command writes, and the sentences of its report.
@@ -68,7 +64,8 @@ class Steering:
     """
 
     operation: Operation
-    find: Find
+    of: GroupResource | None
+    """The resource to write; None: an object of the ring."""
     field: str
     """The path of the map or struct that has the values."""
     wanted: Mapping[str, FieldValue]
@@ -76,31 +73,27 @@ class Steering:
     already: str
     """The result if nothing has to be written."""
     warnings: Callable[[Target], Iterable[str]] = lambda _: ()
+    shard: ShardName | None = None
+    """The shard of a pin, which must be one of the ring."""
 
 
-async def _shard(cluster: Cluster, view: View, name: str) -> Target:
-    lease = lease_of(view.snapshot, name)
-    return Target(view=view, resource=LEASES.id, obj=lease, store=cluster.leases)
-
-
-async def _ring(cluster: Cluster, view: View, _name: str) -> Target:
-    return Target(view=view, resource=RINGS.id, obj=view.snapshot.ring, store=cluster.rings)
-
-
-async def _object(cluster: Cluster, view: View, name: str) -> Target:
+async def _find(cluster: Cluster, view: View, steering: Steering, name: str) -> Target:
+    """Return the target of this name; a ConfigError says that there is none."""
+    snapshot = view.snapshot
+    if steering.of == RINGS.id:
+        return Target(view=view, resource=RINGS.id, obj=snapshot.ring, store=cluster.rings)
+    if steering.of == LEASES.id:
+        lease = lease_of(snapshot, name)
+        return Target(view=view, resource=LEASES.id, obj=lease, store=cluster.leases)
+    if steering.shard is not None:
+        lease_of(snapshot, steering.shard)
     resource, _, rest = name.partition("/")
-    served, obj = await find(cluster, view.snapshot, resource, rest)
-    return Target(view=view, resource=served.id, obj=obj, store=cluster.objects.of(served))
-
-
-async def _pinnable(cluster: Cluster, view: View, name: str, *, shard: str) -> Target:
-    lease_of(view.snapshot, shard)
-    found = await _object(cluster, view, name)
-    if view.snapshot.roles[found.resource] is Role.CONTROLLED:
+    served, obj = await find(cluster, snapshot, resource, rest)
+    if steering.shard is not None and snapshot.roles[served.id] is Role.CONTROLLED:
         raise ConfigError(
-            f"{found.resource} are controlled objects, which follow their parents: pin the parent"
+            f"{served.id} are controlled objects, which follow their parents: pin the parent"
         )
-    return found
+    return Target(view=view, resource=served.id, obj=obj, store=cluster.objects.of(served))
 
 
 def _others_accept(view: View, shard: str) -> bool:
@@ -140,8 +133,10 @@ def _of_evacuation(target: Target) -> Iterator[str]:
         yield f'movement of {snapshot.name} is paused; run "sharder resume" to continue'
 
 
-def _of_pin(target: Target, *, shard: ShardName) -> Iterator[str]:
+def _of_pin(target: Target, *, shard: ShardName | None) -> Iterator[str]:
     """Yield the reasons why the object might not move to the shard."""
+    if shard is None:
+        return
     snapshot, meta = target.view.snapshot, target.obj.metadata
     members, owner = snapshot.members, meta.label(snapshot.owner_label) or None
     if isinstance(target.obj, PartialObject) and not snapshot.selects(target.obj):
@@ -158,7 +153,7 @@ def _of_pin(target: Target, *, shard: ShardName) -> Iterator[str]:
 
 CORDON: Final = Steering(
     operation=Operation.CORDON,
-    find=_shard,
+    of=LEASES.id,
     field="metadata.annotations",
     wanted={CORDONED_ANNOTATION: "true"},
     done="{name} {is_} cordoned: it keeps its objects and gets no new ones",
@@ -167,7 +162,7 @@ CORDON: Final = Steering(
 )
 UNCORDON: Final = Steering(
     operation=Operation.UNCORDON,
-    find=_shard,
+    of=LEASES.id,
     field="metadata.annotations",
     wanted={CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
     done="{name} {is_} uncordoned: it gets new objects",
@@ -176,7 +171,7 @@ UNCORDON: Final = Steering(
 )
 EVACUATE: Final = Steering(
     operation=Operation.EVACUATE,
-    find=_shard,
+    of=LEASES.id,
     field="metadata.annotations",
     wanted={EVACUATE_ANNOTATION: "true"},
     done="{name} {is_} marked for evacuation: it gets no new objects",
@@ -185,7 +180,7 @@ EVACUATE: Final = Steering(
 )
 PAUSE: Final = Steering(
     operation=Operation.PAUSE,
-    find=_ring,
+    of=RINGS.id,
     field="spec.movement",
     wanted={"paused": True},
     done="{name} {is_} paused: no objects are drained; those whose shard is gone are still "
@@ -194,7 +189,7 @@ PAUSE: Final = Steering(
 )
 RESUME: Final = Steering(
     operation=Operation.RESUME,
-    find=_ring,
+    of=RINGS.id,
     field="spec.movement",
     wanted={"paused": False},
     done="{name} {is_} resumed: objects move to where they belong",
@@ -204,24 +199,17 @@ RESUME: Final = Steering(
 
 def pin(ring: str, shard: str | None) -> Steering:
     """Return the write that pins objects of the ring to a shard; None removes their pins."""
-    label = pin_label(RingName(ring))
-    if shard is None:
-        return Steering(
-            operation=Operation.PIN,
-            find=_object,
-            field="metadata.labels",
-            wanted={label: None},
-            done="{name} {is_} unpinned{was}",
-            already="{name} is not pinned",
-        )
+    to = None if shard is None else ShardName(shard)
+    what = "unpinned" if to is None else f"pinned to {to}"
     return Steering(
         operation=Operation.PIN,
-        find=partial(_pinnable, shard=shard),
+        of=None,
         field="metadata.labels",
-        wanted={label: shard},
-        done=f"{{name}} {{is_}} pinned to {shard}{{was}}",
-        already=f"{{name}} is already pinned to {shard}",
-        warnings=partial(_of_pin, shard=ShardName(shard)),
+        wanted={pin_label(RingName(ring)): to},
+        done=f"{{name}} {{is_}} {what}{{was}}",
+        already="{name} is not pinned" if to is None else f"{{name}} is already {what}",
+        warnings=partial(_of_pin, shard=to),
+        shard=to,
     )
 
 
@@ -266,7 +254,7 @@ async def _attempt(
     cluster: Cluster, steering: Steering, ring: str, name: str, *, dry_run: bool
 ) -> OperationReport:
     view = await view_of(cluster, ring_named(ring))
-    target = await steering.find(cluster, view, name)
+    target = await _find(cluster, view, steering, name)
     changes = _changes(target.obj, steering)
     if changes and not dry_run:
         await _write(target, steering, changes)

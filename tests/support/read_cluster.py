@@ -15,7 +15,6 @@ from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
 from sharder.core.api.since import DatedObject
 from sharder.core.names import GroupResource
 from sharder.kube.discovery import Served
-from sharder.kube.typed_stores import LEASES
 from sharder.kube.typed_stores import SECRETS as SECRETS_RESOURCE
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fake_store import FakeStore
@@ -99,8 +98,6 @@ class ReadCluster:
         return Served(resources=self.resources, silent=self.silent)
 
     def _dated(self, resource: Resource, labels: str) -> FakeStore[DatedObject]:
-        if resource == LEASES:
-            return self.leases.decoding(DatedObject, labels)
         return self.objects.stores[resource.id].decoding(DatedObject, labels)
 
     async def add(self, resource: GroupResource, thing: PartialObject) -> None:
