@@ -2,33 +2,31 @@
 
     with ControlPlane() as plane:
         plane.apply(Path("crd.yaml"))
-        shard = plane.kubeconfig("alice", groups=["shards"])
+        shard = plane.kubeconfig("alice", group="shards")
 
 There are no controllers: nothing is garbage collected, and a deleted namespace stays Terminating.
-
-From a shell, `python -m hack.control_plane run` runs a control plane until it is interrupted;
-`start` leaves one running, and `stop` ends it.  The end removes all data.
 """
 
-import argparse
+import base64
+import hashlib
 import http.client
 import json
 import os
-import signal
+import re
 import ssl
-import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Final
 
 from hack import binaries
 from hack.certificates import Authority
-from hack.kubectl import Kubectl
-from hack.layout import ADDRESS, Layout, certificate_credentials
+from hack.kubectl import kubectl
 from hack.ports import free_ports
-from hack.supervisor import Supervisor, SupervisorError, stop_detached
+from hack.supervisor import ProcessError, Supervisor
 
+ADDRESS: Final = IPv4Address("127.0.0.1")
 START_SECONDS = 60
 """The time limit of a start; 3 s are usual."""
 GOGC = "400"
@@ -38,10 +36,6 @@ Rare garbage collections save a fourth of the CPU time of a start, for a third m
 """
 TAIL_LINES = 25
 """Lines at the end of a log that an error message shows."""
-
-
-class ControlPlaneError(Exception):
-    """The control plane did not start; the message has the end of the logs, if there are any."""
 
 
 class ControlPlane:
@@ -68,6 +62,7 @@ class ControlPlane:
         self._wanted_directory = directory
         self._apiserver_flags = tuple(apiserver_flags)
         self._authority = Authority("sharder-test-cluster")
+        self._etcd_port, self._peer_port, self._port = free_ports(3)
         self._pids: dict[str, int] = {}
 
     @property
@@ -78,17 +73,17 @@ class ControlPlane:
     @property
     def admin_pem(self) -> Path:
         """The file with certificate and key of a user in system:masters."""
-        return self._layout.admin
+        return self.directory / "admin.pem"
 
     @property
     def url(self) -> str:
         """The https URL of the API server on the loopback; a restart does not change it."""
-        return self._layout.url
+        return f"https://{ADDRESS}:{self._port}"
 
     @property
     def etcd_url(self) -> str:
         """The http URL of etcd on the loopback."""
-        return self._layout.etcd_url
+        return f"http://{ADDRESS}:{self._etcd_port}"
 
     def pid(self, process: str) -> int:
         """Return the process id of the last start of `etcd` or `kube-apiserver`."""
@@ -99,24 +94,12 @@ class ControlPlane:
 
         Raises:
             hack.binaries.BinariesError: The programs cannot be found or built.
-            ControlPlaneError: A process ended or is not ready in time.
+            hack.supervisor.ProcessError: A process ended or is not ready in time.
         """
-        programs = binaries.control_plane()
+        self._programs = binaries.control_plane()
+        self.supervisor = Supervisor(self._wanted_directory)
         try:
-            self.supervisor = Supervisor(self._wanted_directory)
-        except SupervisorError as problem:
-            raise ControlPlaneError(str(problem)) from problem
-        try:
-            etcd_port, peer_port, apiserver_port = free_ports(3)
-            self._layout = Layout(
-                programs=programs,
-                directory=self.directory,
-                etcd_port=etcd_port,
-                peer_port=peer_port,
-                apiserver_port=apiserver_port,
-            )
-            self._layout.write_identities(self._authority)
-            self.admin_kubeconfig = self.kubeconfig("admin", ["system:masters"])
+            self._write_identities()
             self.start_etcd()
             self.start_apiserver()
         except BaseException:
@@ -127,17 +110,23 @@ class ControlPlane:
         """Stop the API server, then etcd, and remove all data; idempotent."""
         self.supervisor.close()
 
-    def detach(self) -> None:
-        """Let both processes outlive this one; `hack.supervisor.stop_detached` ends them."""
-        self.supervisor.detach()
-
     def start_etcd(self) -> None:
         """Start etcd with its previous port and data; return at once.
 
-        Raises:
-            ControlPlaneError: etcd runs already.
+        It runs without fsync, because the data is temporary.
         """
-        self._run("etcd", self._layout.etcd_command())
+        peer = f"http://{ADDRESS}:{self._peer_port}"
+        self._run(
+            "etcd",
+            f"--data-dir={self.directory / 'etcd'}",
+            f"--listen-client-urls={self.etcd_url}",
+            f"--advertise-client-urls={self.etcd_url}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
 
     def stop_etcd(self) -> None:
         """Stop etcd and keep its data; the API server waits until etcd is back."""
@@ -147,19 +136,40 @@ class ControlPlane:
         """Start the API server with its previous port and data; return when it is ready.
 
         Raises:
-            ControlPlaneError: A process ended, the API server is not ready in time, or it runs
-                already.
+            hack.supervisor.ProcessError: A process ended, the API server is not ready in time, or
+                it runs already.
         """
-        self._run("kube-apiserver", self._layout.apiserver_command(self._apiserver_flags))
+        signing_key = self.directory / "service-accounts-key.pem"
+        self._run(
+            "kube-apiserver",
+            f"--etcd-servers={self.etcd_url}",
+            f"--bind-address={ADDRESS}",
+            f"--advertise-address={ADDRESS}",
+            f"--secure-port={self._port}",
+            "--endpoint-reconciler-type=none",  # other types reject a loopback address
+            f"--tls-cert-file={self.directory / 'apiserver.pem'}",
+            f"--tls-private-key-file={self.directory / 'apiserver-key.pem'}",
+            f"--client-ca-file={self.directory / 'ca.pem'}",
+            "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={signing_key}",
+            f"--service-account-signing-key-file={signing_key}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--event-ttl=1h",
+            # Otherwise a stop waits a minute for open watches (genericapiserver.go,
+            # shutdownTimeout).
+            "--shutdown-send-retry-after",
+            *self._apiserver_flags,
+        )
         deadline = time.monotonic() + START_SECONDS
         while not self.is_ready():
             for name in ("etcd", "kube-apiserver"):
                 code = self.supervisor.exit_code(name)
                 if code is not None:
-                    raise ControlPlaneError(f"{name} ended with {code}{self.log_tail(name)}")
+                    raise ProcessError(f"{name} ended with {code}{self.log_tail(name)}")
             if time.monotonic() > deadline:
                 tails = self.log_tail("etcd") + self.log_tail("kube-apiserver")
-                raise ControlPlaneError(f"no API server after {START_SECONDS} s{tails}")
+                raise ProcessError(f"no API server after {START_SECONDS} s{tails}")
             time.sleep(0.1)
 
     def stop_apiserver(self) -> None:
@@ -180,15 +190,19 @@ class ControlPlane:
         lines = self.supervisor.log(process).read_text(errors="replace").splitlines()
         return "\n".join([f"\n--- the last lines of {process}'s log", *lines[-TAIL_LINES:]])
 
-    def kubeconfig(self, user: str, groups: Sequence[str] = ()) -> Path:
+    def kubeconfig(self, user: str, group: str = "") -> Path:
         """Return a kubeconfig with a client certificate of `user`, who gets rights by RBAC.
 
         Args:
             user: A name of at most 64 characters; can be `system:serviceaccount:NAMESPACE:NAME`.
-            groups: The groups of the user, in addition to system:authenticated.
+            group: The group of the user, in addition to system:authenticated.
         """
-        identity = self._authority.issue_client(user, groups)
-        return self._layout.write_kubeconfig(user, groups, certificate_credentials(identity))
+        identity = self._authority.issue_client(user, group)
+        credentials = {
+            "client-certificate-data": _base64(identity.certificate),
+            "client-key-data": _base64(identity.key),
+        }
+        return self._write_kubeconfig(user, group, credentials)
 
     def token_kubeconfig(self, namespace: str, service_account: str, *, pod: str = "") -> Path:
         """Return a kubeconfig with a token of an existing ServiceAccount, valid for an hour.
@@ -205,7 +219,7 @@ class ControlPlane:
         create = ("create", "token", service_account, "-n", namespace, "--duration=1h", *bound)
         user = f"system:serviceaccount:{namespace}:{service_account}"
         token = self.kubectl(*create).strip()
-        return self._layout.write_kubeconfig(user, ["token", pod], {"token": token})
+        return self._write_kubeconfig(user, f"token\n{pod}", {"token": token})
 
     def kubectl(
         self, *arguments: str, kubeconfig: Path | None = None, stdin: str | None = None
@@ -215,7 +229,13 @@ class ControlPlane:
         Raises:
             hack.kubectl.KubectlError: kubectl ended with a code other than 0.
         """
-        return self._kubectl(kubeconfig).run(*arguments, stdin=stdin)
+        return kubectl(
+            self._programs / "kubectl",
+            *arguments,
+            kubeconfig=kubeconfig or self.admin_kubeconfig,
+            cache=self.directory / "kubectl",
+            stdin=stdin,
+        )
 
     def apply(self, manifest: Path | str) -> str:
         """Apply a file, a folder of files, or a text of YAML or JSON, as the admin.
@@ -226,7 +246,10 @@ class ControlPlane:
         Raises:
             hack.kubectl.KubectlError: The server rejected an object.
         """
-        return self._kubectl(None).apply(manifest)
+        command = ("apply", "--server-side", "--force-conflicts", "-f")
+        if isinstance(manifest, Path):
+            return self.kubectl(*command, str(manifest))
+        return self.kubectl(*command, "-", stdin=manifest)
 
     def __enter__(self) -> "ControlPlane":
         self.start()
@@ -235,25 +258,48 @@ class ControlPlane:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, name: str, command: Sequence[str]) -> None:
-        try:
-            environment = {"GOGC": GOGC, **os.environ}
-            self._pids[name] = self.supervisor.run(name, command, environment)
-        except SupervisorError as problem:
-            raise ControlPlaneError(f"{name} did not start: {problem}") from problem
+    def _run(self, name: str, *flags: str) -> None:
+        environment = {"GOGC": GOGC, **os.environ}
+        command = [str(self._programs / name), *flags]
+        self._pids[name] = self.supervisor.run(name, command, environment)
 
-    def _kubectl(self, kubeconfig: Path | None) -> Kubectl:
-        return Kubectl(
-            program=self._layout.programs / "kubectl",
-            kubeconfig=kubeconfig or self.admin_kubeconfig,
-            cache=self.directory / "kubectl",
-        )
+    def _write_identities(self) -> None:
+        """Write certificates and keys for the API server and the admin, but not the CA's key."""
+        names = ["kubernetes.default.svc", "localhost"]
+        server = self._authority.issue_server(names, ADDRESS)
+        admin = self._authority.issue_client("admin", "system:masters")
+        write_private(self.directory / "ca.pem", self._authority.certificate)
+        write_private(self.admin_pem, admin.certificate + admin.key)
+        write_private(self.directory / "apiserver.pem", server.certificate)
+        write_private(self.directory / "apiserver-key.pem", server.key)
+        signing = self._authority.issue_client("service accounts")
+        write_private(self.directory / "service-accounts-key.pem", signing.key)
+        self.admin_kubeconfig = self.kubeconfig("admin", "system:masters")
+
+    def _write_kubeconfig(self, user: str, variant: str, credentials: Mapping[str, str]) -> Path:
+        """Write a self-contained kubeconfig; its name is unique to `user` and `variant`."""
+        digest = hashlib.sha256(f"{user}\n{variant}".encode()).hexdigest()[:8]
+        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", user)
+        file = self.directory / f"{readable}-{digest}.kubeconfig"
+        trusted = _base64(self._authority.certificate)
+        cluster = {"server": self.url, "certificate-authority-data": trusted}
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "sharder", "cluster": cluster}],
+            "users": [{"name": user, "user": credentials}],
+            "contexts": [{"name": "sharder", "context": {"cluster": "sharder", "user": user}}],
+            "current-context": "sharder",
+        }
+        # Each JSON document is YAML too.
+        write_private(file, json.dumps(document, indent=2).encode())
+        return file
 
     def _answers(self, path: str) -> bool:
-        context = ssl.create_default_context(cafile=str(self._layout.ca))
-        context.load_cert_chain(self._layout.admin)
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
+        context.load_cert_chain(self.admin_pem)
         connection = http.client.HTTPSConnection(
-            str(ADDRESS), self._layout.apiserver_port, context=context, timeout=5
+            str(ADDRESS), self._port, context=context, timeout=5
         )
         try:
             connection.request("GET", path)
@@ -262,6 +308,16 @@ class ControlPlane:
             return False
         finally:
             connection.close()
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Write a file that only the current user can read."""
+    file.touch(mode=0o600)
+    file.write_bytes(content)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _pod(name: str, namespace: str, service_account: str) -> str:
@@ -276,45 +332,3 @@ def _pod(name: str, namespace: str, service_account: str) -> str:
     spec = {"serviceAccountName": service_account, "containers": [container]}
     metadata = {"name": name, "namespace": namespace}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-
-
-def _stop(directory: Path) -> None:
-    if not stop_detached(directory):
-        print(f"nothing runs in {directory}", file=sys.stderr)
-
-
-def _start(directory: Path) -> None:
-    with ControlPlane(directory=directory) as plane:
-        plane.detach()
-        print(f"export KUBECONFIG={plane.admin_kubeconfig}")
-
-
-def _run(directory: Path) -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with ControlPlane(directory=directory) as plane:
-        print(f"export KUBECONFIG={plane.admin_kubeconfig}", flush=True)
-        signal.pause()
-
-
-def main() -> int:
-    """Run, start or stop a control plane from the command line; return 1 after an error."""
-    default = Path(tempfile.gettempdir()) / f"sharder-control-plane-{os.getuid()}"
-    parser = argparse.ArgumentParser(prog="python -m hack.control_plane", description=__doc__)
-    commands = {"run": _run, "start": _start, "stop": _stop}
-    parser.add_argument("command", choices=commands)
-    parser.add_argument(
-        "--dir", type=Path, default=default, help="all data (default: %(default)s)"
-    )
-    arguments = parser.parse_args()
-    try:
-        commands[arguments.command](arguments.dir.absolute())
-    except (binaries.BinariesError, ControlPlaneError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        pass  # this is how `run` ends; all processes are stopped
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

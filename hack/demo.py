@@ -23,13 +23,13 @@ import yaml
 
 from hack.audit_log import POLICY, audit_flags
 from hack.binaries import BinariesError, control_plane
-from hack.control_plane import ControlPlane, ControlPlaneError
+from hack.control_plane import ControlPlane
 from hack.demo_steps import LEASE_SECONDS, Story, console, headline
 from hack.kubectl import KubectlError
 from hack.ownership import observing
 from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground
 from hack.ports import free_ports
-from hack.supervisor import stop_detached
+from hack.supervisor import ProcessError, stop_detached
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.fence.policy import fence_of
@@ -124,7 +124,7 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
         (port,) = free_ports(1)
         asyncio.run(run_story(playground, strategy, port))
         if keep:
-            plane.detach()
+            plane.supervisor.detach()
             console.print(
                 f"\nIt goes on running. Look at it in a browser: {console_url(port)}\n"
                 "or on the command line:\n"
@@ -170,7 +170,7 @@ def main() -> int:
     try:
         strategy = strategy_of(os.environ.get("STRATEGY", ""))
         play(strategy, keep=bool(os.environ.get("KEEP")))
-    except (BinariesError, ControlPlaneError, KubectlError, SharderError, TimeoutError) as problem:
+    except (BinariesError, ProcessError, KubectlError, SharderError, TimeoutError) as problem:
         print(f"demo failed: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

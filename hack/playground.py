@@ -234,11 +234,11 @@ class Playground:
 
     def pause(self, name: str) -> None:
         """Pause a process by SIGSTOP; its connections stay open."""
-        self.plane.supervisor.pause(name)
+        self.plane.supervisor.send(name, signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
         """Resume a paused process."""
-        self.plane.supervisor.resume(name)
+        self.plane.supervisor.send(name, signal.SIGCONT)
 
     def kill(self, name: str) -> None:
         """End a process by SIGKILL: it cannot release its Lease or clean up."""
@@ -246,7 +246,7 @@ class Playground:
 
     def terminate(self, name: str) -> None:
         """Send SIGTERM and return at once; the process has no time limit."""
-        self.plane.supervisor.terminate(name)
+        self.plane.supervisor.send(name, signal.SIGTERM)
 
     def stop(self, name: str) -> int:
         """Send SIGTERM, after a grace period SIGKILL; wait and return the exit code."""

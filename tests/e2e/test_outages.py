@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import time
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -74,9 +75,9 @@ class Play:
     async def outage(self, how: str, seconds: int, newcomer: StandIn) -> None:
         """Let the API server be away, and see what comes after it."""
         if how == "silent":
-            self.plane.supervisor.pause("kube-apiserver")
+            self.plane.supervisor.send("kube-apiserver", signal.SIGSTOP)
             await asyncio.sleep(seconds)
-            self.plane.supervisor.resume("kube-apiserver")
+            self.plane.supervisor.send("kube-apiserver", signal.SIGCONT)
         else:
             await asyncio.to_thread(self.plane.stop_apiserver)
             await asyncio.sleep(seconds)

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -146,9 +147,9 @@ class _Play:
         await keep_running(self._playground, [name], restarts, command, PYTHONPATH=str(ROOT))
 
     def _back_up(self) -> None:
-        self._plane.supervisor.pause("etcd")
+        self._plane.supervisor.send("etcd", signal.SIGSTOP)
         shutil.copytree(self._data, self._backup)
-        self._plane.supervisor.resume("etcd")
+        self._plane.supervisor.send("etcd", signal.SIGCONT)
 
     async def _lose(self, client: Client) -> None:
         """Write what the backup does not have, up to a version that all watches have seen."""

@@ -255,7 +255,7 @@ async def test_a_user_on_call_gets_warnings_for_missing_rights_and_sees_the_rest
 ) -> None:
     (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)
     cluster.plane.apply(rights.replace("my-controller", SHARDS))
-    on_call = cluster.plane.kubeconfig("alice", groups=["on-call"])
+    on_call = cluster.plane.kubeconfig("alice", group="on-call")
     cluster.kubectl("create", "secret", "generic", "held", "-n", NAMESPACE)
 
     async def told() -> None:

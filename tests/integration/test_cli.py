@@ -46,7 +46,7 @@ def on_call(ring: Ring) -> Path:
     """Return the kubeconfig of a user with the rights that docs/security.md lists for them."""
     (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)
     ring.control_plane.apply(rights.replace("my-controller", ring.name))
-    kubeconfig = ring.control_plane.kubeconfig("alice", groups=["on-call"])
+    kubeconfig = ring.control_plane.kubeconfig("alice", group="on-call")
     asks = f"until kubectl auth can-i patch leases -n {ring.name}; do :; done"
     assert ring.shell(f"timeout 60 bash -c '{asks}'", kubeconfig).returncode == 0
     return kubeconfig

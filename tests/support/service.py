@@ -54,7 +54,7 @@ class Service:
         )
         self.console = f"http://{address}/console"
         """Where the sharder shows its console without a token."""
-        self.author = self.plane.kubeconfig("alice", ["authors"])
+        self.author = self.plane.kubeconfig("alice", "authors")
 
     async def until_ready(self) -> None:
         """Wait until the sharder calls itself ready."""

@@ -16,9 +16,8 @@ import msgspec
 import yaml
 from typing_extensions import override
 
-from hack.control_plane import ControlPlane
+from hack.control_plane import ControlPlane, write_private
 from hack.demo import wait_until_ready
-from hack.layout import write_private
 from hack.playground import RING, ROOT, SHARDS, Playground
 from hack.wrong_clock import clock_off_by
 from sharder.core.api.ring import ControllerRing, StrategyName
