@@ -24,17 +24,22 @@ import platform
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from hack.go_build import GoError, Progress, find_go
-
 ROOT = Path(__file__).resolve().parents[1]
+REPORT_EVERY_SECONDS = 15
+"""The time between two lines of progress."""
+TAIL_LINES = 20
+"""Lines at the end of Go's output that a failure shows."""
 
 
 class BinariesError(Exception):
@@ -162,56 +167,36 @@ def cache_directory() -> Path:
     return Path(home).absolute() / "sharder"
 
 
-def control_plane() -> Path:
-    """Return the directory of etcd, kube-apiserver and kubectl; build them if necessary.
+def find(tools: Toolset) -> Path:
+    """Return the path of the program, or the directory of several; build them if necessary.
 
     Raises:
-        BinariesError: The directory in KUBEBUILDER_ASSETS lacks one of them, or the build failed.
+        BinariesError: What the environment names has no such programs, or the build failed.
     """
-    named = os.environ.get(CONTROL_PLANE.environment)
-    if not named:
-        return build_once(CONTROL_PLANE)
-    missing = [name for name in CONTROL_PLANE.programs if not _is_program(Path(named) / name)]
+    single = len(tools.programs) == 1
+    variable, named = tools.environment, os.environ.get(tools.environment)
+    if not named or tools is OLDEST_CONTROL_PLANE:
+        built = build_once(tools)
+        return built / tools.programs[0] if single else built
+    paths = [Path(named)] if single else [Path(named) / name for name in tools.programs]
+    missing = [path.name for path in paths if not (path.is_file() and os.access(path, os.X_OK))]
+    if missing and single:
+        raise BinariesError(f"{variable}={named} is no program: name one, or unset it to build it")
     if missing:
         raise BinariesError(
-            f"KUBEBUILDER_ASSETS={named} holds no {', '.join(missing)}: "
+            f"{variable}={named} holds no {', '.join(missing)}: "
             "name a directory that does, or unset it and install Go to build them"
         )
     return Path(named).absolute()
 
 
-def oldest_control_plane() -> Path:
-    """Return the same directory for the oldest supported Kubernetes; build it if necessary.
-
-    Raises:
-        BinariesError: The build failed.
-    """
-    return build_once(OLDEST_CONTROL_PLANE)
-
-
-def _single(tools: Toolset) -> Path:
-    """Return the path of the only program of `tools`; build the program if necessary.
-
-    Raises:
-        BinariesError: The path in the variable is no program, or the build failed.
-    """
-    variable, (name,) = tools.environment, tools.programs
-    named = os.environ.get(variable)
-    if not named:
-        return build_once(tools) / name
-    if not _is_program(Path(named)):
-        raise BinariesError(
-            f"{variable}={named} is no program: name one, or unset it to build {name}"
-        )
-    return Path(named).absolute()
-
-
-helm = partial(_single, HELM)
-helm3 = partial(_single, HELM3)
-promtool = partial(_single, PROMTOOL)
-goshard = partial(_single, GOSHARD)
-libshard = partial(_single, LIBSHARD)
-generator = partial(_single, GENERATOR)
+control_plane = partial(find, CONTROL_PLANE)
+helm = partial(find, HELM)
+helm3 = partial(find, HELM3)
+promtool = partial(find, PROMTOOL)
+goshard = partial(find, GOSHARD)
+libshard = partial(find, LIBSHARD)
+generator = partial(find, GENERATOR)
 
 
 def build_once(tools: Toolset) -> Path:
@@ -231,6 +216,7 @@ def build_once(tools: Toolset) -> Path:
             workspace = cache_directory() / f"{tools.name}.build"
             _build(tools, workspace).rename(tools.cached)
             shutil.rmtree(workspace, ignore_errors=True)
+            print(f"built into {tools.cached}", file=sys.stderr)
     return tools.cached
 
 
@@ -242,24 +228,65 @@ def _build(tools: Toolset, workspace: Path) -> Path:
     (workspace / "tmp").mkdir(parents=True, exist_ok=True)
     target = Path(tempfile.mkdtemp(prefix="bin-", dir=workspace))
     target.chmod(0o755)
-    progress = Progress(f"building {tools.name} {tools.version}")
-    try:
-        go = find_go(tools.module, workspace)
-        tags = ("-tags", tools.tags)
-        progress.total = len(progress.follow(go, "list", "-deps", *tags, tools.package))
-        flags = ("-v", "-trimpath", *tags, "-ldflags", tools.linker_flags)
-        progress.follow(go, "build", "-o", f"{target}/", *flags, tools.package)
-    except GoError as problem:
-        kind = "directory" if len(tools.programs) > 1 else "path"
-        what = f"{tools.environment} to the {kind} of {', '.join(tools.programs)}"
-        raise BinariesError(
-            f"cannot build {tools.name}: {problem}; install Go (https://go.dev/dl) or set {what}"
-        ) from problem
+    go = shutil.which("go")
+    if go is None:
+        raise BinariesError(f"cannot build {tools.name} without Go: {_ways_out(tools)}")
+    flags = ("-v", "-trimpath", "-tags", tools.tags, "-ldflags", tools.linker_flags)
+    command = [go, "build", "-o", f"{target}/", *flags, tools.package]
+    title = f"building {tools.name} {tools.version}"
+    last = _follow(title, command, tools.module, _environment(go, workspace))
+    if last:
+        print(*last, sep="\n", file=sys.stderr)
+        raise BinariesError(f"cannot build {tools.name}, see above: {_ways_out(tools)}")
     if (target / "server").exists():
         # Go names a program after its folder; the folder of etcd is go.etcd.io/etcd/server.
         (target / "server").rename(target / "etcd")
-    progress.say(f"built into {tools.cached}")
     return target
+
+
+def _environment(go: str, workspace: Path) -> Mapping[str, str]:
+    """Return the user's environment, but with all of Go's folders below `workspace`."""
+    asked = subprocess.run([go, "env", "GOENV"], capture_output=True, text=True, check=False)
+    return {
+        **os.environ,
+        "GOENV": asked.stdout.strip(),
+        "XDG_CONFIG_HOME": str(workspace / "config"),  # for Go's telemetry counters
+        "CGO_ENABLED": "0",  # no C compiler needed
+        "GOFLAGS": "-buildvcs=false -modcacherw",
+        "GOPATH": str(workspace / "go"),
+        "GOMODCACHE": str(workspace / "go" / "modules"),
+        "GOCACHE": str(workspace / "go" / "build"),
+        "GOTMPDIR": str(workspace / "tmp"),
+    }
+
+
+def _follow(
+    title: str, command: Sequence[str], module: Path, environment: Mapping[str, str]
+) -> Sequence[str]:
+    """Run Go and show a line of progress now and then; return its last lines if it failed."""
+    began, reported, packages = time.monotonic(), float("-inf"), 0
+    tail = deque[str](maxlen=TAIL_LINES)
+    with subprocess.Popen(
+        command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr or ():
+                tail.append(line.rstrip())
+                packages += not line.startswith(("go: ", "#"))
+                if time.monotonic() - reported >= REPORT_EVERY_SECONDS:
+                    reported = time.monotonic()
+                    seconds = f"{reported - began:.0f} s"
+                    print(f"{title}: {seconds}, {packages} packages", file=sys.stderr, flush=True)
+        except BaseException:
+            process.terminate()
+            raise
+    return tail if process.returncode else ()
+
+
+def _ways_out(tools: Toolset) -> str:
+    kind = "directory" if len(tools.programs) > 1 else "path"
+    what = f"{tools.environment} to the {kind} of {', '.join(tools.programs)}"
+    return f"install Go (https://go.dev/dl) or set {what}"
 
 
 @contextmanager
@@ -273,8 +300,10 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+TOOLSETS = (
+    *(CONTROL_PLANE, OLDEST_CONTROL_PLANE, HELM, HELM3, PROMTOOL),
+    *(GOSHARD, LIBSHARD, GENERATOR),
+)
 
 
 def main() -> int:
@@ -283,21 +312,12 @@ def main() -> int:
         prog="python3 -m hack.binaries",
         description="Find or build programs, print where they are.",
     )
-    finders: Mapping[str, Callable[[], Path]] = {
-        "control-plane": control_plane,
-        "oldest-control-plane": oldest_control_plane,
-        "helm": helm,
-        "helm3": helm3,
-        "promtool": promtool,
-        "goshard": goshard,
-        "libshard": libshard,
-        "generator": generator,
-    }
-    parser.add_argument("tools", choices=finders)
-    find = finders[parser.parse_args().tools]
+    known = {tools.name: tools for tools in TOOLSETS}
+    parser.add_argument("tools", choices=known)
+    wanted = known[parser.parse_args().tools]
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        print(find())
+        print(find(wanted))
     except BinariesError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1

@@ -16,9 +16,7 @@ ROOT = Path(__file__).parents[2]
 FAKE_GO = """#!/bin/sh
 echo "$1" >> "$CALLS"
 case "$1 $2" in
-  "env GOVERSION") echo "$VERSION" ;;
   env*) echo /nowhere ;;
-  list*) echo one; echo two ;;
   build*)
     echo "compiling one" >&2
     for program in server kube-apiserver kubectl; do
@@ -41,7 +39,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "HOME": str(tmp_path),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "CALLS": str(tmp_path / "calls"),
-        "VERSION": "go1.26.0",
         "BUILD_EXIT_CODE": "0",
     }
 
@@ -100,16 +97,6 @@ def test_a_failed_build_shows_its_last_words_and_leaves_no_programs(
     assert (code, output) == (1, "")
     assert "compiling one" in errors
     assert [path.name for path in cached(environment)] == ["control-plane.build"]
-
-
-def test_too_old_a_go_is_named_in_one_line(environment: dict[str, str]) -> None:
-    code, _, errors = run({**environment, "VERSION": "go1.22.3"})
-
-    assert code == 1
-    assert errors.count("\n") == 1
-    assert "Go >= 1.26 is needed" in errors
-    assert "go1.22.3" in errors
-    assert "set KUBEBUILDER_ASSETS" in errors
 
 
 def test_a_named_directory_without_the_programs_is_an_error(
