@@ -17,7 +17,6 @@ from hack.playground import NAMESPACE, RING, SHARDS
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import StrategyName
 from sharder.core.keys import main_key
-from sharder.core.leases.shard import Shard
 from sharder.core.leases.state import is_held
 from sharder.core.names import (
     RING_LABEL,
@@ -29,7 +28,6 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.core.placement.hash_ring import HashRing
-from sharder.core.placement.ranking import Ranking
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import leases
@@ -51,8 +49,8 @@ class Ownership:
     expected: dict[str, ShardName | None] = field(default_factory=dict)
     """The right owner of each Secret, by uid.
 
-    ConsistentHash and Rendezvous choose it by the key alone; under any other strategy each current
-    owner is right.
+    ConsistentHash chooses it by the key alone; under any other strategy each current owner is
+    right.
     """
     ceiling: int | None = None
     """The maximum number of Secrets of a shard; None if there is no limit."""
@@ -64,6 +62,14 @@ class Ownership:
     def shares(self) -> Counter[str]:
         """Return the number of Secrets by owner label; the empty key is for none."""
         return Counter(s.metadata.label(OWNER) for s in self.secrets.values())
+
+    def moved_since(self, before: "Ownership") -> dict[str, str]:
+        """Return the new owner of each Secret whose owner changed, by the name of the Secret."""
+        return {
+            self.secrets[uid].metadata.name: self.owner(uid)
+            for uid in before.secrets
+            if before.owner(uid) != self.owner(uid)
+        }
 
     def orphans(self) -> list[str]:
         """Return the Secrets that have no live owner, or are draining."""
@@ -180,9 +186,6 @@ def _expected(
     if strategy is StrategyName.CONSISTENT_HASH:
         ring = HashRing(live)
         return {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
-    if strategy is StrategyName.RENDEZVOUS and live:
-        shards, ranking = [Shard(name=name) for name in sorted(live)], Ranking()
-        return {uid: ranking.best(main_key(s), shards).name for uid, s in secrets.items()}
     return {uid: ShardName(s.metadata.label(OWNER)) for uid, s in secrets.items()}
 
 
@@ -198,18 +201,14 @@ async def observing(
         await client.close()
 
 
-async def create_secrets(
-    client: Client, names: list[str], *, done: Callable[[], None] | None = None
-) -> None:
-    """Create Secrets with a little data, 20 at a time; call `done` after each."""
+async def create_secrets(client: Client, names: list[str]) -> None:
+    """Create Secrets with a little data, 20 at a time."""
     room = asyncio.Semaphore(20)
 
     async def create(name: str) -> None:
         body = {"metadata": {"name": name}, "stringData": {"password": f"{name}-secret"}}
         async with room:
             await client.request("POST", f"/api/v1/namespaces/{NAMESPACE}/secrets", body=body)
-        if done is not None:
-            done()
 
     async with asyncio.TaskGroup() as group:
         for name in names:

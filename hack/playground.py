@@ -4,6 +4,7 @@ The demo, the end-to-end tests and the benchmarks use it.  No process runs with 
 system:masters: sharders, shards and users have separate identities.  Leases last 5 s by default.
 """
 
+import asyncio
 import base64
 import json
 import os
@@ -251,6 +252,20 @@ class Playground:
     def stop(self, name: str) -> int:
         """Send SIGTERM, after a grace period SIGKILL; wait and return the exit code."""
         return self.plane.supervisor.stop(name)
+
+
+async def wait_until_ready(
+    playground: Playground, name: str = "sharder-0", *, within: float = 60
+) -> None:
+    """Wait until the sharder reports ready.
+
+    Raises:
+        TimeoutError: It is not ready after `within` seconds.
+        RuntimeError: Its process has ended.
+    """
+    async with asyncio.timeout(within):
+        while not await asyncio.to_thread(playground.is_ready, name):  # noqa: ASYNC110 - a process
+            await asyncio.sleep(0.1)
 
 
 def _read(request: urllib.request.Request, trust: ssl.SSLContext) -> str:

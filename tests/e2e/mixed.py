@@ -14,9 +14,8 @@ from typing_extensions import override
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import Observer, Ownership, create_secrets, observing
-from hack.playground import CONTROLLER, NAMESPACE, ROOT, SHARDS, Playground
+from hack.playground import CONTROLLER, NAMESPACE, ROOT, SHARDS, Playground, wait_until_ready
 from sharder.core.names import RING_LABEL, SHARDER_IDENTITY
 from sharder.kube.client import Client
 from tests.e2e.story import LEASE_SECONDS, Change, Teller

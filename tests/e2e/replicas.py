@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
-from hack.playground import SYSTEM, Playground
+from hack.playground import SYSTEM, Playground, wait_until_ready
 from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import leases

@@ -12,14 +12,13 @@ from typing import Final
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import (
     Observer,
     Ownership,
     create_secrets,
     observing,
 )
-from hack.playground import NAMESPACE, SYSTEM, Playground
+from hack.playground import NAMESPACE, SYSTEM, Playground, wait_until_ready
 from sharder.core.api.meta import Json
 from sharder.kube.client import MERGE_PATCH, Client
 from tests.chart.rendering import CHART, REQUIRED, Helm
@@ -50,11 +49,7 @@ class Change:
     @property
     def moved(self) -> dict[str, str]:
         """The new owner of each Secret that changed hands, by name."""
-        return {
-            secret.metadata.name: self.after.owner(uid)
-            for uid, secret in self.before.secrets.items()
-            if self.before.owner(uid) != self.after.owner(uid)
-        }
+        return self.after.moved_since(self.before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,7 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
-from hack.playground import SYSTEM, Playground
+from hack.playground import SYSTEM, Playground, wait_until_ready
 from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.kube.client import Client, connect
 from sharder.tls.bundle import CertificateBundle, problem

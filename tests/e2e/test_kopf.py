@@ -13,9 +13,8 @@ from urllib.request import urlopen
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import DRAIN, Observer, create_secrets, observing
-from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground
+from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground, wait_until_ready
 from hack.ports import free_ports
 from sharder.core.api.lease import Lease
 from sharder.core.names import ObjectRef, RingName, owner_label, pin_label

@@ -15,9 +15,8 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import OWNER, SECRETS, create_secrets
-from hack.playground import NAMESPACE, RING, SHARDS, Playground
+from hack.playground import NAMESPACE, RING, SHARDS, Playground, wait_until_ready
 from sharder.controllers.movement.ports import BACKOFF
 from sharder.core.api.lease import LeaseSpec, format_time, lease_body
 from sharder.core.api.meta import Json, PartialObject

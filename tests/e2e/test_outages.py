@@ -10,9 +10,8 @@ from typing import TypeAlias
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import Observer, create_secrets, observing
-from hack.playground import SHARDS, Playground
+from hack.playground import SHARDS, Playground, wait_until_ready
 from sharder.core.errors import Conflict
 from sharder.core.names import STATE_LABEL, ObjectRef
 from sharder.kube.client import Client

@@ -13,8 +13,7 @@ from typing import Final
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
-from hack.playground import CONTROLLER, NAMESPACE, RING, ROOT, SHARDS, Playground
+from hack.playground import CONTROLLER, NAMESPACE, RING, ROOT, SHARDS, Playground, wait_until_ready
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.names import RingName, pin_label

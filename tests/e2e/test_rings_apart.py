@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import create_secrets, observing
-from hack.playground import RING, Playground
+from hack.playground import RING, Playground, wait_until_ready
 from sharder.core.api.ring import Condition, ControllerRing
 from tests.e2e.own_ring import WITHIN, own_ring
 from tests.support.eventually import eventually

@@ -8,8 +8,7 @@ from functools import partial
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
-from hack.playground import Playground
+from hack.playground import Playground, wait_until_ready
 from sharder.core.api.ring import StrategyName
 from tests.e2e.history import History
 from tests.e2e.journeys import journeys

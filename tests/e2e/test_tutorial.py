@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import place_by, wait_until_ready
+from hack.demo import place_by
 from hack.ownership import Ownership, create_secrets, observing
-from hack.playground import Playground
+from hack.playground import Playground, wait_until_ready
 from sharder.core.api.ring import StrategyName
 from tests.support.documents import ROOT, commands, read
 from tests.support.eventually import eventually

@@ -17,8 +17,7 @@ import yaml
 from typing_extensions import override
 
 from hack.control_plane import ControlPlane, write_private
-from hack.demo import wait_until_ready
-from hack.playground import RING, ROOT, SHARDS, Playground
+from hack.playground import RING, ROOT, SHARDS, Playground, wait_until_ready
 from hack.wrong_clock import clock_off_by
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.fence.policy import fence_of

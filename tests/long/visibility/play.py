@@ -10,9 +10,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from hack.control_plane import ControlPlane
-from hack.demo import wait_until_ready
 from hack.ownership import SECRETS, create_secrets
-from hack.playground import RING, SHARDS, Playground
+from hack.playground import RING, SHARDS, Playground, wait_until_ready
 from sharder.core.leases.state import is_held
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, SHARDER_IDENTITY
 from sharder.core.status.transitions import Kind
