@@ -41,8 +41,11 @@ class Authority:
             Kubernetes, "Authenticating", X.509 client certificates: the common name is the user,
             the organization is a group.
         """
-        group = group or "nobody"
-        return _identity(self._authority.issue_cert(common_name=user, organization_name=group))
+        # Go refuses a certificate without any subject alternative name.
+        issued = self._authority.issue_cert(
+            "client.invalid", common_name=user, organization_name=group or "nobody"
+        )
+        return _identity(issued)
 
 
 def _identity(issued: trustme.LeafCert) -> Identity:
