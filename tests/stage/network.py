@@ -14,8 +14,8 @@ from typing_extensions import override
 from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
-from sharder.kube.connections import TooLong
 from sharder.kube.errors import refusal
+from sharder.kube.plain import TooLong
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused

@@ -156,8 +156,11 @@ async def test_another_context_can_be_chosen(script: Script, server: str, tmp_pa
     await client.close()
 
 
+@pytest.mark.parametrize("is_brief", [False, True])
 @pytest.mark.parametrize("of", ["data", "files", "plugin"])
-async def test_a_client_certificate_is_presented(script: Script, tmp_path: Path, of: str) -> None:
+async def test_a_client_certificate_is_presented(
+    script: Script, tmp_path: Path, of: str, *, is_brief: bool
+) -> None:
     authority = Authority("unit tests")
     server, own = (
         authority.issue_server(["localhost"], IPv4Address("127.0.0.1")),
@@ -189,7 +192,7 @@ async def test_a_client_certificate_is_presented(script: Script, tmp_path: Path,
     url = f"https://localhost:{listening.port}"
     (tmp_path / "config").write_text(config(url, user, {"certificate-authority": "ca"}))
 
-    client = await connect(str(tmp_path / "config"))
+    client = await connect(str(tmp_path / "config"), is_brief=is_brief)
 
     assert await client.request("GET", "/x") == b"welcome"
     await client.close()

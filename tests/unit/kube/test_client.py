@@ -10,7 +10,7 @@ from aiohttp import web
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
-from sharder.kube import connections
+from sharder.kube import session
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
@@ -182,7 +182,7 @@ async def test_what_comes_within_a_pause_is_read_together_after_it(
 async def test_a_flood_is_read_without_a_pause(
     script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "FLOOD_BYTES", 1)
+    monkeypatch.setattr(session, "FLOOD_BYTES", 1)
 
     async def stream(response: web.StreamResponse) -> None:
         for part in (b"a\n", b"b\n"):
