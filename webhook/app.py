@@ -1,19 +1,20 @@
-"""What the ports serve: the webhook's own routes, and the pages for health and metrics."""
+"""What the ports serve: the webhook's own routes, and applications for health and metrics."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
+from fastapi import FastAPI, HTTPException, Request, Response, status
+from fastapi.routing import APIRouter
 
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
 from webhook.connection import Answer, Body, Route
 from webhook.endpoint import AdmissionEndpoint
 from webhook.metrics_auth import MetricsAuthorizer
-from webhook.pages import Handler, Page, Pages, Request, refused
 from webhook.ring_validation import RingValidation
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
@@ -28,8 +29,11 @@ _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
 )
 
 
-_ALIVE: Final = b'{"alive":true}'
-"""Alive while the event loop runs: stricter checks would restart us on a bad cluster."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Alive while the event loop runs: stricter checks would restart us on a bad cluster."""
+
+    alive: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,66 +77,93 @@ class Webhook:
         return self._others.get(path)
 
     def _healthz(self, _: Body) -> Answer:
-        return Answer(HTTPStatus.OK, _ALIVE)
+        return Answer(HTTPStatus.OK, msgspec.json.encode(Health()))
 
     def _readyz(self, _: Body) -> Answer:
-        return Answer(*_readiness_of(self._readiness()))
+        readiness = _readiness_of(self._readiness())
+        code = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(code, msgspec.json.encode(readiness))
 
 
-App: TypeAlias = Pages | Webhook
+App: TypeAlias = FastAPI | Webhook
 """What `server.Server` serves."""
 
 
-def create_health_app(readiness: Callable[[], str | None]) -> Pages:
+def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
     """Return only the health routes, for a port without TLS."""
-
-    async def healthz(_: Request) -> Page:
-        return Page(body=_ALIVE)
-
-    async def readyz(_: Request) -> Page:
-        status, body = _readiness_of(readiness())
-        return Page(body=body, status=status)
-
-    return Pages({"/healthz": healthz, "/readyz": readyz})
+    app = _plain_app()
+    app.include_router(_health_routes(readiness))
+    return app
 
 
 def create_metrics_app(
-    render: Callable[[], tuple[bytes, str]],
-    readers: MetricsAuthorizer,
-    others: Mapping[str, Handler] = MappingProxyType({}),
-) -> Pages:
-    """Return `names.METRICS_PATH` for `readers`, and other pages.
+    render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer, *others: APIRouter
+) -> FastAPI:
+    """Return `names.METRICS_PATH` for `readers`, and other routes.
 
-    `render` returns the body and its content type; the other pages check their clients
+    `render` returns the body and its content type; the other routes check their clients
     themselves.
     """
+    app = _plain_app()
+    for router in others:
+        app.include_router(router)
 
-    async def metrics(_: Request) -> Page:
+    @app.get(METRICS_PATH)
+    async def metrics(request: Request) -> Response:
+        verdict = await readers.check(request.headers.get("authorization", ""))
+        if verdict is not HTTPStatus.OK:
+            return _refused(verdict)
         # In a thread, so that the event loop can answer admission requests.
         content, content_type = await asyncio.to_thread(render)
-        return Page(body=content, content_type=content_type)
+        return Response(content, headers={"content-type": content_type})
 
-    return Pages({METRICS_PATH: guarding(readers)(metrics), **others})
-
-
-def guarding(readers: MetricsAuthorizer) -> Callable[[Handler], Handler]:
-    """Return what makes a page that only readers get."""
-
-    def guarded(page: Handler) -> Handler:
-        async def answer(request: Request) -> Page:
-            verdict = await readers.check(request.headers.get("authorization", ""))
-            if verdict is HTTPStatus.OK:
-                return await page(request)
-            is_unknown = verdict is HTTPStatus.UNAUTHORIZED
-            headers = {"www-authenticate": "Bearer"} if is_unknown else {}
-            return refused(verdict, _REFUSED[verdict], **headers)
-
-        return answer
-
-    return guarded
+    return app
 
 
-def _readiness_of(reason: str | None) -> tuple[HTTPStatus, bytes]:
-    readiness = Readiness(ready=reason is None, reason=reason or "")
-    code = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
-    return code, msgspec.json.encode(readiness)
+def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]:
+    """Return a check that raises HTTPException for clients that are not allowed as readers."""
+
+    async def guard(request: Request) -> None:
+        verdict = await readers.check(request.headers.get("authorization", ""))
+        if verdict is not HTTPStatus.OK:
+            raise HTTPException(verdict, _REFUSED[verdict], headers=_challenge(verdict))
+
+    return guard
+
+
+def _plain_app() -> FastAPI:
+    return FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+
+
+def _refused(verdict: HTTPStatus) -> Response:
+    return Response(
+        f"{_REFUSED[verdict]}\n",
+        status_code=verdict,
+        headers=_challenge(verdict),
+        media_type="text/plain",
+    )
+
+
+def _challenge(verdict: HTTPStatus) -> dict[str, str] | None:
+    return {"www-authenticate": "Bearer"} if verdict is HTTPStatus.UNAUTHORIZED else None
+
+
+def _health_routes(readiness: Callable[[], str | None]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz")
+    async def healthz() -> Health:
+        return Health()
+
+    @router.get("/readyz")
+    async def readyz(response: Response) -> Readiness:
+        found = _readiness_of(readiness())
+        if not found.ready:
+            response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+        return found
+
+    return router
+
+
+def _readiness_of(reason: str | None) -> Readiness:
+    return Readiness(ready=reason is None, reason=reason or "")

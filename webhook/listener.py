@@ -12,16 +12,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TypeAlias
 
+from webhook.asgi import AsgiConnection
 from webhook.connection import Connection
-from webhook.pages import PageConnection
 
 ACCEPT_PAUSE_SECONDS = 0.1
 """Seconds of a pause after a failed accept, for example without free file descriptors."""
 
 BACKLOG = 2048
-"""Connections that wait to be accepted."""
+"""Connections that wait to be accepted; uvicorn's default."""
 
-Connected: TypeAlias = Connection | PageConnection
+Connected: TypeAlias = Connection | AsgiConnection
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Self
 
 from sharder.core.errors import ConfigError
 from webhook.app import App, Webhook
+from webhook.asgi import AsgiConnections
 from webhook.connection import Connection, Port
 from webhook.listener import Connected, Listener, listening_sockets
-from webhook.pages import PageConnection
 from webhook.tls import ServerTls
 
 REQUEST_SECONDS = 10.0
@@ -44,7 +44,7 @@ class Server:
         """Prepare; nothing listens yet.
 
         Args:
-            app: The webhook, or other pages.
+            app: The webhook, or another application; its lifespan is not run.
             host: Address or name to listen on; empty for all interfaces.
             port: 0 for any free port.
             tls: The certificate; None for plain HTTP.
@@ -128,10 +128,9 @@ class Server:
 
     def _maker(self) -> Callable[[], Connected]:
         """Return a function that makes connections."""
-        app = self._app
-        if not isinstance(app, Webhook):
-            return lambda: PageConnection(app, self._request_seconds)
-        self._shared = shared = Port(app.route, self._request_seconds)
+        if not isinstance(self._app, Webhook):
+            return AsgiConnections(self._app, self._request_seconds).make
+        self._shared = shared = Port(self._app.route, self._request_seconds)
         return lambda: Connection(shared)
 
     def _sweep(self) -> None:

@@ -12,7 +12,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from ipaddress import IPv4Address
@@ -21,6 +21,7 @@ from typing import Final
 import uvicorn
 import uvloop
 from prometheus_client import CollectorRegistry
+from starlette.types import Receive, Scope, Send
 
 from hack.bench.secrets_ring import filled
 from hack.certificates import Authority
@@ -47,17 +48,13 @@ _ANSWER: Final = (
 )
 
 
-async def null(
-    _scope: object,
-    receive: Callable[[], Awaitable[dict[str, bytes]]],
-    send: Callable[[dict[str, object]], Awaitable[None]],
-) -> None:
+async def null(_scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a review with a constant patch; of the review only the uid is read."""
     body, more = b"", True
     while more:
         message = await receive()
         body += message.get("body", b"")
-        more = bool(message.get("more_body"))
+        more = message.get("more_body", False)
     _, uid, _ = body[body.index(_UID) + len(_UID) :].split(b'"', 2)
     content = _ANSWER % (uid, _PATCH)
     headers = [

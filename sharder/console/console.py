@@ -5,7 +5,7 @@ them.  Without a page the console does nothing.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from math import inf
 from typing import Final
@@ -89,7 +89,7 @@ class Console:
         self._listing = asyncio.Lock()
         self._listed: tuple[float, Rings] | None = None
 
-    async def stream(self, ring: str | None) -> AsyncGenerator[tuple[str, bytes], None]:
+    async def stream(self, ring: str | None) -> AsyncIterator[tuple[str, bytes]]:
         """Yield events, each a name and JSON, for `STREAM_SECONDS`.
 
         `beat` has the time, first and every `BEAT_SECONDS`; `rings` is a `Rings`, and `ring` a

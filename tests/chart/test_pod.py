@@ -7,7 +7,7 @@ import pytest
 
 import sharder
 from tests.chart.rendering import Helm, Pod, find, pod_of
-from tests.unit.webhook.reviews import get
+from tests.unit.webhook.reviews import exchange
 from webhook import create_health_app
 
 DIGEST = f"sha256:{'0a' * 32}"
@@ -41,10 +41,10 @@ async def test_the_probes_ask_whether_it_lives_and_whether_it_is_ready(
     container, app = pod_of(default).container, create_health_app(lambda: reason)
     alive, ready = container.liveness_probe.http_get, container.readiness_probe.http_get
 
-    live, *_ = await get(app, alive.path)
-    readiness, *_ = await get(app, ready.path)
+    live = await exchange(app, method="GET", path=alive.path)
+    readiness = await exchange(app, method="GET", path=ready.path)
 
-    assert (live, readiness) == (200, 503 if reason else 200)
+    assert (live.status, readiness.status) == (200, 503 if reason else 200)
     assert (alive.port, ready.port) == ("health", "health")
 
 

@@ -7,11 +7,11 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import pytest
+from fastapi import FastAPI, HTTPException, Request
 
 from sharder.console.console import Console
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
@@ -22,7 +22,6 @@ from tests.support.chromium import Page, browsing
 from tests.support.eventually import eventually
 from tests.support.values import DEMO, SECRETS
 from tests.unit.console.scene import Scene
-from webhook import pages
 from webhook.console_routes import console_routes, create_console_app
 from webhook.server import Server
 
@@ -85,31 +84,25 @@ class Stage:
             await self.page.screenshot(Path(folder) / f"{name}.png")
 
 
-def only_with_token(page: pages.Handler) -> pages.Handler:
-    """The page for clients with a token."""
-
-    async def answer(request: pages.Request) -> pages.Page:
-        if request.headers.get("authorization") != "Bearer secret":
-            return pages.refused(HTTPStatus.UNAUTHORIZED, "send a bearer token")
-        return await page(request)
-
-    return answer
+async def only_with_token(request: Request) -> None:
+    if request.headers.get("authorization") != "Bearer secret":
+        raise HTTPException(401, "send a bearer token")
 
 
-def opened(console: Console) -> pages.Pages:
+def opened(console: Console) -> FastAPI:
     """The console as it is on the loopback."""
     return create_console_app(console)
 
 
-def guarded(console: Console) -> pages.Pages:
+def guarded(console: Console) -> FastAPI:
     """The console as it is on the port of the metrics."""
-    return pages.Pages(console_routes(console, guarded=only_with_token))
+    app = FastAPI()
+    app.include_router(console_routes(console, guard=only_with_token))
+    return app
 
 
 @asynccontextmanager
-async def stage(
-    make: Callable[[Console], pages.Pages] = opened, at: str = ""
-) -> AsyncIterator[Stage]:
+async def stage(make: Callable[[Console], FastAPI] = opened, at: str = "") -> AsyncIterator[Stage]:
     """Open the page of the console; `at` is what follows its address."""
     scene = Scene()
     app = make(scene.console)

@@ -153,7 +153,7 @@ class Service:
         readers = MetricsAuthorizer(
             KubeReviews(self._client), self._clock, lambda: self._replica.sharders
         )
-        routes = console_routes(self._replica.console, guarded=guarding(readers))
+        routes = console_routes(self._replica.console, guard=guarding(readers))
         metrics = create_metrics_app(self._metrics.render, readers, routes)
         yield serving_at("metrics", settings.metrics.bind_address, metrics, tls=tls)
         console = create_console_app(self._replica.console)

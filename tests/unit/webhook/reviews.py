@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl
 
 import msgspec
+from starlette.types import ASGIApp, Message
 from typing_extensions import override
 
 from sharder.core.api.meta import Json, PartialObject, Resource
@@ -19,7 +19,6 @@ from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapsh
 from webhook import RingValidation, Webhook
 from webhook.connection import Connection, Port
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint, OnRefused
-from webhook.pages import Pages, Request
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105
@@ -186,11 +185,24 @@ def connected(port: Port) -> tuple[Connection, Wire]:
 
 @dataclass
 class Exchange:
-    """What came back."""
+    """One request of ASGI: its body in pieces, and what came back."""
 
+    pieces: list[bytes]
     status: int = 0
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     body: bytes = b""
+
+    async def receive(self) -> Message:
+        if not self.pieces:
+            return {"type": "http.disconnect"}
+        piece = self.pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(self.pieces)}
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], dict(message["headers"])
+        else:
+            self.body += message.get("body", b"")
 
 
 def head_of(
@@ -214,14 +226,15 @@ def answer_in(written: bytes) -> Exchange:
     line, *fields = head[head.rindex(b"HTTP/1.1 ") :].split(b"\r\n")
     headers = dict(each.split(b": ", 1) for each in fields)
     assert headers[b"content-length"] == b"%d" % len(body)
-    return Exchange(int(line.split()[1]), headers, body)
+    return Exchange([], int(line.split()[1]), headers, body)
 
 
 async def exchange(
-    app: Webhook,
+    app: ASGIApp | Webhook,
     *pieces: bytes,
     method: str = "POST",
     path: str = PATH,
+    query: str = "timeout=5s",
     headers: Headers = JSON,
     is_cut: bool = False,
 ) -> Exchange:
@@ -229,19 +242,22 @@ async def exchange(
 
     If it is cut, the client goes away before the end of the body.
     """
-    if len(pieces) == 1 and not is_cut:
-        return await _received(app, [head_of(method, path, headers, len(pieces[0])), *pieces])
-    sent = [head_of(method, path, headers), *chunks_of(pieces)]
-    return await _received(app, sent[:-1] if is_cut else sent)
-
-
-async def get(pages: Pages, path: str, **headers: str) -> tuple[int, bytes, Mapping[str, str]]:
-    """Get a page, and return its status, body and headers."""
-    where, _, query = path.partition("?")
-    fields = dict(parse_qsl(query))
-    page = await pages.answer(Request(path=where, query=fields, headers=headers))
-    assert isinstance(page.body, bytes)
-    return page.status, page.body, {"content-type": page.content_type, **page.headers}
+    if isinstance(app, Webhook):
+        if len(pieces) == 1 and not is_cut:
+            return await _received(app, [head_of(method, path, headers, len(pieces[0])), *pieces])
+        sent = [head_of(method, path, headers), *chunks_of(pieces)]
+        return await _received(app, sent[:-1] if is_cut else sent)
+    result = Exchange(list(pieces) or [b""])
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": list(headers),
+    }
+    await app(scope, result.receive, result.send)
+    return result
 
 
 async def _received(webhook: Webhook, sent: Sequence[bytes]) -> Exchange:
@@ -252,4 +268,4 @@ async def _received(webhook: Webhook, sent: Sequence[bytes]) -> Exchange:
     if connection.answering is not None:
         await connection.answering
     connection.connection_lost(None)
-    return answer_in(wire.written) if wire.written else Exchange()
+    return answer_in(wire.written) if wire.written else Exchange([])

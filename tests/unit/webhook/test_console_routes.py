@@ -3,19 +3,20 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
 import pytest
+from fastapi import FastAPI, HTTPException, Request
+from starlette.types import ASGIApp, Message
 
 from sharder.console.console import STREAM_SECONDS
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.documents import ROOT
 from tests.unit.console.scene import Scene
-from tests.unit.webhook import reviews
+from tests.unit.webhook.reviews import exchange
 from webhook.console_routes import MAX_STREAMS, console_routes, create_console_app
-from webhook.pages import Page, Pages, Request, refused
 from webhook.server import Server
 
 PAGE = ROOT / "sharder/console/page.html"
@@ -24,50 +25,65 @@ PAGE = ROOT / "sharder/console/page.html"
 class Stream:
     """One request for the stream, by a client that stays."""
 
-    def __init__(self, app: Pages, ring: str) -> None:
-        self._request = Request(
-            path="/console/events", query={"ring": ring}, headers={"host": "localhost:1"}
-        )
-        self._app = app
-        self.page = Page(body=b"")
-        self.body = b""
+    def __init__(self, app: ASGIApp, query: bytes) -> None:
+        self._app, self._query = app, query
+        self._gone = asyncio.Event()
+        self.status, self.body = 0, b""
         self.is_over = False
+        self.headers: dict[bytes, bytes] = {}
 
     async def run(self) -> None:
-        self.page = await self._app.answer(self._request)
-        assert not isinstance(self.page.body, bytes)
-        async with aclosing(self.page.body) as parts:
-            async for part in parts:
-                self.body += part
+        scope = {
+            "type": "http", "method": "GET", "path": "/console/events", "root_path": "",
+            "query_string": self._query, "headers": [(b"host", b"localhost:1")], "state": {},
+        }  # fmt: skip
+        await self._app(scope, self._receive, self._send)
         self.is_over = True
 
+    def leave(self) -> None:
+        self._gone.set()
 
-def guarded(scene: Scene) -> Pages:
+    async def _receive(self) -> Message:
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], dict(message["headers"])
+        else:
+            self.body += message.get("body", b"")
+
+
+def guarded(scene: Scene) -> FastAPI:
     """The console behind a guard that rejects every request."""
 
-    async def refuse(_: Request) -> Page:
-        return refused(HTTPStatus.UNAUTHORIZED, "send a token")
+    async def refuse(_: Request) -> None:
+        raise HTTPException(HTTPStatus.UNAUTHORIZED, "send a token")
 
-    return Pages(console_routes(scene.console, guarded=lambda _: refuse))
+    app = FastAPI()
+    app.include_router(console_routes(scene.console, guard=refuse))
+    return app
 
 
-def opened(scene: Scene) -> Pages:
+def opened(scene: Scene) -> FastAPI:
     return create_console_app(scene.console)
 
 
-async def get(app: Pages, path: str, host: str = "localhost:8082") -> tuple[int, bytes]:
-    status, body, _ = await reviews.get(app, path, host=host)
-    return status, body
+async def get(app: ASGIApp, path: str, host: str = "localhost:8082") -> tuple[int, bytes]:
+    where, _, query = path.partition("?")
+    headers = [(b"host", host.encode())]
+    result = await exchange(app, method="GET", path=where, query=query, headers=headers)
+    return result.status, result.body
 
 
 @asynccontextmanager
-async def streaming(app: Pages, ring: str = "demo") -> AsyncIterator[Stream]:
-    stream = Stream(app, ring)
+async def streaming(app: ASGIApp, query: bytes = b"ring=demo") -> AsyncIterator[Stream]:
+    stream = Stream(app, query)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(stream.run())
+        group.create_task(stream.run())
         await settle()
         yield stream
-        running.cancel()
+        stream.leave()
 
 
 async def test_without_the_right_there_is_no_data() -> None:
@@ -82,7 +98,7 @@ async def test_without_the_right_there_is_no_data() -> None:
 async def test_another_ring_has_no_state() -> None:
     scene = Scene()
 
-    async with scene.watched(), streaming(opened(scene), "other") as stream:
+    async with scene.watched(), streaming(opened(scene), b"ring=other") as stream:
         await settle()
 
     assert b"event: ring\ndata: null\n" in stream.body
@@ -117,7 +133,10 @@ async def test_the_stream_has_what_changes_and_ends_after_five_minutes() -> None
         await scene.cluster.clock.advance(STREAM_SECONDS)
         is_over = stream.is_over
 
-    assert (stream.page.status, stream.page.content_type) == (200, "text/event-stream")
+    assert (stream.status, stream.headers[b"content-type"].split(b";")[0]) == (
+        200,
+        b"text/event-stream",
+    )
     assert (first, second[3:4], is_open, is_over) == (
         [b"beat", b"rings", b"ring"], [b"ring"], True, True,
     )  # fmt: skip
@@ -138,7 +157,7 @@ async def test_a_client_that_goes_away_leaves_its_place() -> None:
             pass
 
     assert (status, json.loads(body)["detail"]) == (503, "too many clients watch already")
-    assert stream.page.status == 200
+    assert stream.status == 200
 
 
 def events(stream: Stream) -> list[bytes]:
@@ -146,8 +165,10 @@ def events(stream: Stream) -> list[bytes]:
 
 
 async def test_the_page_runs_its_own_script_and_reaches_its_own_server_only() -> None:
-    _, _, headers = await reviews.get(opened(Scene()), "/console", host="localhost")
-    policy = headers["content-security-policy"]
+    result = await exchange(
+        opened(Scene()), method="GET", path="/console", headers=[(b"host", b"localhost")]
+    )
+    policy = result.headers[b"content-security-policy"].decode()
 
     assert "default-src 'none'" in policy
     assert "'unsafe-inline'" not in policy
@@ -161,7 +182,7 @@ async def test_a_client_that_does_not_read_is_cut_off_a_real_port() -> None:
     class Endless:
         """Streams without end."""
 
-        async def stream(self, _: str | None) -> AsyncGenerator[tuple[str, bytes], None]:
+        async def stream(self, _: str | None) -> AsyncIterator[tuple[str, bytes]]:
             try:
                 while True:
                     yield "ring", b"x" * 2**20
@@ -169,7 +190,11 @@ async def test_a_client_that_does_not_read_is_cut_off_a_real_port() -> None:
             finally:
                 ended.set()
 
-    app = Pages(console_routes(Endless(), guarded=lambda page: page))
+    async def allow(_: Request) -> None:
+        """Let all in."""
+
+    app = FastAPI()
+    app.include_router(console_routes(Endless(), guard=allow))
     server = Server(app, host="127.0.0.1", port=0, request_seconds=0.5)
     async with server, asyncio.timeout(30):
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)

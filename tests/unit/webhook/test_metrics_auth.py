@@ -2,15 +2,15 @@
 
 import asyncio
 import itertools
-from collections.abc import Mapping
 from threading import get_ident
 
 import pytest
+from fastapi import APIRouter, Depends, Response
 
 from sharder.core.api.cluster import User
 from sharder.core.errors import ApiError, Forbidden, Unavailable
 from sharder.sdk.testing.fake_clock import FakeClock, settle
-from tests.unit.webhook.reviews import get
+from tests.unit.webhook.reviews import Exchange, exchange
 from webhook import MetricsAuthorizer, create_metrics_app
 from webhook.app import guarding
 from webhook.metrics_auth import (
@@ -19,7 +19,6 @@ from webhook.metrics_auth import (
     MAX_BELIEVED,
     REVIEWS_PER_SECOND,
 )
-from webhook.pages import Page, Request
 
 BURST = round(BURST_SECONDS * REVIEWS_PER_SECOND)
 
@@ -59,25 +58,24 @@ class Door:
         self.threads = list[int]()
         self._numbers = itertools.count()
         readers = MetricsAuthorizer(self.reviews, self.clock, lambda: {"sharder"})
+        router = APIRouter()
 
-        async def data(_: Request) -> Page:
-            return Page(body=b"up 1\n")
+        @router.get("/data", dependencies=[Depends(guarding(readers))])
+        async def data() -> Response:
+            return Response(b"up 1\n")
 
-        others = {"/data": guarding(readers)(data)}
-        self._app = create_metrics_app(self._render, readers, others)
+        self._app = create_metrics_app(self._render, readers, router)
 
     def _render(self) -> tuple[bytes, str]:
         self.threads.append(get_ident())
         return b"up 1\n", "text/plain; version=0.0.4"
 
-    async def get(
-        self, authorization: str, path: str = "/metrics"
-    ) -> tuple[int, bytes, Mapping[str, str]]:
-        headers = {"authorization": authorization} if authorization else {}
-        return await get(self._app, path, **headers)
+    async def get(self, authorization: str, path: str = "/metrics") -> Exchange:
+        headers = [(b"authorization", authorization.encode())] * bool(authorization)
+        return await exchange(self._app, method="GET", path=path, headers=headers)
 
     async def knock(self, token: str) -> int:
-        return (await self.get(f"Bearer {token}"))[0]
+        return (await self.get(f"Bearer {token}")).status
 
     async def flood(self, seconds: float) -> None:
         """Let time pass in which two new tokens come for each that has room; none is left."""
@@ -123,17 +121,17 @@ async def test_who_reads_is_asked_of_the_api_server_and_nothing_rendered_for_oth
 ) -> None:
     answers = [await door.get(authorization, path) for path in ("/metrics", "/data")]
 
-    assert [(each[0], says in each[1]) for each in answers] == [(status, True)] * 2
+    assert [(each.status, says in each.body) for each in answers] == [(status, True)] * 2
     assert (door.reviews.identified, door.reviews.asked) == (identified, asked)
     assert len(door.threads) == (status == 200)
     assert get_ident() not in door.threads  # admission is on this one
     if status == 401:
-        assert answers[0][2]["www-authenticate"] == "Bearer"
+        assert answers[0].headers[b"www-authenticate"] == b"Bearer"
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/redoc", "/openapi.json", "/metrics/"])
 async def test_nothing_but_the_metrics_is_served_beside_them(door: Door, path: str) -> None:
-    assert (await door.get("Bearer of-prometheus", path))[0] == 404
+    assert (await door.get("Bearer of-prometheus", path)).status == 404
 
 
 @pytest.mark.parametrize("token", ["of-prometheus", "of-mallory", "made-up"])
