@@ -16,6 +16,9 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]", "::1")
 """Names with which a browser on the same machine reaches a loopback port.  Any other name in the
 Host header comes from a web page whose own name resolves to the loopback (DNS rebinding)."""
 
+MAX_NAME: Final = 253
+"""Characters of the longest name that Kubernetes accepts."""
+
 MAX_STREAMS: Final = 8
 """Limit on the open streams of one port; that of the metrics has 64 connections for all."""
 
