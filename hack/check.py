@@ -8,11 +8,9 @@ import argparse
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 CORE = "tests/unit/core"
 
@@ -40,17 +38,39 @@ CHECKS: Mapping[str, Sequence[str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The result of a check."""
+def passed(
+    commands: Mapping[str, Sequence[str]], *, at_once: int = 2, whole: bool = False
+) -> bool:
+    """Run tools of the virtual environment side by side, also after a failure.
 
-    passed: bool
-    seconds: float
-    output: str
+    Prints a line for each at its end, and its output if it failed.
+
+    Args:
+        commands: Command lines by name, started in this order.
+        at_once: How many run at a time.
+        whole: Print the outputs of those that pass, too.
+    """
+    failed = list[str]()
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        names = {pool.submit(_run, command): name for name, command in commands.items()}
+        try:
+            for done in as_completed(names):
+                name, (code, seconds, output) = names[done], done.result()
+                failed += [name] * (code != 0)
+                if code or whole:
+                    print(f"\n--- {name}\n{output}\n", flush=True)
+                verdict = "FAILED" if code else output.rpartition("\n")[2]
+                print(f"{name:18} {seconds:5.1f} s  {verdict}", flush=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if failed:
+        print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
+    return not failed
 
 
-def run(command: Sequence[str]) -> Outcome:
-    """Run a tool of the virtual environment of this Python."""
+def _run(command: Sequence[str]) -> tuple[int, float, str]:
+    """Return the exit code, the seconds, and the output of a tool."""
     started = time.monotonic()
     program = Path(sys.executable).parent / command[0]
     done = subprocess.run(
@@ -60,41 +80,7 @@ def run(command: Sequence[str]) -> Outcome:
         text=True,
         check=False,
     )
-    return Outcome(
-        passed=done.returncode == 0,
-        seconds=time.monotonic() - started,
-        output=done.stdout.strip(),
-    )
-
-
-def side_by_side(
-    commands: Mapping[str, Sequence[str]],
-    *,
-    at_once: int = 2,
-    idle: Mapping[str, Sequence[str]] = MappingProxyType({}),
-) -> Iterator[tuple[str, Outcome]]:
-    """Run tools concurrently, started in order; yield the name and outcome of each at its end.
-
-    If the caller ends early or is interrupted, the remaining tools do not start.
-
-    Args:
-        commands: Command lines by name.
-        at_once: How many of `commands` run at a time.
-        idle: More command lines by name, of tools that hardly use a processor; one of them runs at
-            a time, in addition to `commands`.
-    """
-    pools = ThreadPoolExecutor(max_workers=at_once), ThreadPoolExecutor(max_workers=1)
-    try:
-        names = {
-            pool.submit(run, command): name
-            for pool, lane in zip(pools, (commands, idle), strict=True)
-            for name, command in lane.items()
-        }
-        for done in as_completed(names):
-            yield names[done], done.result()
-    finally:
-        for pool in pools:
-            pool.shutdown(wait=False, cancel_futures=True)
+    return done.returncode, time.monotonic() - started, done.stdout.strip()
 
 
 def tests(*, measure: bool) -> dict[str, Sequence[str]]:
@@ -112,18 +98,7 @@ def main() -> int:
     """Run all checks; return 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m hack.check", description=__doc__)
     parser.add_argument("--coverage", action="store_true", help="try all, measure what is covered")
-    measure: bool = parser.parse_args().coverage
-    checks = {**tests(measure=measure), **CHECKS}
-    failed = []
-    for name, outcome in side_by_side(checks):
-        if not outcome.passed:
-            failed.append(name)
-            print(f"\n--- {name}\n{outcome.output}\n", flush=True)
-        last_line = outcome.output.rpartition("\n")[2] if outcome.passed else "FAILED"
-        print(f"{name:11} {outcome.seconds:5.1f} s  {last_line}", flush=True)
-    if failed:
-        print(f"error: {', '.join(failed)} failed, see above", file=sys.stderr)
-    return 1 if failed else 0
+    return not passed({**tests(measure=parser.parse_args().coverage), **CHECKS})
 
 
 if __name__ == "__main__":
