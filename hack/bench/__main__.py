@@ -10,8 +10,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,18 +17,12 @@ import msgspec
 
 from hack.bench.report import Result, markdown
 from hack.bench.row import Row, Sample, Scale
-from hack.bench.rows import admission, counting, creates, moves, objects, service
+from hack.bench.rows import admission, counting, creates, moves, objects
 from hack.bench.rows import load as websites
 
 ROWS: Final = {
     row.name: row
-    for row in chain(
-        websites.ROWS,
-        admission.ROWS,
-        [creates.ROW, moves.ROW, objects.ROW],
-        service.ROWS,
-        [counting.ROW],
-    )
+    for row in (*websites.ROWS, *admission.ROWS, creates.ROW, moves.ROW, objects.ROW, counting.ROW)
 }
 USUAL: Final = [name for name in ROWS if "--" not in name]
 FLAGS: Final = [name.removeprefix("load ") for name in ROWS if "--" in name]
@@ -56,14 +48,6 @@ def progress(what: str, began: float) -> None:
     print(f"\r\x1b[K{text}" if not end else text, end=end, file=sys.stderr, flush=True)
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """The parsed command line."""
-
-    rows: Sequence[Row]
-    scale: Scale
-
-
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="python -m hack.bench", description=__doc__)
@@ -87,8 +71,8 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def parse(arguments: Sequence[str] | None = None) -> Arguments:
-    """Read the command line."""
+def parse(arguments: Sequence[str] | None = None) -> tuple[Sequence[Row], Scale]:
+    """Return what the command line asks for."""
     parsed = parser().parse_intermixed_args(arguments)
     named = [name for name in parsed.row if name not in (QUICK, "load" * bool(parsed.flags))]
     named += [f"load {flag}" for flag in parsed.flags]
@@ -106,18 +90,18 @@ def parse(arguments: Sequence[str] | None = None) -> Arguments:
         only=parsed.only,
         directory=parsed.to or ROOT / ("build/bench/quick" if quick else "build/bench"),
     )
-    return Arguments([ROWS[n] for n in named or USUAL], scale)
+    return [ROWS[n] for n in named or USUAL], scale
 
 
 def main() -> int:
     """Run the rows, then print the report and keep it beside the samples."""
-    arguments = parse()
-    directory = arguments.scale.directory
+    rows, scale = parse()
+    directory = scale.directory
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "samples.json"
     known = dict[str, Sequence[Sample]]()
-    for row in arguments.rows:  # one after the other, since each needs the machine for itself
-        samples = asyncio.run(measured(row, arguments.scale))
+    for row in rows:  # one after the other, since each needs the machine for itself
+        samples = asyncio.run(measured(row, scale))
         if file.exists():
             known = msgspec.json.decode(file.read_bytes(), type=dict[str, Sequence[Sample]])
         now = {(sample.case, sample.size) for sample in samples}

@@ -16,7 +16,7 @@ from hack.bench import load
 from hack.bench.load import NUMBER, Job, Load, LoadError
 from hack.control_plane import ControlPlane
 from hack.playground import RING as EXAMPLE_RING
-from hack.playground import Playground
+from hack.playground import Playground, wait_until_ready
 from sharder.core.api.lease import format_time
 from sharder.core.names import RING_LABEL, owner_label
 from sharder.core.names import RingName as Name
@@ -49,15 +49,6 @@ class Scene:
             "API server": self.plane.pid("kube-apiserver"),
             "etcd": self.plane.pid("etcd"),
         }
-
-    async def start_sharder(self) -> None:
-        """Start the sharder, and return when it is ready."""
-        await asyncio.to_thread(self.playground.start_sharder, SHARDER, gracefulShutDown="0s")
-        await self.until(lambda: self.playground.is_ready(SHARDER))
-
-    async def stop_sharder(self) -> None:
-        """Stop the sharder."""
-        await asyncio.to_thread(self.playground.stop, SHARDER)
 
     async def add_ring(self, name: str, *, shards: int) -> None:
         """Add a ring with shards, and return when its webhook configuration exists.
@@ -214,7 +205,8 @@ async def started(*, sharder: bool = True, flags: Sequence[str] = ()) -> AsyncIt
         async with load.started() as sender:
             scene = Scene(plane, playground, sender)
             if sharder:
-                await scene.start_sharder()
+                playground.start_sharder(SHARDER, gracefulShutDown="0s")
+                await wait_until_ready(playground, SHARDER)
             yield scene
     finally:
         await asyncio.to_thread(plane.close)

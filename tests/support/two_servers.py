@@ -12,7 +12,6 @@ from aiohttp import web
 
 from hack.certificates import Authority
 from hack.control_plane import ControlPlane
-from hack.etcd import compact
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import REQUEST_SECONDS, Client
 from sharder.kube.plain import Request
@@ -25,6 +24,7 @@ from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
+from tests.support.etcd import compact
 from tests.support.later_webhook import ADDRESS, server_context
 
 

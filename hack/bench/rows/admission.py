@@ -21,16 +21,15 @@ REVIEWS: Final = 500
 GROUPS: Final = 50
 
 NULL, OTHER = "null", "the other sharder"
-CPU, RATE = "server CPU, µs", "per second"
-FOLLOWING: Final = (StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS)
+CPU: Final = "server CPU, µs"
+DEFAULT: Final = StrategyName.CONSISTENT_HASH
+STICKING: Final = tuple(n for n in StrategyName if n not in (DEFAULT, StrategyName.RENDEZVOUS))
 
 
 class Reviews:
     """Reviews of new objects; no name is used twice."""
 
-    def __init__(
-        self, sender: Load, *, batches: int, data: int = 720, connections: int = CONNECTIONS
-    ) -> None:
+    def __init__(self, sender: Load, *, batches: int, connections: int, data: int) -> None:
         """Send `batches` batches in each turn; each object has `data` bytes of data."""
         self._load = sender
         self._batches = batches
@@ -38,149 +37,89 @@ class Reviews:
         self._bodies = [request("new-{n}", group, data=data) for group in range(GROUPS)]
         self._sent = Counter[str]()
 
-    async def turn(self, server: Target, ring: RingName | None) -> Values:
-        """Send reviews to a ring, or to `null` if `ring` is None."""
-        url = server.null if ring is None else server.webhook
-        meter = Meter({"server": server.pid, "client": self._load.pid})
+    async def turn(self, url: str, server: Target | None, ring: RingName | None) -> Values:
+        """Send reviews to a URL; know the CPU time of `server`, and forget those of `ring`."""
+        parts = urlsplit(url)
+        pids = {"client": self._load.pid} | ({"server": server.pid} if server else {})
         spent, seconds, worst = Counter[str](), 0.0, 0.0
         for _ in range(self._batches):
-            meter = Meter({"server": server.pid, "client": self._load.pid})
-            report = await self._load.send(self._job(url, WEBHOOK_PATH_PREFIX + (ring or "null")))
-            spent.update(meter.per(REVIEWS * self._batches))
-            seconds, worst = seconds + report.seconds, max(worst, report.p99)
-            if ring is not None:
-                await server.forget(ring)
-        return self._values(dict(spent), seconds, worst)
-
-    async def turn_of(self, url: str) -> Values:
-        """Send reviews to another sharder, whose CPU time cannot be measured."""
-        parts = urlsplit(url)
-        seconds, worst = 0.0, 0.0
-        for _ in range(self._batches):
+            meter = Meter(dict(reversed(pids.items())))
             report = await self._load.send(
-                self._job(f"{parts.scheme}://{parts.netloc}", parts.path)
+                Job(
+                    url=f"{parts.scheme}://{parts.netloc}",
+                    connections=self._connections,
+                    path=f"{parts.path}?timeout=5s",
+                    bodies=self._bodies,
+                    first=self._sent[url],
+                    requests=REVIEWS,
+                    expect='"patch"',
+                )
             )
+            spent.update(meter.per(REVIEWS * self._batches))
+            self._sent[url] += REVIEWS
             seconds, worst = seconds + report.seconds, max(worst, report.p99)
-        return self._values({}, seconds, worst)
-
-    def _job(self, url: str, path: str) -> Job:
-        first = self._sent[url + path]
-        self._sent[url + path] += REVIEWS
-        return Job(
-            url=url,
-            connections=self._connections,
-            path=f"{path}?timeout=5s",
-            bodies=self._bodies,
-            first=first,
-            requests=REVIEWS,
-            expect='"patch"',
-        )
-
-    def _values(self, spent: dict[str, float], seconds: float, worst: float) -> Values:
-        reviews = REVIEWS * self._batches
-        busy = {
-            name.replace(" CPU, µs", ", cores"): each * reviews / seconds / 1e6
-            for name, each in spent.items()
-        }
-        return {**spent, RATE: reviews / seconds, "p99, ms": worst * 1e3, **busy}
+            if server is not None and ring is not None:
+                await server.forget(ring)
+        return {**spent, "per second": REVIEWS * self._batches / seconds, "p99, ms": worst * 1e3}
 
 
-async def reviews(scale: Scale) -> AsyncIterator[Sample]:
-    """Measure reviews of the usual size, with all strategies and with `Null`."""
-    sizes = scale.sizes(3, 100, 1_000)
+async def measured(
+    scale: Scale, *, sizes: Sequence[int], connections: int = CONNECTIONS, data: int = 720
+) -> AsyncIterator[Sample]:
+    """Measure `null`, strategies, and another sharder if there is one.
+
+    These are all strategies with several sizes, and else the default one.
+    """
+    strategies = tuple(StrategyName) if len(sizes) > 1 else (DEFAULT,)
+    sizes = scale.sizes(*sizes)
     async with load.started() as sender, target.started(*sizes) as server:
-        reviewer = Reviews(sender, batches=scale.of(2, 1))
+        reviews = Reviews(sender, batches=scale.of(2, 1), connections=connections, data=data)
         for shards in sizes:
             # One size after the other: large rings would leave cold caches to small rings.
-            turns = turns_of(reviewer, server, shards, scale.against)
+            null = server.null + WEBHOOK_PATH_PREFIX + NULL
+            turns = [Turn(NULL, shards, partial(reviews.turn, null, server, None))]
+            for name in strategies:
+                ring = ring_name(name, shards)
+                url = server.webhook + WEBHOOK_PATH_PREFIX + ring
+                turns.append(Turn(name, shards, partial(reviews.turn, url, server, ring)))
+            if scale.against:
+                other = partial(reviews.turn, scale.against, None, None)
+                turns.append(Turn(OTHER, shards, other))
             async for sample in take_turns(scale.of(7, 1), turns):
                 yield sample
 
 
-def turns_of(reviewer: Reviews, server: Target, shards: int, against: str) -> Sequence[Turn]:
-    """Return a turn for `Null`, for each strategy, and for another sharder if there is one."""
-    turns = [Turn(NULL, shards, partial(reviewer.turn, server, None))]
-    turns += [
-        Turn(name, shards, partial(reviewer.turn, server, ring_name(name, shards)))
-        for name in StrategyName
-    ]
-    return [*turns, Turn(OTHER, shards, partial(reviewer.turn_of, against))] if against else turns
+def goal(case: str, size: int, most: float, over: str) -> Goal:
+    """Return the goal of the CPU time of a case over that of another."""
+    return Goal(case=case, size=size, column=CPU, limit=Limit(most), over=over)
 
 
-async def large(scale: Scale) -> AsyncIterator[Sample]:
-    """Measure reviews of 100 KB, with the default strategy and with `Null`."""
-    async with load.started() as sender, target.started(3) as server:
-        reviewer = Reviews(sender, batches=scale.of(4, 1), data=100_000)
-        async for sample in take_turns(scale.of(7, 1), default_turns_of(reviewer, server, scale)):
-            yield sample
-
-
-async def alone(scale: Scale) -> AsyncIterator[Sample]:
-    """Measure one review after the other, with the default strategy and with `Null`."""
-    async with load.started() as sender, target.started(3) as server:
-        reviewer = Reviews(sender, batches=scale.of(4, 1), connections=1)
-        async for sample in take_turns(scale.of(7, 1), default_turns_of(reviewer, server, scale)):
-            yield sample
-
-
-def default_turns_of(reviewer: Reviews, server: Target, scale: Scale) -> Sequence[Turn]:
-    """Return a turn for `Null`, for the default strategy, and for another sharder, if any."""
-    cases = {NULL, StrategyName.CONSISTENT_HASH, OTHER}
-    return [turn for turn in turns_of(reviewer, server, 3, scale.against) if turn.case in cases]
-
-
-def within(strategies: Sequence[StrategyName], size: int, most: float) -> list[Goal]:
-    """Return a goal for each strategy, relative to ConsistentHash at the same size."""
-    base = StrategyName.CONSISTENT_HASH
-    return [
-        Goal(case=name, size=size, column=CPU, limit=Limit(most), over=base) for name in strategies
-    ]
-
-
-STICKING: Final = tuple(name for name in StrategyName if name not in FOLLOWING)
-
+SIZES: Final = (3, 100, 1_000)
 ROWS: Final = (
     Row(
         name="admission",
         what=f"A review of 1.9 KB over TLS on {CONNECTIONS} connections, straight to the "
         "webhook's server, by strategy and number of shards.",
-        samples=reviews,
+        samples=partial(measured, sizes=SIZES),
         base=NULL,
         goals=[
-            *(
-                Goal(
-                    case=StrategyName.CONSISTENT_HASH,
-                    size=size,
-                    column=CPU,
-                    limit=Limit(1.25),
-                    over=NULL,
-                )
-                for size in (3, 100, 1_000)
-            ),
-            *within(STICKING, 3, 1.5),
-            *within(STICKING, 1_000, 3.0),
+            *(goal(DEFAULT, size, 1.25, NULL) for size in SIZES),
+            *(goal(name, 3, 1.5, DEFAULT) for name in STICKING),
+            *(goal(name, 1_000, 3.0, DEFAULT) for name in STICKING),
         ],
     ),
     Row(
         name="alone",
         what="The same one after the other on one connection, with three shards: reviews that "
         "arrive together are answered together.",
-        samples=alone,
+        samples=partial(measured, sizes=(3,), connections=1),
         base=NULL,
     ),
     Row(
         name="large",
         what="The same with an object of 100 KB, and three shards.",
-        samples=large,
+        samples=partial(measured, sizes=(3,), data=100_000),
         base=NULL,
-        goals=[
-            Goal(
-                case=StrategyName.CONSISTENT_HASH,
-                size=3,
-                column=CPU,
-                limit=Limit(1.25),
-                over=NULL,
-            )
-        ],
+        goals=[goal(DEFAULT, 3, 1.25, NULL)],
     ),
 )

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 from collections.abc import AsyncIterator
 from functools import partial
 from itertools import count
@@ -37,7 +36,7 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
         await cluster.add_namespace("ours", RING)
         await cluster.add_namespace("none")
         await cluster.add_namespace("null")
-        await asyncio.to_thread(cluster.plane.apply, json.dumps(configuration(server)))
+        await asyncio.to_thread(cluster.plane.apply, configuration(server))
         await until_called(cluster)
         creates = scale.of(3_000, 30)
         webhooks = {
@@ -63,33 +62,21 @@ async def turn(cluster: Scene, called: Called, creates: int, rounds: "count[int]
     return {RATE: creates / report.seconds, "p99, ms": report.p99 * 1e3, **meter.per(creates)}
 
 
-def configuration(server: Target) -> dict[str, object]:
+def configuration(server: Target) -> str:
     """Return the configuration of `Null` for the new Secrets of one namespace."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "null"},
-        "webhooks": [
-            {
-                "name": "null.bench.example.com",
-                "clientConfig": {
-                    "url": f"{server.null}/null",
-                    "caBundle": base64.b64encode(server.trusted.encode()).decode(),
-                },
-                "rules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["secrets"],
-                    }
-                ],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "null"}},
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
-            }
-        ],
-    }
+    trusted = base64.b64encode(server.trusted.encode()).decode()
+    return f"""
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {{name: "null"}}
+webhooks:
+  - name: null.bench.example.com
+    clientConfig: {{url: "{server.null}/null", caBundle: {trusted}}}
+    rules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}}]
+    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: "null"}}}}
+    sideEffects: None
+    admissionReviewVersions: [v1]
+"""
 
 
 async def until_called(cluster: Scene) -> None:

@@ -18,7 +18,6 @@ from typing_extensions import override
 
 from hack.control_plane import ControlPlane, write_private
 from hack.playground import RING, ROOT, SHARDS, Playground, wait_until_ready
-from hack.wrong_clock import clock_off_by
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.fence.policy import fence_of
 from sharder.core.fence.probe import Fence
@@ -32,6 +31,7 @@ from tests.long.worker import shard_of
 from tests.stage.mutants import STARTUP, VARIABLE
 from tests.support.eventually import eventually
 from tests.support.forwarder import ADDRESS, Forwarder
+from tests.support.wrong_clock import clock_off_by
 
 LEASE_SECONDS: Final = 5
 LONGEST_SECONDS: Final = 2 * LEASE_SECONDS + 4.0
