@@ -119,7 +119,8 @@ class RingTransitions:
                 snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
                 if snapshot is not None and state is not None:
                     news += [(snapshot.ring, each) for each in self._news(snapshot, state)]
-            await self._tell(news)
+            if news:
+                await self._tell(news)
             await self._clock.sleep(TICK_SECONDS)
 
     def _meet(self, name: RingName) -> None:

@@ -6,6 +6,7 @@ Source: Go's time.ParseDuration and Duration.String, which metav1.Duration uses 
 import re
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Final
 
 # In microseconds, the resolution of a timedelta.
@@ -25,6 +26,7 @@ _LIMIT: Final = Decimal(2**63 - 1) / 1000
 """The longest duration in Go (2^63 - 1 ns, 292 years), in microseconds."""
 
 
+@lru_cache(maxsize=256)
 def parse_duration(text: str) -> timedelta:
     """Return the duration in `text`, rounded to microseconds.
 
