@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 from sharder.controllers.ca_trust import CaTrust, trusts
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError, ConfigError, Conflict, NotFound
+from sharder.core.errors import ApiError, ConfigError, Conflict, Forbidden, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Appliable, Bookmark, Readable, Watchable, Writable
 from sharder.runtime.clock import Clock
@@ -45,7 +45,7 @@ REST_SECONDS = 60.0
 """Seconds between two reads of a Secret that does not change: certificates expire."""
 
 WATCH_SECONDS = 30.0
-"""Seconds between two attempts to watch the Secret."""
+"""Seconds between two attempts to watch the Secret without the right to do so."""
 
 RESTORE_SECONDS = 1.5 * POLL_SECONDS
 """How long a starting replica waits for others to restore a lost or replaced Secret."""
@@ -136,14 +136,19 @@ class Certificates:
     async def _follow(self) -> NoReturn:
         """Note changes of the Secret, as far as we have the right to watch it."""
         while True:
-            with suppress(ApiError):
+            pause = POLL_SECONDS
+            try:
                 listed = await self._watched.list()
                 async with closing(self._watched.watch(listed.resource_version)) as events:
                     async for event in events:
                         is_news = not self._is_watched or not isinstance(event, Bookmark)
                         self._is_watched, self._rests = True, self._rests and not is_news
+            except Forbidden:
+                pause = WATCH_SECONDS
+            except ApiError:
+                pass
             self._is_watched = False
-            await self._clock.sleep(WATCH_SECONDS)
+            await self._clock.sleep(pause)
 
     async def _poll(self, use: Callable[[CertificateBundle], None]) -> NoReturn:
         logged, due = "", 0.0
