@@ -105,6 +105,23 @@ async def test_an_object_is_taken_from_its_lost_shard_before_its_children_move(
 
 
 @staged
+async def test_the_first_objects_have_a_shard_before_the_last_lose_theirs(world: World) -> None:
+    await world.begin("p0", "p1")
+    for number in range(40):
+        await family(world, f"s{number}", "p0")
+    lost = list[int]()
+
+    async def look(_: object) -> None:
+        await asyncio.sleep(0.005)
+        lost.append(list(world.owners().values()).count(""))
+
+    world.intercept(look)
+    await world.puppets["p0"].release()
+    await eventually(lambda: set(world.owners().values()) == {"p1"}, within=10)
+    assert 0 < max(lost) <= 15
+
+
+@staged
 async def test_an_object_that_cannot_be_sent_gets_a_shard_all_the_same(world: World) -> None:
     await world.begin("p0", "p1")
     await family(world, "site", "p0", to="p0")
@@ -123,12 +140,15 @@ async def test_an_object_that_cannot_be_sent_gets_a_shard_all_the_same(world: Wo
     assert world.owner("site-c", CONFIGMAPS) == "p1"
 
 
+@pytest.mark.parametrize("releases", [False, True])
 @staged
-async def test_a_shard_that_returns_in_the_middle_does_not_own_the_object(world: World) -> None:
+async def test_a_shard_that_returns_in_the_middle_does_not_own_the_object(
+    world: World, releases: bool
+) -> None:
     await world.begin("p0", "p1")
     await family(world, "site", "p0", to="p0")
     shard = world.puppets["p0"]
-    shard.kill()
+    await shard.release() if releases else shard.kill()
     held = world.refuse(500, "site-c")
     await eventually(lambda: world.owner("site") == "")
     world.join("p0")

@@ -35,9 +35,9 @@ from sharder.runtime.task_pool import batch
 AT_ONCE = 2000
 """Objects of a part that are handed over together: up to 3 MB are read for them."""
 
-PARENTS_AT_ONCE = 50
-"""Objects that move at the same time with their dependents: enough to use all slots for writes,
-and few enough that each is without a shard only for a moment."""
+PARENTS_AT_ONCE = 12
+"""Objects that move at the same time with their dependents: enough to keep the API server busy,
+and so few that the first have a shard long before the last."""
 
 
 @dataclass(slots=True)
@@ -121,7 +121,9 @@ class OwnerTransfer:
     async def _send(self, parent: _Parent) -> None:
         """Send an object that is not on its way yet, and set its goal.
 
-        If this keeps failing, it goes without: an object must not stay without a shard.
+        After a released Lease too: if we die before the object has its next shard, its last one
+        can return, and would not see the dependents that have moved.  If this keeps failing, it
+        goes without: an object must not stay without a shard.
         """
         step = plan_handover(self._snapshot, parent.obj)
         self._stats.note(step)
