@@ -66,7 +66,10 @@ class ObjectMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner reference with `controller: true`; there is at most one."""
-        return next((ref for ref in self.owner_references or () if ref.controller), None)
+        for ref in self.owner_references or ():
+            if ref.controller:
+                return ref
+        return None
 
 
 class PartialObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
