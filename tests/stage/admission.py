@@ -6,15 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
+from sharder.core.movement.patches import Operation
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.testing.admission import Attributes
-from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Refused
 from sharder.sdk.testing.storage import Tree
-from sharder.sdk.testing.writes import json_patch
+from sharder.sdk.testing.writer import Admission, Attributes
 from tests.stage.cel import CelError, evaluate
+from tests.support.full_server import FullServer
+from tests.support.json_patch import PatchError, apply_json_patch
 
 Webhook: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 """Answers a review (path and body); a failure of the call is an `OSError`."""
@@ -37,15 +39,16 @@ _CODES: Final = {"Forbidden": 403, "Invalid": 422, "Unauthorized": 401}
 _NAMESPACES: Final = GroupResource("", "namespaces")
 
 
-class StageAdmission:
+class StageAdmission(Admission):
     """Calls the webhooks and judges by the policies that the API server's cache shows."""
 
-    def __init__(self, server: ApiServer, webhooks: Mapping[str, Webhook]) -> None:
+    def __init__(self, server: FullServer, webhooks: Mapping[str, Webhook]) -> None:
         """`webhooks` are by the host of their URL."""
         self._server = server
         self._webhooks = webhooks
         self._uids = 0
 
+    @override
     async def mutate(self, attributes: Attributes) -> Tree:
         """Return the object as webhooks changed it.
 
@@ -100,8 +103,15 @@ class StageAdmission:
             raise Refused(400, "admission webhook denied the request", "")
         if "patch" not in response:
             return tree
-        return json_patch(tree, msgspec.json.decode(base64.b64decode(response["patch"])))
+        patch = msgspec.json.decode(base64.b64decode(response["patch"]), type=list[Operation])
+        try:
+            changed = apply_json_patch(tree, patch)
+        except PatchError as error:
+            raise Refused(500, str(error)) from error
+        assert isinstance(changed, dict)
+        return changed
 
+    @override
     def validate(self, attributes: Attributes) -> None:
         """Judge by the policies that are bound."""
         cached = self._server.cached

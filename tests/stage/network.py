@@ -16,12 +16,12 @@ from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
 from sharder.kube.plain import TooLong
-from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.watching import Watcher
 from tests.stage.loop import PROCESS, VirtualLoop
+from tests.support.full_server import FullServer, bookmark
 
 START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 """The wall time at which every play begins."""
@@ -116,7 +116,7 @@ class Link:
 class NetworkClient(kube.Client):
     """A client of one process, connected to one API server in memory."""
 
-    def __init__(self, server: ApiServer, user: User, link: Link) -> None:
+    def __init__(self, server: FullServer, user: User, link: Link) -> None:
         self.namespace = ""
         self.server = server
         self.user = user
@@ -210,7 +210,7 @@ class NetworkClient(kube.Client):
         world = copy_context()
         world.run(PROCESS.set, None)
         timers = [
-            loop.call_later(ends - 2, watcher.bookmark, context=world),
+            loop.call_later(ends - 2, bookmark, watcher, context=world),
             loop.call_later(ends, watcher.end, context=world),
         ]
         self.link.watchers.add(watcher)
@@ -254,7 +254,7 @@ class NetworkClient(kube.Client):
         """Nothing is open."""
 
 
-async def answer_of(server: ApiServer, call: Call, link: Link) -> tuple[int, bytes]:
+async def answer_of(server: FullServer, call: Call, link: Link) -> tuple[int, bytes]:
     """Return status and body of the answer to a request."""
     if server.is_away:
         return 503, Refused(503, "the API server stops").status

@@ -17,7 +17,6 @@ from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
 from sharder.core.placement.strategy import CustomFunction
 from sharder.kube.client import JSON, MERGE_PATCH, REQUEST_SECONDS
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS, VALIDATING
-from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN, custom
 from sharder.sdk.testing.storage import Change, Storage, Stored
@@ -36,6 +35,7 @@ from tests.stage.history import History
 from tests.stage.loop import PROCESS, VirtualLoop
 from tests.stage.network import wall_time
 from tests.stage.protocol_shard import ProtocolShard
+from tests.support.full_server import FullServer
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Stage:
             **{each.id: each for each in known},
         }
         self.servers = [
-            ApiServer(self.storage, resources.values(), now=wall_time) for _ in range(servers)
+            FullServer(self.storage, resources.values(), now=wall_time) for _ in range(servers)
         ]
         for server in self.servers:
             server.writer.admission = StageAdmission(server, {HOST: self._review})
@@ -72,7 +72,7 @@ class Stage:
         self.lag = 0.0
         """How long a watch cache can be behind its storage, in seconds."""
         for server in self.servers:
-            self.storage.observers.remove(server.observe)
+            self.storage.observers.remove(server.deliver)
             self.storage.observers.append(Lagging(self, server).observe)
         self.history = History(
             now=self.loop.time,
@@ -183,7 +183,7 @@ class Stage:
 class Lagging:
     """Brings changes to the watch cache of one API server, in order, a moment later."""
 
-    def __init__(self, stage: Stage, server: ApiServer) -> None:
+    def __init__(self, stage: Stage, server: FullServer) -> None:
         self._stage = stage
         self._server = server
         self._last = 0.0

@@ -18,13 +18,13 @@ from sharder.kube.plain import Request
 from sharder.kube.typed_stores import LEASES as LEASE_RESOURCE
 from sharder.kube.typed_stores import MUTATING, NAMESPACES
 from sharder.sdk.testing import FakeClock
-from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
 from tests.support.etcd import compact
+from tests.support.full_server import FullServer
 from tests.support.later_webhook import ADDRESS, server_context
 
 
@@ -93,7 +93,7 @@ class InMemory:
         self.hooks = Hooks()
         self.storage = Storage()
         known = (*BUILT_IN.values(), NAMESPACES, LEASE_RESOURCE, MUTATING, POLICIES, BINDINGS)
-        self.server = ApiServer(self.storage, (*known, *resources), now=FakeClock().now)
+        self.server = FullServer(self.storage, (*known, *resources), now=FakeClock().now)
         admission = StageAdmission(self.server, {"hooks": self.hooks.answer})
         self.server.writer.admission = admission
 

@@ -1,54 +1,50 @@
-"""An API server in memory: create, read, list, watch, update, patch, apply and delete.
+"""An API server in memory: create, read, list, watch, patch and delete.
 
-It follows the rules of a real one as far as sharding depends on them; the contract tests play the
+It follows the rules of a real one as far as shards depend on them; the contract tests play the
 same sequences on both.  It runs no controllers.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
-from sharder.core.api.meta import Resource
+import msgspec
+
+from sharder.core.api.meta import Json, Resource
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.testing.discovery import answer_of_discovery
-from sharder.sdk.testing.listing import Lists
-from sharder.sdk.testing.requests import Call, NotServed, Place, Refused, place_of
-from sharder.sdk.testing.reviews import Allows, answer_of_review, everything
+from sharder.sdk.testing.requests import Call, Client, NotServed, Place, Refused, place_of
+from sharder.sdk.testing.rules import rules_of
 from sharder.sdk.testing.storage import Change, Storage, Stored
-from sharder.sdk.testing.watching import Selection, Watcher, expired
+from sharder.sdk.testing.watching import Selection, Watcher, line
 from sharder.sdk.testing.writer import Served, Target, Writer
-from sharder.sdk.testing.writes import rules_of
+
+Allows: TypeAlias = Callable[[Client, str, GroupResource, str], bool]
+"""Called with client, verb, resource and namespace (empty: all namespaces)."""
+
+
+def everything(_client: Client, _verb: str, _resource: GroupResource, _namespace: str) -> bool:
+    """Allow everything."""
+    return True
 
 
 class ApiServer:
-    """One API server; several can share a storage, each with a watch cache of its own."""
+    """One API server; several can share a storage."""
 
     def __init__(
-        self,
-        storage: Storage,
-        resources: Iterable[Resource],
-        *,
-        now: Callable[[], datetime],
+        self, storage: Storage, resources: Iterable[Resource], *, now: Callable[[], datetime]
     ) -> None:
         self.storage = storage
         self.writer = Writer(storage, now)
-        self._lists = Lists(storage)
         self.allows: Allows = everything
         """Whether a client has a right."""
         self.now = now
         self._served: dict[tuple[str, str, str], Served] = {}
         for resource in resources:
             self.serve(resource)
-        self.cached: dict[GroupResource, dict[ObjectRef, Stored]] = {}
-        """The watch cache: what lists from revision 0 and watches show."""
-        self.reached = storage.revision
-        """The revision of the watch cache."""
-        self.is_away = False
-        """Whether it does not answer."""
-        self.starts = 0
-        """How often it has started again."""
         self._opened = 0
-        self._watchers: dict[GroupResource, list[Watcher]] = {}
-        storage.observers.append(self.observe)
+        self.watchers: dict[GroupResource, list[Watcher]] = {}
+        """The open watches."""
+        storage.observers.append(self.deliver)
 
     def serve(self, resource: Resource) -> None:
         """Serve a resource from now on."""
@@ -58,55 +54,35 @@ class ApiServer:
     def withdraw(self, resource: GroupResource, version: str) -> None:
         """Serve a version of a resource no longer; its watches end."""
         self._served.pop((resource.group, version, resource.resource), None)
-        for watcher in self._watchers.pop(resource, []):
+        for watcher in self.watchers.pop(resource, []):
             watcher.end()
 
     @property
-    def resources(self) -> Iterator[Resource]:
+    def resources(self) -> list[Resource]:
         """The resources in the order in which they came."""
-        return (each.resource for each in self._served.values())
+        return [each.resource for each in self._served.values()]
 
-    def observe(self, change: Change) -> None:
-        """Take note of a change in the storage; another server may do so later."""
-        self.deliver(change)
+    @property
+    def reached(self) -> int:
+        """The revision that watches, and lists from revision 0, show."""
+        return self.storage.revision
+
+    def shown(self, resource: GroupResource) -> Mapping[ObjectRef, Stored]:
+        """Return the objects that watches, and lists from revision 0, show."""
+        return self.storage.of(resource)
 
     def deliver(self, change: Change) -> None:
-        """Bring the watch cache, and all watches, up to a change."""
-        objects = self.cached.setdefault(change.resource, {})
-        if change.after is None:
-            objects.pop(change.ref, None)
-        else:
-            objects[change.ref] = change.after
-        self.reached = change.revision
-        watchers = self._watchers.get(change.resource)
-        if watchers:
+        """Show a change to all watches."""
+        if watchers := self.watchers.get(change.resource):
             for watcher in watchers:
                 watcher.put(change)
-            self._watchers[change.resource] = [each for each in watchers if not each.ended]
+            self.watchers[change.resource] = [each for each in watchers if not each.ended]
 
-    def go_away(self) -> None:
-        """Answer nothing until `restart`."""
-        self.is_away = True
-        for watchers in self._watchers.values():
-            for watcher in watchers:
-                watcher.end(ConnectionResetError())
-
-    def restart(self) -> None:
-        """End all watches, and read the storage anew."""
-        self.is_away = False
-        self.starts += 1
-        for watchers in self._watchers.values():
-            for watcher in watchers:
-                watcher.end()
-        self._watchers.clear()
-        self.cached = {each: dict(of) for each, of in self.storage.objects.items()}
-        self.reached = self.storage.revision
-
-    def hang_up(self, resource: GroupResource | None = None) -> None:
-        """End the watches of a resource, or all of them, as the API server does after a while."""
-        for key, watchers in self._watchers.items():
-            for watcher in watchers if resource in {None, key} else ():
-                watcher.end()
+    def hang_up(self, *resources: GroupResource, error: Exception | None = None) -> None:
+        """End the watches of these resources, or all, as the API server does after a while."""
+        for resource in resources or tuple(self.watchers):
+            for watcher in self.watchers.get(resource, ()):
+                watcher.end(error)
 
     async def answer(self, call: Call) -> tuple[int, bytes]:
         """Return status and body of the answer to a request that is no watch.
@@ -114,44 +90,34 @@ class ApiServer:
         Raises:
             Refused: the answer is an error.
         """
-        review = answer_of_review(call, self.allows)
-        if review is not None:
-            return 201, review
-        if call.method == "GET":
-            found = answer_of_discovery(call, list(self.resources))
-            if found is not None:
-                return 200, found
+        if call.method == "GET" and (found := discovered(call.path, self.resources)):
+            return 200, msgspec.json.encode(found)
         place = place_of(call.path)
         served = self._find(place)
         self._authorize(call, place)
         if call.method == "GET" and not place.name:
-            return 200, self._list(call, place, served)
+            return 200, self.list(call, Selection(call, place, served), served.resource.id)
         target = Target(call, place, served)
-        if call.method == "DELETE" and place.name:
-            deleted = self.writer.delete(target)
-            return 200, target.shown(deleted) if deleted else target.deleted
-        is_new = not place.name or target.ref not in self.storage.of(target.resource)
-        stored = await self._one(target)
-        return 201 if is_new else 200, target.shown(stored)
-
-    async def _one(self, target: Target) -> Stored:
-        match target.call.method, bool(target.place.name):
+        match call.method, bool(place.name):
             case "GET", True:
-                return self.writer.find(target)
+                return 200, target.shown(self.writer.find(target))
             case "POST", False:
-                return await self.writer.create(target)
+                return 201, target.shown(await self.writer.create(target))
             case "PUT" | "PATCH", True:
-                return await self.writer.update(target)
+                is_new = target.ref not in self.storage.of(target.resource)
+                return 201 if is_new else 200, target.shown(await self.writer.update(target))
+            case "DELETE", True:
+                return 200, target.shown(self.writer.delete(target))
             case method, _:
-                raise Refused(405, f"{method} is not allowed on {target.call.path}")
+                raise Refused(405, f"{method} is not allowed on {call.path}")
 
-    def _list(self, call: Call, place: Place, served: Served) -> bytes:
-        selection, resource = self._selection(call, place, served), served.resource.id
-        if call.query.get("resourceVersion") == "0":
-            objects = self.cached.get(resource, {})
-            return self._lists.answer(call, selection, objects, self.reached)
-        objects = self.storage.of(resource)
-        return self._lists.answer(call, selection, objects, self.storage.revision)
+    def list(self, call: Call, selection: Selection, resource: GroupResource) -> bytes:
+        """Return all objects that match; a limit is ignored, which the API allows."""
+        is_cached = call.query.get("resourceVersion") == "0"
+        objects = self.shown(resource) if is_cached else self.storage.of(resource)
+        revision = self.reached if is_cached else self.storage.revision
+        matching = sorted(item for item in objects.items() if selection.has(*item))
+        return page_of(selection, [each for _, each in matching], resourceVersion=str(revision))
 
     def watch(self, call: Call) -> Watcher:
         """Open a watch.
@@ -162,25 +128,24 @@ class ApiServer:
         place = place_of(call.path)
         served = self._find(place)
         self._authorize(call, place, verb="watch")
-        selection = self._selection(call, place, served)
-        text = call.query.get("resourceVersion", "")
-        since = int(text or 0)
+        resource, selection = served.resource.id, Selection(call, place, served)
+        since = int(call.query.get("resourceVersion") or 0)
         self._opened += 1
-        watcher = Watcher(served.resource.id, selection, self._opened)
+        watcher = Watcher(resource, selection, self._opened)
         if since == 0:
-            for ref, stored in sorted(self.cached.get(served.resource.id, {}).items()):
+            for ref, stored in sorted(self.shown(resource).items()):
                 if selection.has(ref, stored):
-                    watcher.put_line(b'{"type":"ADDED","object":%s}' % selection.encode(stored))
+                    watcher.put_line(line(b"ADDED", selection.encode(stored)))
         elif since < self.storage.compacted:
-            watcher.put_line(expired(since, self.storage.compacted))
+            watcher.put_line(line(b"ERROR", Refused(410, "too old resource version").status))
             watcher.end()
         else:
             watcher.revision = since
             for change in self.storage.since(since):
-                if change.revision <= self.reached and change.resource == served.resource.id:
+                if change.revision <= self.reached and change.resource == resource:
                     watcher.put(change)
         watcher.revision = max(since, self.reached)
-        self._watchers.setdefault(served.resource.id, []).append(watcher)
+        self.watchers.setdefault(resource, []).append(watcher)
         return watcher
 
     def _find(self, place: Place) -> Served:
@@ -200,13 +165,44 @@ class ApiServer:
                 f' "{place.resource}" in API group "{place.group}"',
             )
 
-    def _selection(self, call: Call, place: Place, served: Served) -> Selection:
-        return Selection(
-            place.namespace,
-            call.query.get("labelSelector", ""),
-            call.query.get("fieldSelector", ""),
-            kind=served.resource.kind,
-            api_version=served.api_version,
-            metadata_only=call.metadata_only,
-            is_custom=served.rules.custom,
-        )
+
+def page_of(selection: Selection, items: Iterable[Stored], **metadata: str) -> bytes:
+    """Return the answer to a list."""
+    return b'{"kind":"%sList","apiVersion":"%s","metadata":%s,"items":[%s]}' % (
+        selection.kind.encode(),
+        selection.shown_version.encode(),
+        msgspec.json.encode(metadata),
+        b",".join(map(selection.item, items)),
+    )
+
+
+def discovered(path: str, resources: Iterable[Resource]) -> Json:
+    """Return the versions of a group or the resources of a version, None for another path.
+
+    Raises:
+        Refused: the group or version is not served.
+    """
+    root, *parts = path.strip("/").split("/")
+    if (root, len(parts)) not in {("api", 1), ("apis", 1), ("apis", 2)}:
+        return None
+    group = parts[0] if root == "apis" else ""
+    served = [each for each in resources if each.id.group == group]
+    if root == "apis" and len(parts) == 1 and served:
+        # The latest version is the preferred one.
+        names = dict.fromkeys(each.version for each in reversed(served))
+        versions: list[Json] = [{"version": name} for name in names]
+        return {"kind": "APIGroup", "versions": versions, "preferredVersion": versions[0]}
+    listed: list[Json] = [_described(each) for each in served if each.version == parts[-1]]
+    if not listed:
+        raise NotServed
+    return {"kind": "APIResourceList", "resources": listed}
+
+
+def _described(resource: Resource) -> Json:
+    return {
+        "name": resource.id.resource,
+        "kind": resource.kind,
+        "namespaced": resource.namespaced,
+        "singularName": resource.singular or resource.kind.lower(),
+        "shortNames": list(resource.short_names),
+    }

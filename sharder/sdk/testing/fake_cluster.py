@@ -16,9 +16,8 @@ from sharder.kube.typed_stores import LEASES, NAMESPACES
 from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.clock import Clock
 from sharder.sdk.testing.api_server import ApiServer
-from sharder.sdk.testing.collection import Collection, Faults
 from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
-from sharder.sdk.testing.memory_client import MemoryClient
+from sharder.sdk.testing.memory_client import Collection, Faults, MemoryClient
 from sharder.sdk.testing.requests import Call, Client, Place, Refused, place_of
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
@@ -56,6 +55,45 @@ class ReconcileCounts(ShardMetrics):
         return max(self._counts.items(), key=lambda item: item[1], default=None)
 
 
+class _ShardClient(MemoryClient):
+    """The client of all shards, whose requests can fail."""
+
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__(server, _SHARD)
+        self.faults = defaultdict[GroupResource, Faults](Faults)
+        self.requests = list[str]()
+        self.is_away = False
+
+    @override
+    def before(self, call: Call) -> None:
+        place = self._place(call)
+        if place is None:
+            return
+        resource = GroupResource(place.group, place.resource)
+        if failing := self.faults[resource].failing:
+            raise failing.popleft()
+        is_whole = not call.metadata_only and resource != LEASES.id
+        if call.method == "GET" and place.name and is_whole:
+            self.requests.append(f"get {place.name}")
+
+    @override
+    def after(self, call: Call) -> None:
+        place = self._place(call)
+        if place is None or call.method == "GET":
+            return
+        if losing := self.faults[GroupResource(place.group, place.resource)].losing:
+            raise losing.popleft()
+
+    def _place(self, call: Call) -> Place | None:
+        """Return what a request is about, None for discovery."""
+        if self.is_away:
+            raise Unavailable("the API server does not answer")
+        try:
+            return place_of(call.path)
+        except Refused:
+            return None
+
+
 class FakeCluster(Cluster):
     """A cluster that serves the usual resources of Kubernetes, and others that a test adds.
 
@@ -75,17 +113,16 @@ class FakeCluster(Cluster):
         """The rings that the shards can read."""
         self.denied: set[Right] = set()
         """The rights that shards lack; an open watch goes on until its store hangs up."""
-        self.requests: list[str] = []
-        """Reads of whole objects from the API server, not from a cache, such as `get demo`."""
         self._resources = {
             each.id: each for each in (LEASES, NAMESPACES, *BUILT_IN.values(), *resources)
         }
         self.server = ApiServer(Storage(), self._resources.values(), now=self.clock.now)
         self.server.allows = self._allows
-        self._faults = defaultdict[GroupResource, Faults](Faults)
-        self._is_away = False
-        super().__init__(MemoryClient(self.server, _SHARD, before=self._before, after=self._after))
-        self.lease_store = Collection(self.server, LEASES, Lease, self._faults[LEASES.id])
+        self._shards = _ShardClient(self.server)
+        self.requests: list[str] = self._shards.requests
+        """Reads of whole objects from the API server, not from a cache, such as `get demo`."""
+        super().__init__(self._shards)
+        self.lease_store = self._store(LEASES, Lease)
         """The Leases of all shards."""
 
     @override
@@ -181,11 +218,11 @@ class FakeCluster(Cluster):
 
     def disconnect(self) -> None:
         """Fail the requests of all clients until `connect`; open watches show nothing."""
-        self._is_away = True
+        self._shards.is_away = True
 
     async def connect(self) -> None:
         """Answer requests again."""
-        self._is_away = False
+        self._shards.is_away = False
         await self.advance(0)
 
     async def advance(self, seconds: float) -> None:
@@ -247,38 +284,10 @@ class FakeCluster(Cluster):
         )
 
     def _store(self, resource: Resource, of: type[T], labels: str = "") -> Collection[T]:
-        return Collection(self.server, resource, of, self._faults[resource.id], labels)
-
-    def _before(self, call: Call) -> None:
-        """Raise what a request of a shard ends with before it is sent, and note reads."""
-        if self._is_away:
-            raise Unavailable("the API server does not answer")
-        place = _place_in(call)
-        if place is None:
-            return
-        resource = GroupResource(place.group, place.resource)
-        self._faults[resource].before()
-        is_whole = not call.metadata_only and resource != LEASES.id
-        if call.method == "GET" and place.name and is_whole:
-            self.requests.append(f"get {place.name}")
-
-    def _after(self, call: Call) -> None:
-        if self._is_away:
-            raise Unavailable("the API server does not answer")
-        place = _place_in(call)
-        if place is not None:
-            self._faults[GroupResource(place.group, place.resource)].after(call)
+        return Collection(self.server, resource, of, self._shards.faults[resource.id], labels)
 
     def _allows(self, client: Client, verb: str, resource: GroupResource, _: str) -> bool:
         return client is not _SHARD or Right(verb=verb, resource=resource) not in self.denied
-
-
-def _place_in(call: Call) -> Place | None:
-    """Return what a request is about, None for discovery."""
-    try:
-        return place_of(call.path)
-    except Refused:
-        return None
 
 
 def _copied(body: Mapping[str, object]) -> dict[str, Json]:

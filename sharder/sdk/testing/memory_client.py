@@ -1,41 +1,40 @@
-"""A client of an API server in memory, without a network in between."""
+"""Clients of an API server in memory, without a network in between."""
 
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Generic, TypeVar
 
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import Json, Resource
+from sharder.core.errors import ApiError, Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
 from sharder.kube.plain import TooLong
+from sharder.kube.store import KubeStore
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Call, Client, Refused
 
-
-def _nothing(_call: Call) -> None:
-    """Let the request pass."""
+T = TypeVar("T")
 
 
 class MemoryClient(kube.Client):
     """Sends requests to one API server as one user."""
 
-    def __init__(
-        self,
-        server: ApiServer,
-        user: Client,
-        *,
-        before: Callable[[Call], None] = _nothing,
-        after: Callable[[Call], None] = _nothing,
-    ) -> None:
-        """`before` and `after` are called around each request, and can raise an `ApiError`."""
+    def __init__(self, server: ApiServer, user: Client) -> None:
         self.namespace = ""
         self.server = server
         self._user = user
-        self._before = before
-        self._after = after
+
+    def before(self, call: Call) -> None:
+        """Be called before each request; an error ends it."""
+
+    def after(self, call: Call) -> None:
+        """Be called after each request but a watch; an error replaces the answer."""
 
     @override
     async def request(
@@ -53,12 +52,12 @@ class MemoryClient(kube.Client):
         call = call_of(
             self._user, method, path, query or {}, body, content_type=content_type, accept=accept
         )
-        self._before(call)
+        self.before(call)
         try:
             _, answer = await self.server.answer(call)
         except Refused as error:
             raise refusal(error.code, error.status, f"{method} {path}") from error
-        self._after(call)
+        self.after(call)
         if max_bytes is not None and len(answer) > max_bytes:
             raise TooLong
         return answer
@@ -74,7 +73,7 @@ class MemoryClient(kube.Client):
         pause: float = 0.0,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         call = call_of(self._user, "GET", path, query, None, accept=accept)
-        self._before(call)
+        self.before(call)
         try:
             watcher = self.server.watch(call)
         except Refused as error:
@@ -121,3 +120,65 @@ def call_of(
         accept=accept,
         client=user,
     )
+
+
+@dataclass(slots=True)
+class Faults:
+    """The errors of the next requests for one resource."""
+
+    failing: deque[ApiError] = field(default_factory=deque)
+    """Each ends a request before it has any effect."""
+    losing: deque[ApiError] = field(default_factory=deque)
+    """Each replaces the answer to a write."""
+
+
+class Collection(KubeStore[T], Generic[T]):
+    """The objects of one resource, as another client reads and writes them."""
+
+    def __init__(
+        self, server: ApiServer, resource: Resource, of: type[T], faults: Faults, labels: str = ""
+    ) -> None:
+        """Read the objects as the type `of`; `faults` are those of the shards' requests."""
+        super().__init__(MemoryClient(server, Client()), of, resource, labels=labels)
+        self._server = server
+        self._id = resource.id
+        self._faults = faults
+
+    def fail(self, *errors: ApiError) -> None:
+        """Let the next requests of the shards fail without any effect, each with an error.
+
+        Raises:
+            TypeError: an argument is no `ApiError`.
+        """
+        self._faults.failing.extend(_checked(errors))
+
+    def lose(self, *errors: ApiError) -> None:
+        """Let the next writes of the shards succeed, but raise an error instead of each answer.
+
+        Without an argument the answer to the next write is lost, which is `Unavailable`.
+
+        Raises:
+            TypeError: an argument is no `ApiError`.
+        """
+        lost = errors or (Unavailable("the API server does not answer"),)
+        self._faults.losing.extend(_checked(lost))
+
+    def recover(self) -> None:
+        """Let all requests succeed from now on."""
+        self._faults.failing.clear()
+        self._faults.losing.clear()
+
+    def hang_up(self) -> None:
+        """End all watches cleanly, as the API server does after a while."""
+        self._server.hang_up(self._id)
+
+    def compact(self) -> None:
+        """Forget the history: older versions are expired."""
+        self._server.storage.compact()
+
+
+def _checked(errors: tuple[ApiError, ...]) -> tuple[ApiError, ...]:
+    """Return the errors; `TypeError` if one is no `ApiError`, since mypy checks few tests."""
+    if not all(isinstance(error, ApiError) for error in errors):
+        raise TypeError(f"requests fail with an ApiError, such as Unavailable, not with {errors}")
+    return errors

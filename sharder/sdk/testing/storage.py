@@ -1,7 +1,7 @@
 """What etcd is to an API server: objects, one counter of revisions, and the recent changes."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -18,6 +18,18 @@ Tree: TypeAlias = dict[str, Json]
 """A whole object as JSON; never changed once it is stored."""
 
 _FIRST_REVISION: Final = 100
+
+
+def metadata_of(tree: Tree) -> Tree:
+    """Return the object's metadata, empty if it has none."""
+    metadata = tree.get("metadata")
+    return dict(metadata) if isinstance(metadata, Mapping) else {}
+
+
+def finalizers_of(tree: Tree) -> Sequence[str]:
+    """Return the object's finalizers."""
+    value = metadata_of(tree).get("finalizers")
+    return [str(each) for each in value] if isinstance(value, list) else ()
 
 
 class Stored:
@@ -42,6 +54,11 @@ class Stored:
         """Return the object decoded as the struct `of`."""
         return msgspec.convert(self.tree, of)
 
+    def at(self, revision: int) -> "Stored":
+        """Return the object with another resourceVersion."""
+        metadata = metadata_of(self.tree) | {"resourceVersion": str(revision)}
+        return Stored({**self.tree, "metadata": metadata})
+
     @cached_property
     def encoded(self) -> bytes:
         """The whole object as JSON."""
@@ -60,35 +77,11 @@ class Stored:
             {key: each for key, each in self.tree.items() if key not in {"apiVersion", "kind"}}
         )
 
-    def at(self, revision: int) -> "Stored":
-        """The object with another resourceVersion, as the event of its removal shows it."""
-        metadata = self.tree["metadata"]
-        assert isinstance(metadata, dict)  # noqa: S101 - every tree went through the rules
-        return Stored({**self.tree, "metadata": metadata | {"resourceVersion": str(revision)}})
-
     @cached_property
     def partial(self) -> bytes:
         """The object as PartialObjectMetadata."""
-        return msgspec.json.encode(
-            {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": self.tree["metadata"],
-            }
-        )
-
-    @cached_property
-    def finalizers(self) -> tuple[str, ...]:
-        """The finalizers that keep a deleted object."""
-        return tuple(msgspec.convert(self.tree, _Finalized).metadata.finalizers or ())
-
-
-class _Finalizers(msgspec.Struct, frozen=True):
-    finalizers: list[str] | None = None
-
-
-class _Finalized(msgspec.Struct, frozen=True):
-    metadata: _Finalizers
+        kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+        return msgspec.json.encode({**kind, "metadata": self.tree["metadata"]})
 
 
 class Change(NamedTuple):
@@ -133,23 +126,17 @@ class Storage:
         objects = self.of(resource)
         before = objects.get(ref)
         self.revision += 1
-        tree = after
-        if tree is None:
-            assert before is not None  # noqa: S101 - only what is stored is removed
-            tree = before.tree
-        metadata = tree["metadata"]
-        assert isinstance(metadata, dict)  # noqa: S101 - every tree went through the rules
-        stored = Stored({**tree, "metadata": metadata | {"resourceVersion": str(self.revision)}})
+        last = Stored(after or (before.tree if before else {})).at(self.revision)
         if after is None:
             del objects[ref]
         else:
-            objects[ref] = stored
-        last = None if after is None else stored
-        change = Change(self.revision, resource, ref, before, last, author)
+            objects[ref] = last
+        now = None if after is None else last
+        change = Change(self.revision, resource, ref, before, now, author)
         self.history.append(change)
         for observer in self.observers:
             observer(change)
-        return stored
+        return last
 
     def since(self, revision: int) -> Sequence[Change]:
         """Return the changes after a revision."""

@@ -1,62 +1,82 @@
-"""Watches of an API server in memory."""
+"""Watches of an API server in memory, and which objects they show."""
 
 import asyncio
+import re
 from collections import deque
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
 
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.testing.requests import Refused
-from sharder.sdk.testing.selectors import keys, selector
+from sharder.sdk.testing.requests import Call, Place, Refused
 from sharder.sdk.testing.storage import Change, Stored
+from sharder.sdk.testing.writer import Served
 
+Matcher: TypeAlias = Callable[[Mapping[str, str]], bool]
+
+_COMMA: Final = re.compile(r",(?![^(]*\))")
+_SET: Final = re.compile(r"(\S+)\s+(in|notin)\s*\(([^)]*)\)")
+_EQUALITY: Final = re.compile(r"([^\s=!]+)(?:\s*(==|=|!=)\s*(\S*))?")
 _FIELDS: Final = {"metadata.name", "metadata.namespace"}
 _SLOW: Final = 10_000
 """A watcher that is so many events behind is dropped, as by the API server."""
 
 
+@lru_cache(maxsize=4096)
+def selector(text: str) -> Matcher:
+    """Return whether labels, or fields, match a selector in its text form.
+
+    Raises:
+        Refused: the text is no selector.
+    """
+    parts = [_requirement(part.strip()) for part in _COMMA.split(text) if part.strip()]
+    if len(parts) == 1:
+        return parts[0]
+    return lambda labels: all(part(labels) for part in parts)
+
+
+def _requirement(text: str) -> Matcher:
+    if text.startswith("!"):
+        absent = text[1:].strip()
+        return lambda labels: absent not in labels
+    if match := _SET.fullmatch(text):
+        key, operator, values = match.groups()
+        listed = frozenset(value.strip() for value in values.split(","))
+        return lambda labels: (labels.get(key) in listed) is (operator == "in")
+    equality = _EQUALITY.fullmatch(text)
+    if equality is None:
+        raise Refused(400, f"{text!r} is no selector")
+    name, sign, value = equality.groups()
+    if not sign:
+        return lambda labels: name in labels
+    return lambda labels: (labels.get(name) == value) is (sign != "!=")
+
+
 class Selection:
     """Which objects of a resource a list or watch shows, and how."""
 
-    def __init__(
-        self,
-        namespace: str,
-        labels: str,
-        fields: str,
-        *,
-        kind: str,
-        api_version: str,
-        metadata_only: bool,
-        is_custom: bool,
-    ) -> None:
-        """`api_version` is that of the request; the selectors are in their text form.
-
-        Raises:
-            Refused: a selector is invalid.
-        """
-        try:
-            self._labels, self._fields = selector(labels), selector(fields)
-        except ValueError as error:
-            raise Refused(400, str(error)) from error
-        if not keys(fields) <= _FIELDS:
+    def __init__(self, call: Call, place: Place, served: Served) -> None:
+        """Read the request; `Refused` if a selector is invalid."""
+        fields = call.query.get("fieldSelector", "")
+        self._labels = selector(call.query.get("labelSelector", ""))
+        self._fields = selector(fields) if fields else None
+        named = (_EQUALITY.fullmatch(part.strip()) for part in fields.split(","))
+        if any(match and match[1] not in _FIELDS for match in named):
             raise Refused(400, f"field label not supported: {fields}")
-        self._by_field = bool(fields)
-        self._namespace = namespace
-        self._metadata_only = metadata_only
-        self._api_version = api_version
-        self._is_custom = is_custom
-        self.kind = "PartialObjectMetadata" if metadata_only else kind
+        self._namespace = place.namespace
+        self._metadata_only = call.metadata_only
+        self._served = served
+        self.kind = "PartialObjectMetadata" if call.metadata_only else served.resource.kind
         """The kind of the objects as they are shown."""
-        self.shown_version = "meta.k8s.io/v1" if metadata_only else api_version
+        self.shown_version = "meta.k8s.io/v1" if call.metadata_only else served.api_version
         """Their apiVersion."""
 
     def has(self, ref: ObjectRef, stored: Stored | None) -> bool:
         """Return whether the object matches."""
         if stored is None or (self._namespace and ref.namespace != self._namespace):
             return False
-        if self._by_field and not self._fields(
-            {"metadata.name": ref.name, "metadata.namespace": ref.namespace}
-        ):
+        fields = {"metadata.name": ref.name, "metadata.namespace": ref.namespace}
+        if self._fields is not None and not self._fields(fields):
             return False
         return self._labels(stored.meta.labels or {})
 
@@ -64,11 +84,11 @@ class Selection:
         """Return the object as the request wants it."""
         if self._metadata_only:
             return stored.partial
-        return stored.encoded_as(self._api_version)
+        return stored.encoded_as(self._served.api_version)
 
     def item(self, stored: Stored) -> bytes:
         """Return the object as a list has it."""
-        if self._metadata_only or self._is_custom:
+        if self._metadata_only or self._served.rules.custom:
             return self.encode(stored)
         return stored.item
 
@@ -76,10 +96,9 @@ class Selection:
         """Return the line of a watch for a change, None if it shows nothing."""
         was, is_now = self.has(change.ref, change.before), self.has(change.ref, change.after)
         if is_now and change.after is not None:
-            return _line(b"MODIFIED" if was else b"ADDED", self.encode(change.after))
+            return line(b"MODIFIED" if was else b"ADDED", self.encode(change.after))
         if was and change.before is not None:
-            last = change.before.at(change.revision)
-            return _line(b"DELETED", self.encode(last))
+            return line(b"DELETED", self.encode(change.before.at(change.revision)))
         return None
 
 
@@ -103,25 +122,16 @@ class Watcher:
         if change.revision <= self.revision:
             return
         self.revision = change.revision
-        line = self.selection.event(change)
-        if line is not None:
-            self.put_line(line)
+        if (shown := self.selection.event(change)) is not None:
+            self.put_line(shown)
 
-    def put_line(self, line: bytes) -> None:
+    def put_line(self, text: bytes) -> None:
         """Add a line; a client that does not read is dropped."""
         if len(self._lines) >= _SLOW:
             self.end()
         elif not self.ended:
-            self._lines.append(line)
+            self._lines.append(text)
             self._wake()
-
-    def bookmark(self) -> None:
-        """Say which revision the watch has reached."""
-        self.put_line(
-            b'{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s","metadata":'
-            b'{"resourceVersion":"%d"}}}'
-            % (self.selection.kind.encode(), self.selection.shown_version.encode(), self.revision)
-        )
 
     def end(self, error: Exception | None = None) -> None:
         """End the stream, cleanly or with an error of the connection."""
@@ -150,11 +160,6 @@ class Watcher:
             self._waiting.set_result(None)
 
 
-def expired(revision: int, compacted: int) -> bytes:
-    """Return the event for a watch from a revision that is compacted."""
-    error = Refused(410, f"too old resource version: {revision} ({compacted})")
-    return _line(b"ERROR", error.status)
-
-
-def _line(kind: bytes, obj: bytes) -> bytes:
+def line(kind: bytes, obj: bytes) -> bytes:
+    """Return an event of a watch."""
     return b'{"type":"%s","object":%s}' % (kind, obj)

@@ -1,7 +1,6 @@
-"""Creates, updates, patches, applies and deletes of an API server in memory."""
+"""Creates, patches and deletes of an API server in memory."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -9,25 +8,13 @@ import msgspec
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.testing.admission import Admission, Attributes, Open
 from sharder.sdk.testing.requests import Call, Place, Refused
-from sharder.sdk.testing.storage import Storage, Stored, Tree
-from sharder.sdk.testing.writes import (
-    Rules,
-    applied,
-    created,
-    finalizers_of,
-    marked_deleted,
-    merge,
-    metadata_of,
-    updated,
-)
+from sharder.sdk.testing.rules import Rules, created, marked_deleted, merge, updated
+from sharder.sdk.testing.storage import Storage, Stored, Tree, finalizers_of, metadata_of
 from sharder.shard.objects import api_version
 
 _TRIES: Final = 5
 """How often a write without a resourceVersion is tried against other writers."""
-_APPLY: Final = "application/apply-patch+yaml"
-_PATCHES: Final = {_APPLY, "application/merge-patch+json"}
 
 
 class Served(NamedTuple):
@@ -40,6 +27,29 @@ class Served(NamedTuple):
     def api_version(self) -> str:
         """The apiVersion of the resource's objects."""
         return api_version(self.resource)
+
+
+class Attributes(NamedTuple):
+    """A write that is about to be stored."""
+
+    call: Call
+    place: Place
+    resource: Resource
+    operation: str
+    """CREATE, UPDATE or DELETE."""
+    obj: Tree | None
+    old: Tree | None
+
+
+class Admission:
+    """Changes or refuses writes; this one admits everything."""
+
+    async def mutate(self, attributes: Attributes) -> Tree:
+        """Return the object as webhooks changed it; `Refused` if one rejects it."""
+        return attributes.obj or {}
+
+    def validate(self, attributes: Attributes) -> None:
+        """Raise `Refused` if a policy rejects the write."""
 
 
 class Target(NamedTuple):
@@ -59,16 +69,6 @@ class Target(NamedTuple):
         """The object."""
         return ObjectRef(self.place.namespace, self.place.name)
 
-    @property
-    def manager(self) -> str:
-        """The field manager."""
-        return self.call.query.get("fieldManager", self.call.client.username)
-
-    @property
-    def is_apply(self) -> bool:
-        """Whether it is a server-side apply."""
-        return self.call.content_type == _APPLY
-
     def body(self) -> Tree:
         """Return the body."""
         if not isinstance(self.call.body, Mapping):
@@ -87,18 +87,14 @@ class Target(NamedTuple):
             if value and metadata.get(key, value) != value:
                 raise Refused(400, f"the {key} of the object does not match that of the request")
 
-    def shown(self, stored: Stored) -> bytes:
-        """Return an object as the request wants it."""
+    def shown(self, stored: Stored | None) -> bytes:
+        """Return an object as the request wants it, or what says that it is gone."""
+        if stored is None:
+            status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+            return msgspec.json.encode(status)
         if self.call.metadata_only:
             return stored.partial
         return stored.encoded_as(self.served.api_version)
-
-    @property
-    def deleted(self) -> bytes:
-        """The answer to a delete after which the object is gone."""
-        status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        about = {"name": self.place.name, "group": self.place.group, "kind": self.place.resource}
-        return msgspec.json.encode({**status, "details": about})
 
     def conflict(self) -> Refused:
         """Return the error for a write that is based on an older state."""
@@ -108,25 +104,23 @@ class Target(NamedTuple):
             "has been modified; please apply your changes to the latest version and try again",
         )
 
-    def not_found(self) -> Refused:
-        """Return the error for an object that does not exist."""
-        return Refused(404, f'{self.resource} "{self.place.name}" not found')
-
 
 class Writer:
     """Writes to a storage, after admission."""
 
+    patches: frozenset[str] = frozenset({"application/merge-patch+json"})
+    """The content types of patches."""
+
     def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
-        self.admission: Admission = Open()
-        self._storage = storage
+        self.admission = Admission()
+        self.storage = storage
         self._now = now
-        self._applied: dict[tuple[GroupResource, ObjectRef, str], Tree] = {}
 
     def find(self, target: Target) -> Stored:
         """Return the object; `Refused` if there is none."""
-        stored = self._storage.of(target.resource).get(target.ref)
+        stored = self.storage.of(target.resource).get(target.ref)
         if stored is None:
-            raise target.not_found()
+            raise Refused(404, f'{target.resource} "{target.place.name}" not found')
         return stored
 
     async def create(self, target: Target) -> Stored:
@@ -145,26 +139,22 @@ class Writer:
         if not metadata.get("name"):
             metadata["name"] = self._generated(str(metadata.get("generateName") or ""))
         wanted = {**wanted, "metadata": metadata}
-        uid = f"uid-{next(self._storage.numbers)}"
+        uid = f"uid-{next(self.storage.numbers)}"
         tree = created(target.served.rules, wanted, uid=uid, now=self._time())
         self.admission.validate(target.attributes("CREATE", tree, None))
         ref = ObjectRef(target.place.namespace, str(metadata["name"]))
-        if ref in self._storage.of(resource.id):
+        if ref in self.storage.of(resource.id):
             raise Refused(409, f'{resource.id} "{ref.name}" already exists', "AlreadyExists")
-        if target.call.dry_run:
-            return Stored(tree)
-        return self._commit(target, ref, tree)
+        return self.commit(target, ref, tree)
 
     async def update(self, target: Target) -> Stored:
-        """Replace, patch or apply an object."""
-        if target.call.method == "PATCH" and target.call.content_type not in _PATCHES:
+        """Patch an object."""
+        if target.call.method == "PATCH" and target.call.content_type not in self.patches:
             raise Refused(415, "the body of the request was in an unknown format")
-        if target.is_apply and target.ref not in self._storage.of(target.resource):
-            return await self._apply_new(target)
         for _ in range(_TRIES):
             current = self.find(target)
             tree = await self._admitted(target, current)
-            if self._storage.of(target.resource).get(target.ref) is current:
+            if self.storage.of(target.resource).get(target.ref) is current:
                 return self._store(target, current, tree)
             if "resourceVersion" in metadata_of(target.body()):
                 break
@@ -180,18 +170,17 @@ class Writer:
             if value and value != present.get(key):
                 raise Refused(409, f"Precondition failed: {key} is {present.get(key)}")
         self.admission.validate(target.attributes("DELETE", None, current.tree))
-        if not current.finalizers:
-            if not target.call.dry_run:
-                self._commit(target, target.ref, None)
+        if not finalizers_of(current.tree):
+            self.commit(target, target.ref, None)
             return None
-        if not target.call.dry_run and current.meta.deletion_timestamp is None:
-            tree = marked_deleted(target.served.rules, current, self._time())
-            return self._commit(target, target.ref, tree)
-        return current
+        if current.meta.deletion_timestamp is not None:
+            return current
+        tree = marked_deleted(target.served.rules, current, self._time())
+        return self.commit(target, target.ref, tree)
 
     async def _admitted(self, target: Target, current: Stored) -> Tree:
         """Return the object as it is to be stored."""
-        wanted = self._wanted(target, current)
+        wanted = self.wanted(target, current)
         if metadata_of(wanted).get("resourceVersion", current.version) != current.version:
             raise target.conflict()
         rules, part = target.served.rules, target.place.subresource
@@ -203,49 +192,27 @@ class Writer:
         self.admission.validate(attributes._replace(obj=tree))
         return tree
 
-    def _wanted(self, target: Target, current: Stored) -> Tree:
-        body, api_version = target.body(), {"apiVersion": current.tree["apiVersion"]}
-        if target.call.method == "PUT":
-            target.check(body)
-            if metadata_of(body).get("uid", current.meta.uid) != current.meta.uid:
-                raise Refused(409, "Precondition failed: UID")
-            if target.served.rules.custom and "resourceVersion" not in metadata_of(body):
-                raise Refused(422, "metadata.resourceVersion: must be specified for an update")
-            return {**body, **api_version}
-        if target.is_apply:
-            before = self._applied.get((target.resource, target.ref, target.manager))
-            return {**applied(current.tree, body, before), **api_version}
-        merged = merge(current.tree, body)
-        assert isinstance(merged, dict)  # noqa: S101 - the patch is an object
-        return merged
+    def wanted(self, target: Target, current: Stored) -> Tree:
+        """Return what the request wants the object to be."""
+        merged = merge(current.tree, target.body())
+        return merged if isinstance(merged, dict) else {}
 
     def _store(self, target: Target, current: Stored, tree: Tree) -> Stored:
         if tree == current.tree:
             return current
-        if target.call.dry_run:
-            return Stored(tree)
         if "deletionTimestamp" in metadata_of(tree) and not finalizers_of(tree):
-            self._commit(target, target.ref, None)
+            self.commit(target, target.ref, None)
             return Stored(tree)
-        if target.is_apply:
-            self._applied[target.resource, target.ref, target.manager] = target.body()
-        return self._commit(target, target.ref, tree)
+        return self.commit(target, target.ref, tree)
 
-    async def _apply_new(self, target: Target) -> Stored:
-        body = target.body()
-        named = {**body, "metadata": {**metadata_of(body), "name": target.place.name}}
-        call = replace(target.call, method="POST", body=named)
-        stored = await self.create(target._replace(call=call))
-        self._applied[target.resource, target.ref, target.manager] = body
-        return stored
-
-    def _commit(self, target: Target, ref: ObjectRef, tree: Tree | None) -> Stored:
-        return self._storage.commit(target.resource, ref, tree, author=target.call.client)
+    def commit(self, target: Target, ref: ObjectRef, tree: Tree | None) -> Stored:
+        """Store an object, or remove it if `tree` is None."""
+        return self.storage.commit(target.resource, ref, tree, author=target.call.client)
 
     def _generated(self, prefix: str) -> str:
         if not prefix:
             raise Refused(422, "metadata.name: Required value: name or generateName is required")
-        return f"{prefix}{next(self._storage.numbers):05}"
+        return f"{prefix}{next(self.storage.numbers):05}"
 
     def _time(self) -> str:
         return self._now().strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -46,10 +46,10 @@ from sharder.core.names import (
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
 from sharder.runtime.clock import SystemClock
 from sharder.sdk.testing import custom
-from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Call, Client, Refused
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage, Stored
+from tests.support.full_server import FullServer
 
 AGE: Final = timedelta(hours=3, minutes=30, seconds=5)
 WIDGETS: Final = custom("widgets.example.com", kind="Widget")
@@ -76,7 +76,7 @@ class Terminal:
         self._capsys = capsys
         self._forbidden = set[tuple[str, str]]()
         self._storage = Storage()
-        self._server = ApiServer(
+        self._server = FullServer(
             self._storage, _RESOURCES.values(), now=constantly(SystemClock().now() - AGE)
         )
         self._server.allows = self._is_allowed

@@ -12,8 +12,8 @@ from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reads.progress import Progress
 from sharder.sdk.reads.strays import Strays
 from sharder.sdk.resource_context import ResourceContext
+from sharder.sdk.testing.api_server import everything
 from sharder.sdk.testing.requests import Client
-from sharder.sdk.testing.reviews import everything
 from sharder.sdk.writes.events import EVENTS, EventRecorder
 from sharder.shard.cluster import Documents
 from sharder.shard.identity import Identity

@@ -26,8 +26,8 @@ from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import FakeClock, settle
-from sharder.sdk.testing.admission import Attributes, Open
-from sharder.sdk.testing.collection import Collection
+from sharder.sdk.testing.memory_client import Collection
+from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.sdk.writes.events import EVENTS
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.objects import Document, OwnObject
@@ -163,7 +163,7 @@ class FakeCluster(testing.FakeCluster):
         return self.admit(body)
 
 
-class Webhook(Open):
+class Webhook(Admission):
     """A function of a test that changes what shards write, or acts before it is stored."""
 
     def __init__(self, admit: Callable[[Attributes], Awaitable[Document]]) -> None:

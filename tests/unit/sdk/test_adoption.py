@@ -11,7 +11,7 @@ from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Request, Shard
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
-from sharder.sdk.testing.admission import Attributes, Open
+from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.shard.objects import Document
 from tests.support.samples import total
 from tests.unit.sdk.scene import Scene, Webhook, at_work
@@ -97,7 +97,7 @@ async def test_of_two_parents_one_adopts_and_the_other_is_refused() -> None:
         owners: Json = [{**PLAIN, "name": "other", "uid": uid, "controller": True}]
 
         async def win(attributes: Attributes) -> Document:
-            cluster.server.writer.admission = Open()
+            cluster.server.writer.admission = Admission()
             body: Json = {"metadata": {"ownerReferences": owners}}
             await cluster.store("configmaps").patch(ObjectRef("default", "shared"), body)
             return attributes.obj or {}

@@ -10,8 +10,8 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Expired, Unavailable
 from sharder.sdk import Request
 from sharder.sdk.reads.owned import NotOwned
-from sharder.sdk.testing.collection import Collection
 from sharder.sdk.testing.fake_clock import settle
+from sharder.sdk.testing.memory_client import Collection
 from sharder.shard.objects import Document
 from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
 

@@ -16,8 +16,8 @@ from sharder.sdk.measures import Measures
 from sharder.sdk.predicates import Selector, every_object
 from sharder.sdk.reconciler import Reconciler
 from sharder.sdk.runner import Runner
-from sharder.sdk.testing.admission import Attributes
-from sharder.sdk.testing.writes import metadata_of
+from sharder.sdk.testing.storage import metadata_of
+from sharder.sdk.testing.writer import Attributes
 from sharder.shard.objects import Document
 from tests.unit.sdk.bench import CHILD, Bench
 from tests.unit.sdk.scene import RING, SECRETS, HalfWay, Webhook

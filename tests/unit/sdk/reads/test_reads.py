@@ -12,9 +12,9 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import Request, Shard
-from sharder.sdk.testing.admission import Attributes, Open
 from sharder.sdk.testing.fake_clock import settle
-from sharder.sdk.testing.writes import merge
+from sharder.sdk.testing.rules import merge
+from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.shard.objects import Document
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
@@ -165,7 +165,7 @@ def give_the_next_child_to(scene: Scene, shard: str | None) -> None:
         assert attributes.obj is not None
         if attributes.operation != "CREATE" or attributes.resource.id != CONFIGMAPS.id:
             return attributes.obj
-        scene.cluster.server.writer.admission = Open()
+        scene.cluster.server.writer.admission = Admission()
         merged = merge(attributes.obj, {"metadata": {"labels": {OWNER: shard}}})
         assert isinstance(merged, dict)
         return merged
