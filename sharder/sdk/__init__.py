@@ -26,8 +26,8 @@ from sharder.sdk.predicates import (
     generation_changed,
     labels_changed,
 )
+from sharder.sdk.reconciler import PermanentError, Requeue
 from sharder.sdk.request import Request
-from sharder.sdk.retries import PermanentError, Requeue
 from sharder.sdk.shard import Shard
 from sharder.shard.objects import Document, OwnMeta
 from sharder.shard.settings import Settings, local_settings
@@ -63,7 +63,7 @@ _DEPRECATED: Final = {
     "NotOwned": ("sharder.sdk.reads.owned", "SharderError"),
     "Rejected": ("sharder.core.errors", "SharderError"),
     "Unavailable": ("sharder.core.errors", "SharderError"),
-    "NameTaken": ("sharder.sdk.writes.children", "Conflict"),
+    "NameTaken": ("sharder.sdk.children", "Conflict"),
     "Json": ("sharder.core.api.meta", "Any"),
     "LeaderTask": ("sharder.sdk.leader", "Callable[[Leadership], Awaitable[None]]"),
     "OnDelete": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[None]]"),

@@ -13,20 +13,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from sharder.core.api.meta import PartialObject
 from sharder.core.errors import LeaseLost
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.measures import Measures
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.handoff import Handoff
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
-from sharder.sdk.writes.label_reverted import RevertedDrains
 from sharder.shard.identity import Ownership
 from sharder.shard.objects import OwnObject
 
@@ -34,6 +30,14 @@ DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""
 DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
 """Seconds; short, because another shard waits."""
+REVERTED_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+"""Seconds; long, because each retry is a write that calls every webhook."""
+
+_CAUSES: Final = (
+    "either the writer is not the shard (its pod needs the name of the shard, or its "
+    "ServiceAccount the namespace of the shard's Lease), or another webhook changes labels in "
+    "the same write"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -50,49 +54,40 @@ class _Running:
 class Controller:
     """The work on one main resource of a shard."""
 
-    def __init__(
-        self,
-        context: ResourceContext,
-        runner: Runner,
-        *,
-        handoff: Handoff,
-        measures: Measures,
-        workers: int,
-        drain_grace: timedelta,
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
+    def __init__(self, context: ResourceContext) -> None:
+        shard, name = context.shard, str(context.main.resource.id)
         self._context = context
         self._owned = context.owned
-        self._measures = measures
-        self._runner = runner
-        self._handoff = handoff
-        self._workers = workers
-        self._drain_grace = drain_grace.total_seconds()
-        self._clock = clock
-        self._rng = rng
+        self._measures = context.measures
+        self._runner = Runner(context)
+        self._handoff = Handoff(context.main, context.children)
+        self._clock = shard.clock
         self._running: dict[ObjectRef, _Running] = {}
         self._is_stopping = False
-        self._is_listed = False
+        self.has_listed = False
+        """Whether the shard has listed its objects."""
         self._ended = asyncio.Event()
         # `Runner` has the back-off of failed reconciles; the queue's is not used for them.
         self._reconciles, self._drains = (
             WorkQueue[ObjectRef](
-                clock=clock, rng=rng, backoff=DRAIN_BACKOFF, name=name, metrics=measures.metrics
+                clock=shard.clock,
+                rng=shard.rng,
+                backoff=DRAIN_BACKOFF,
+                name=each,
+                metrics=shard.metrics,
             )
-            for name in (measures.queue, measures.drain_queue)
+            for each in (name, f"{name}-drains")
         )
-        self._reverted = RevertedDrains(clock=clock, rng=rng)
+        self._reverted: dict[ObjectRef, tuple[int, float]] = {}
+        """How often a webhook restored the labels of an acknowledgement, and when (monotonic
+        seconds) to acknowledge again.  The queue's back-off does not help, as each watch event
+        makes the object due at once: writes and changes would follow each other without a pause.
+        """
 
     @property
     def objects(self) -> int:
         """How many objects the shard has, as its watch last showed them."""
         return len(self._owned)
-
-    @property
-    def has_listed(self) -> bool:
-        """Whether the shard has listed its objects."""
-        return self._is_listed
 
     @property
     def collections(self) -> Sequence[Collected]:
@@ -105,10 +100,15 @@ class Controller:
         Reconciles that still run after `stop_grace` are cancelled.  Cancellation of this method
         cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
-        with self._measures.showing(lambda: len(self._owned), workers=self._workers):
-            await self._run(stop, stop_grace=stop_grace)
+        ring, resource = self._measures.ring, self._measures.resource
+        metrics, workers = self._measures.metrics, self._context.shard.settings.workers
+        metrics.show_controller(ring, resource, objects=lambda: len(self._owned), workers=workers)
+        try:
+            await self._run(stop, workers=workers, stop_grace=stop_grace)
+        finally:
+            metrics.hide_controller(ring, resource)
 
-    async def _run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+    async def _run(self, stop: asyncio.Event, *, workers: int, stop_grace: timedelta) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._follow_objects(), name="follow objects"),
@@ -117,7 +117,7 @@ class Controller:
                     for each in self._context.children
                 ),
                 group.create_task(
-                    self._reconciles.run(self._reconcile, concurrency=self._workers),
+                    self._reconciles.run(self._reconcile, concurrency=workers),
                     name="reconcile",
                 ),
                 group.create_task(
@@ -141,9 +141,7 @@ class Controller:
             _log.warning("stop_grace timed out, cancelling reconciles")
 
     async def _follow_objects(self) -> None:
-        main, clock, rng = self._context.main, self._clock, self._rng
-        events = main.follow(doing="watch own objects", clock=clock, rng=rng)
-        async with aclosing(events):
+        async with aclosing(self._context.main.follow("watch own objects")) as events:
             async for event in events:
                 for ref in self._update(event):
                     self._enqueue(ref)
@@ -154,7 +152,7 @@ class Controller:
         """Apply an event to the owned objects; return the objects that need work."""
         match event:
             case Listed(items):
-                self._is_listed = True
+                self.has_listed = True
                 for obj in items:
                     self._handoff.arrived(obj.metadata.ref)
                 return self._owned.replace(items)
@@ -169,8 +167,7 @@ class Controller:
                 return frozenset({obj.metadata.ref})
 
     async def _follow_children(self, children: Collected) -> None:
-        events = children.follow(doing="watch children", clock=self._clock, rng=self._rng)
-        async with aclosing(events):
+        async with aclosing(children.follow("watch children")) as events:
             async for event in events:
                 match event:
                     case Listed():
@@ -178,16 +175,9 @@ class Controller:
                         for ref in self._owned:
                             self._enqueue(ref)
                     case Changed(obj) | Removed(obj):
-                        self._enqueue_parent(obj)
-
-    def _enqueue_parent(self, child: PartialObject) -> None:
-        parent, main = child.metadata.controller, self._context.main.resource
-        if parent is None or (parent.group, parent.kind) != (main.id.group, main.kind):
-            return
-        namespace = child.metadata.namespace if main.namespaced else ""
-        ref = ObjectRef(namespace, parent.name)
-        if self._owned.ownership(ref) is Ownership.OURS:
-            self._reconciles.add(ref)
+                        parent = self._context.parent_of(obj)
+                        if parent and self._owned.ownership(parent) is Ownership.OURS:
+                            self._reconciles.add(parent)
 
     def _enqueue(self, ref: ObjectRef) -> None:
         """Queue the work that the object's ownership requires."""
@@ -195,7 +185,7 @@ class Controller:
         ownership = self._owned.ownership(ref)
         self._measures.see(ref, ownership)
         if ownership is not Ownership.DRAINING:
-            self._reverted.forget(ref)
+            self._reverted.pop(ref, None)
         match ownership:
             case Ownership.OURS:
                 if running is not None:
@@ -240,7 +230,8 @@ class Controller:
         running = self._running.get(ref)
         if running is not None:
             return self._limit(ref, running)
-        if wait := self._reverted.wait(ref):
+        times, until = self._reverted.get(ref, (0, 0.0))
+        if (wait := until - self._clock.monotonic()) > 0:
             return wait
         identity = self._context.identity
         patch = acknowledge(
@@ -250,19 +241,33 @@ class Controller:
         written = await self._context.main.objects.patch(ref, patch)
         if identity.ownership_of(written.metadata) is Ownership.DRAINING:
             # A webhook restored both labels.  The write might cause no event, so keep the object.
-            return self._reverted.add(ref, self._context.fields(ref))
-        self._reverted.forget(ref)
+            return self._back_off(ref, times + 1)
+        self._reverted.pop(ref, None)
         # The watch might be ahead of this answer, and show that the object has come back.
         self._owned.forget(ref, version=meta.resource_version)
         self._measures.acknowledged(ref)
         _log.info("drain acknowledged", extra=self._context.fields(ref))
         return None
 
+    def _back_off(self, ref: ObjectRef, times: int) -> float:
+        """Return the seconds until the next acknowledgement of a reverted drain; log the first."""
+        seconds = REVERTED_BACKOFF.delay(times, self._context.shard.rng)
+        self._reverted[ref] = (times, self._clock.monotonic() + seconds)
+        if times == 1:
+            # The message repeats the fields: an author's log format might not show them.
+            _log.warning(
+                "drain of %s not acknowledged: its labels were restored, will retry; %s",
+                ref,
+                _CAUSES,
+                extra=self._context.fields(ref),
+            )
+        return seconds
+
     def _limit(self, ref: ObjectRef, running: _Running) -> float | None:
         """Cancel a reconcile of a draining object after `drain_grace`; return the seconds left."""
         now = self._clock.monotonic()
         if running.deadline is None:
-            running.deadline = now + self._drain_grace
+            running.deadline = now + self._context.shard.settings.drain_grace.total_seconds()
         if now < running.deadline:
             return running.deadline - now
         self._cancel(ref, "the object is draining")

@@ -1,16 +1,15 @@
 """The controllers of a shard, under one Lease."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from sharder.core.names import GroupResource
-from sharder.sdk.assembly import Assembly
 from sharder.sdk.controller import Controller
-from sharder.sdk.leader import Campaign
 from sharder.sdk.reconciler import Reconciler
+from sharder.sdk.resource_context import ResourceContext
+from sharder.shard.context import ShardContext
 from sharder.shard.fitness import in_served_versions
-from sharder.shard.ring_check import RingCheck
 
 
 class Controllers:
@@ -18,17 +17,18 @@ class Controllers:
 
     def __init__(
         self,
-        assembly: Assembly,
+        shard: ShardContext,
         reconcilers: Sequence[Reconciler],
-        check: RingCheck,
-        campaign: Campaign | None = None,
+        *beside: Callable[[], Awaitable[None]],
+        holds_lease: Callable[[], bool],
     ) -> None:
-        self._assembly = assembly
+        """`beside` are loops that run as long as the work runs."""
+        self._shard = shard
         self._reconcilers = reconcilers
+        self._beside = beside
+        self._holds_lease = holds_lease
         self._running = dict[GroupResource, Controller]()
         """By main resource; a new version of a resource leads to a new controller."""
-        self._beside = (check, campaign) if campaign else (check,)
-        """Loops that run as long as the work runs."""
 
     @property
     def objects(self) -> int:
@@ -50,7 +50,7 @@ class Controllers:
         """Return why the shard is not ready, empty if it is."""
         if not self._has_listed():
             return "the objects are not listed yet"
-        return self.problem(self._assembly.context.settings.lease.lease_duration)
+        return self.problem(self._shard.settings.lease.lease_duration)
 
     async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
@@ -59,9 +59,7 @@ class Controllers:
         cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
         async with asyncio.TaskGroup() as group:
-            beside = [
-                group.create_task(each.run(), name="beside controllers") for each in self._beside
-            ]
+            beside = [group.create_task(_awaited(each), name="beside") for each in self._beside]
             async with asyncio.TaskGroup() as working:
                 for each in self._reconcilers:
                     working.create_task(self._control(each, stop, stop_grace), name="control")
@@ -76,8 +74,12 @@ class Controllers:
         self, reconciler: Reconciler, stop: asyncio.Event, stop_grace: timedelta
     ) -> None:
         async def run() -> None:
-            controller = self._assembly.controller(reconciler)
-            self._running[reconciler.resource] = controller
+            context = ResourceContext(self._shard, reconciler, holds_lease=self._holds_lease)
+            self._running[reconciler.resource] = controller = Controller(context)
             await controller.run(stop, stop_grace=stop_grace)
 
-        await in_served_versions(self._assembly.context.found, run)
+        await in_served_versions(self._shard.found, run)
+
+
+async def _awaited(loop: Callable[[], Awaitable[None]]) -> None:
+    await loop()

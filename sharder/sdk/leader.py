@@ -6,15 +6,13 @@ Lease, only the tasks end: the shard keeps working and campaigns again.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from sharder.core.errors import ConfigError, LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
 from sharder.shard.context import ShardContext
@@ -50,62 +48,8 @@ next acquisition of the leader's Lease.
 """
 
 
-class Campaign:
-    """Runs the tasks whenever this shard leads."""
-
-    def __init__(
-        self,
-        tasks: Mapping[str, LeaderTask],
-        holder: LeaseHolder,
-        *,
-        ring: RingName,
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
-        self._tasks = tasks
-        self._holder = holder
-        self._leadership = Leadership(
-            ring=ring,
-            shard=ShardName(holder.identity),
-            holds_lease=lambda: holder.valid(clock.monotonic()),
-        )
-        self._clock = clock
-        self._rng = rng
-
-    async def run(self) -> None:
-        """Campaign and lead until cancelled; release the leader's Lease after all tasks end."""
-        ring, shard = self._leadership.ring, self._leadership.shard
-        while True:
-            try:
-                await self._holder.acquire()
-                # The messages repeat the fields: an author's log format might not show them.
-                _log.info("became leader of ring %s", ring, extra={"shard": shard})
-                await self._holder.while_held(self._lead)
-            except LeaseLost as error:
-                fields = {"shard": shard, "error": str(error)}
-                _log.warning("lost leadership of ring %s: %s", ring, error, extra=fields)
-            finally:
-                await self._holder.release()
-
-    async def _lead(self) -> None:
-        await supervise(
-            {name: partial(self._call, task) for name, task in self._tasks.items()},
-            clock=self._clock,
-            rng=self._rng,
-            on_crash=lambda _: None,
-        )
-        await asyncio.Event().wait()  # keep the Lease after all tasks have returned
-
-    async def _call(self, task: LeaderTask) -> None:
-        try:
-            await task(self._leadership)
-        except ConfigError as error:
-            # `supervise` would end with a ConfigError, and so would the shard.
-            raise RuntimeError(str(error)) from error
-
-
 class LeaderTasks:
-    """The tasks of a ring's leader."""
+    """The tasks of a ring's leader; each shard that has them campaigns for its Lease."""
 
     def __init__(self, ring: RingName) -> None:
         self._ring = ring
@@ -118,26 +62,26 @@ class LeaderTasks:
             raise ConfigError(f"two tasks of the leader have the name {name}")
         self._tasks[name] = task
 
-    def lease(self, namespace: str) -> ObjectRef | None:
-        """Return the leader's Lease, None if there are no tasks."""
-        return ObjectRef(namespace, f"{self._ring}-leader") if self._tasks else None
+    def lease(self, settings: Settings) -> ObjectRef | None:
+        """Return the leader's Lease, None if there are no tasks.
 
-    def check(self, settings: Settings) -> None:
-        """Raise `ConfigError` if the shard has the name of the leader's Lease."""
-        leader = self.lease(settings.namespace)
-        if leader and leader.name == settings.name:
-            raise ConfigError(
-                f"shard name {leader.name!r} is taken by the leader's Lease: choose another"
-            )
-
-    def campaign(self, of: ShardContext) -> Campaign | None:
-        """Return the campaign of a shard, None if there are no tasks."""
-        settings, clock, rng = of.settings, of.clock, of.rng
-        lease = self.lease(settings.namespace)
-        if lease is None:
+        Raises:
+            ConfigError: the shard has the name of this Lease.
+        """
+        lease = ObjectRef(settings.namespace, f"{self._ring}-leader")
+        if not self._tasks:
             return None
+        if lease.name == settings.name:
+            raise ConfigError(
+                f"shard name {lease.name!r} is taken by the leader's Lease: choose another"
+            )
+        return lease
+
+    async def campaign(self, shard: ShardContext, lease: ObjectRef) -> None:
+        """Campaign and lead until cancelled; release the leader's Lease after all tasks end."""
+        settings, clock, rng, ring = shard.settings, shard.clock, shard.rng, self._ring
         holder = LeaseHolder(
-            of.leases,
+            shard.leases,
             lease,
             settings.name,
             clock=clock,
@@ -145,4 +89,34 @@ class LeaderTasks:
             timing=settings.lease,
             pod_uid=settings.pod_uid,
         )
-        return Campaign(self._tasks, holder, ring=self._ring, clock=clock, rng=rng)
+        leadership = Leadership(
+            ring=ring,
+            shard=shard.identity.shard,
+            holds_lease=lambda: holder.valid(clock.monotonic()),
+        )
+
+        async def lead() -> None:
+            tasks = {name: partial(_call, task, leadership) for name, task in self._tasks.items()}
+            await supervise(tasks, clock=clock, rng=rng, on_crash=lambda _: None)
+            await asyncio.Event().wait()  # keep the Lease after all tasks have returned
+
+        fields = {"shard": shard.identity.shard}
+        while True:
+            try:
+                await holder.acquire()
+                # The messages repeat the fields: an author's log format might not show them.
+                _log.info("became leader of ring %s", ring, extra=fields)
+                await holder.while_held(lead)
+            except LeaseLost as error:
+                text = "lost leadership of ring %s: %s"
+                _log.warning(text, ring, error, extra={**fields, "error": str(error)})
+            finally:
+                await holder.release()
+
+
+async def _call(task: LeaderTask, leadership: Leadership) -> None:
+    try:
+        await task(leadership)
+    except ConfigError as error:
+        # `supervise` would end with a ConfigError, and so would the shard.
+        raise RuntimeError(str(error)) from error

@@ -1,11 +1,12 @@
-"""A main resource of a shard, its functions, and the resources of its children.  Pure."""
+"""A main resource of a shard, its functions, and when they run again.  Pure."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sharder.core.errors import ConfigError
+from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, is_label_key
 from sharder.runtime.backoff import Backoff
 from sharder.sdk.predicates import (
@@ -17,18 +18,55 @@ from sharder.sdk.predicates import (
     safe,
     selection_changed,
 )
-from sharder.sdk.request import Request
-from sharder.sdk.retries import BACKOFF, check_backoff
 from sharder.shard.objects import OwnMeta
 
-Reconcile: TypeAlias = Callable[[Request], Awaitable[float | timedelta | None]]
+if TYPE_CHECKING:
+    from sharder.sdk.request import Request
+
+BACKOFF: Final = Backoff(base=0.1, cap=300.0)
+"""The delay after a failure, in seconds; the sharder has the same cap for objects that fail."""
+
+
+class PermanentError(SharderError):
+    """The object cannot be handled as it is: do not retry until the object changes.
+
+    A change is a resourceVersion that this reconcile has neither read nor written; a change of a
+    child does not count.  After a restart, and on its next shard, the object is tried once more.
+    """
+
+
+class Requeue(Exception):
+    """Something is not ready yet, but nothing is wrong: end this reconcile, and repeat it later.
+
+    Unlike a failure, this outcome is not logged as a warning, and it resets the back-off.
+    """
+
+    def __init__(self, *, after: float | timedelta) -> None:
+        """`after` is the delay until the next reconcile, in seconds or as a timedelta.
+
+        Raises:
+            ValueError: `after` is negative or not finite.
+        """
+        self.seconds = seconds_of(after)
+        super().__init__(f"requeue after {self.seconds:g}s")
+
+
+def seconds_of(after: float | timedelta) -> float:
+    """Return the delay in seconds; `ValueError` if it is negative or not finite."""
+    seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+    if not isfinite(seconds) or seconds < 0:
+        raise ValueError(f"the time until the next reconcile must be 0s or more, not {after}")
+    return seconds
+
+
+Reconcile: TypeAlias = Callable[["Request"], Awaitable[float | timedelta | None]]
 """Brings one object into its wanted state; it can run at any time, any number of times.
 
 Returns the delay (seconds or a timedelta) until the next reconcile, or None to wait for a change.
 An error requeues the object with back-off.
 """
 
-OnDelete: TypeAlias = Callable[[Request], Awaitable[None]]
+OnDelete: TypeAlias = Callable[["Request"], Awaitable[None]]
 """Cleans up after one object that is being deleted, or that `selects` no longer selects.
 
 It can run any number of times.  When it returns, the finalizer is removed, and a deleted object is
@@ -81,7 +119,11 @@ class Reconciler:
             raise ConfigError(
                 f"finalizer {self.finalizer!r} must be a domain and a name: example.com/cleanup"
             )
-        check_backoff(self.backoff)
+        if not 0 < self.backoff.base <= self.backoff.cap < inf:
+            raise ConfigError(
+                "the back-off must have 0 < base <= cap, but has base "
+                f"{self.backoff.base:g}s and cap {self.backoff.cap:g}s"
+            )
         if unknown := self.cache - {self.resource, *self.owns}:
             raise ConfigError(
                 f"`cache` has {', '.join(sorted(map(str, unknown)))}, which is neither "

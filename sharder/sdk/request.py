@@ -2,21 +2,63 @@
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from typing import TypeVar, overload
+from typing import NoReturn, TypeVar, overload
 
 import msgspec
 from typing_extensions import deprecated
 
-from sharder.core.errors import ApiError, ConfigError, Conflict
+from sharder.core.errors import ApiError, ConfigError, Conflict, LeaseLost, SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.sdk.permit import Permit
+from sharder.sdk.children import Children
+from sharder.sdk.conditions import with_condition
+from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.resource_context import ResourceContext
-from sharder.sdk.writes.child_writes import ChildWriter
-from sharder.sdk.writes.conditions import with_condition
+from sharder.shard.identity import Ownership
 from sharder.shard.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
 from sharder.shard.resources import parse_resource
 
 T = TypeVar("T")
+
+
+class Permit:
+    """The permission to act on one object; it ends with the reconcile."""
+
+    def __init__(self, ref: ObjectRef, uid: str, context: ResourceContext) -> None:
+        self._ref = ref
+        self._uid = uid
+        self._context = context
+        self._is_open = True
+        self.was_refused = False
+        """Whether a check has failed, so that a failure of the reconcile is no error."""
+
+    def check(self, seen: OwnMeta) -> None:
+        """Raise unless this shard can act now; `seen` is the object as the request last saw it.
+
+        Raises:
+            LeaseLost: another holder has the Lease, or might have it.
+            NotOwned: the object is draining or has left this shard, or the reconcile has ended.
+        """
+        if not self._context.holds_lease():
+            self._refuse(LeaseLost, "must not act: its Lease was not renewed")
+        if not self._is_open:
+            self._refuse(NotOwned, "must not act: the reconcile has ended")
+        for meta in (self._context.owned.get(self._ref), seen):
+            self.require_ours(meta)
+
+    def require_ours(self, meta: OwnMeta | None) -> None:
+        """Raise `NotOwned` unless `meta` is a state in which this shard owns the object."""
+        if meta is None or meta.uid != self._uid:
+            self._refuse(NotOwned, "no longer has it, or it was deleted")
+        if self._context.identity.ownership_of(meta) is not Ownership.OURS:
+            self._refuse(NotOwned, "does not own it, or has to release it")
+
+    def close(self) -> None:
+        """End the permission."""
+        self._is_open = False
+
+    def _refuse(self, error: type[SharderError], why: str) -> NoReturn:
+        self.was_refused = True
+        raise error(f"{self._ref}: shard {self._context.identity.shard} {why}")
 
 
 class Request:
@@ -33,7 +75,6 @@ class Request:
         self._read: msgspec.Raw | None = None
         """The object as this request last read or wrote it."""
         self._context = context
-        self._children = ChildWriter(context, self.check)
         self.permit = Permit(ref, meta.uid, context)
 
     @property
@@ -158,7 +199,7 @@ class Request:
             reason=reason,
             message=message,
             generation=generation,
-            now=self._context.clock.now(),
+            now=self._context.shard.clock.now(),
         )
         if conditions == known:
             return seen
@@ -182,7 +223,7 @@ class Request:
             Conflict: another client has changed the object since this request last saw it.
             LeaseLost, NotOwned: this shard must not write the object.
         """
-        if name == self._context.kept_finalizer(self._meta):
+        if name == self._context.reconciler.kept_finalizer(self._meta):
             raise ConfigError(
                 f"the finalizer {name} would be added to {self._ref} again: leave the object out "
                 "by `selects`, or retire the finalizer by a reconciler without on_delete"
@@ -208,7 +249,7 @@ class Request:
             ConfigError: the child's resource is not in `owns`.
         """
         if child is not None:
-            return await self._children.delete(self._meta, child)
+            return await self._children.delete(child)
         return await self._write(lambda: self._context.main.delete(self._meta))
 
     async def ensure(
@@ -234,7 +275,7 @@ class Request:
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """
-        return await self._children.ensure(self._meta, body, replace=replace, adopt=adopt)
+        return await self._children.ensure(body, replace=replace, adopt=adopt)
 
     @deprecated("use ensure")
     async def apply(self, body: Body, *, replace: Collection[str] = ()) -> Document:
@@ -267,6 +308,10 @@ class Request:
             NotOwned: the object is draining or has left this shard, or the reconcile has ended.
         """
         self.permit.check(self._meta)
+
+    @property
+    def _children(self) -> Children:
+        return Children(self._context, self._meta, self.check)
 
     async def _patch(self, body: Body, *, status: bool = False) -> Document:
         patch, main = guarded(body, self._meta), self._context.main

@@ -1,35 +1,49 @@
-"""The dependencies that the requests of one main resource share, and the fields of log records."""
+"""What all parts of the work on one main resource share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta, PartialObject, api_group
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.runtime.clock import Clock
+from sharder.sdk.events import EventRecorder
+from sharder.sdk.measures import Measures
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.owned import OwnedObjects
-from sharder.sdk.writes.events import EventRecorder
-from sharder.shard.identity import Identity
-from sharder.shard.objects import Body, OwnMeta, api_version
+from sharder.sdk.reconciler import Reconciler
+from sharder.shard.context import ShardContext
+from sharder.shard.objects import Body, api_version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceContext:
-    """The dependencies that the requests of one main resource share."""
+    """What all parts of the work on one main resource share, without any earlier state."""
 
-    identity: Identity
-    owned: OwnedObjects
-    main: Collected
-    children: tuple[Collected, ...]
-    holds_lease: Callable[[], bool]
-    """Whether this shard certainly holds its Lease now."""
-    clock: Clock
-    events: EventRecorder
-    kept_finalizer: Callable[[OwnMeta], str | None] = lambda _: None
-    """Returns the finalizer that the SDK adds to an object, None if it adds none."""
+    def __init__(
+        self, shard: ShardContext, reconciler: Reconciler, *, holds_lease: Callable[[], bool]
+    ) -> None:
+        """`holds_lease` returns whether this shard certainly holds its Lease now."""
+        resource = shard.found[reconciler.resource]
+        self.shard = shard
+        self.identity = shard.identity
+        self.reconciler = reconciler
+        self.holds_lease = holds_lease
+        self.owned = OwnedObjects(self.identity, when=reconciler.needs_reconcile)
+        self.measures = Measures(self.identity.ring, resource.id, shard.metrics, shard.clock)
+        is_cached = reconciler.cache.__contains__
+        self.main = Collected(resource, shard, keep=_any if is_cached(resource.id) else None)
+        self.children = [
+            Collected(shard.found[child], shard, keep=self._is_child if is_cached(child) else None)
+            for child in reconciler.owns
+        ]
+        self._events = EventRecorder(shard)
+
+    def parent_of(self, obj: PartialObject) -> ObjectRef | None:
+        """Return the object of the main resource that controls the given object, if one does."""
+        parent, main = obj.metadata.controller, self.main.resource
+        if parent is None or (parent.group, parent.kind) != (main.id.group, main.kind):
+            return None
+        return ObjectRef(obj.metadata.namespace if main.namespaced else "", parent.name)
 
     def fields(self, ref: ObjectRef, **more: str) -> dict[str, str]:
         """Return the fields of a log record about a main object, and `more`."""
@@ -45,7 +59,7 @@ class ResourceContext:
         """Record an Event on a main object; a failure is logged and never raised."""
         main = self.main.resource
         about = PartialObject(api_version=api_version(main), kind=main.kind, metadata=meta)
-        await self.events.record(about, reason, note, warning=warning)
+        await self._events.record(about, reason, note, warning=warning)
 
     def children_like(self, body: Body) -> Collected:
         """Return the collection of a child; `ConfigError` if its resource is not in `owns`."""
@@ -64,6 +78,13 @@ class ResourceContext:
         """
         for each in self.children:
             if each.resource.id == resource and each.cache is not None:
-                await each.strays.settle(uid)
+                await each.settle_strays(uid)
                 return await each.cache.controlled_by(uid)
         raise ConfigError(f"{resource} is not in `owns` and in `cache` of the reconciler")
+
+    def _is_child(self, obj: PartialObject) -> bool:
+        return self.parent_of(obj) is not None
+
+
+def _any(_: PartialObject) -> bool:
+    return True

@@ -1,21 +1,30 @@
-"""Run an author's functions on one object, with a request, log records and back-off.
+"""Run the author's function that an object needs, with a request, log records and back-off.
 
-The functions are foreign code and can raise anything.
+With `on_delete`, an object gets the finalizer before its first `reconcile`, and keeps it until
+`on_delete` has returned.  So everything that `reconcile` has created outside the cluster is
+cleaned up, even if the object is deleted, or no longer selected, while no shard runs.
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import Final
 
-from sharder.core.errors import SharderError
+from sharder.core.errors import Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.names import ObjectRef
-from sharder.runtime.backoff import Rng
-from sharder.sdk.handlers import Handling
-from sharder.sdk.measures import Measures, Result
-from sharder.sdk.reconciler import Reconciler
+from sharder.sdk.children import NameTaken
+from sharder.sdk.measures import Result
+from sharder.sdk.reconciler import PermanentError, Requeue, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
-from sharder.sdk.retries import PermanentError, Requeue, seconds_of
-from sharder.sdk.writes.children import NameTaken
+
+_ATTEMPTS: Final = 3
+"""Attempts to write the finalizers: other controllers write them at the same time."""
+_RECHECK_SECONDS: Final = 1.0
+"""The delay if the API server has a newer state of an object than the watch: the watch is late."""
 
 _log = logging.getLogger(__name__)
 
@@ -23,22 +32,19 @@ _log = logging.getLogger(__name__)
 class Runner:
     """Runs the functions; the caller must not run them twice at once on one object."""
 
-    def __init__(
-        self,
-        reconciler: Reconciler,
-        context: ResourceContext,
-        *,
-        measures: Measures,
-        rng: Rng,
-    ) -> None:
-        self._reconciler = reconciler
-        self._handling = Handling(reconciler)
+    def __init__(self, context: ResourceContext) -> None:
         self._context = context
-        self._measures = measures
-        self._rng = rng
+        self._reconciler = context.reconciler
+        self._measures = context.measures
         self._failures: dict[ObjectRef, int] = {}
         self._given_up: dict[ObjectRef, str] = {}
         """The resourceVersion of each object that is not retried until it changes."""
+        self._released: dict[ObjectRef, str] = {}
+        """Uids of deleted objects without our finalizer; the watch might still show them with it.
+
+        For other objects the caller waits until the watch shows the write.  The answer to the
+        write that ends a deleted object has the resourceVersion from before the write.
+        """
 
     async def run(self, ref: ObjectRef) -> float | None:
         """Run the function that the object needs; return the seconds until the next run, or None.
@@ -61,7 +67,7 @@ class Runner:
     def forget(self, ref: ObjectRef) -> None:
         """Forget an object that is gone, or on another shard."""
         self._reset(ref)
-        self._handling.forget(ref)
+        self._released.pop(ref, None)
 
     def _reset(self, ref: ObjectRef) -> None:
         """Reset the back-off of an object, and allow retries after a `PermanentError`."""
@@ -75,7 +81,7 @@ class Runner:
         if (task := asyncio.current_task()) is not None:
             task.set_name(f"reconcile of {request.ref}")  # for a warning that it blocks the loop
         try:
-            returned = await self._handling.handle(request)
+            returned = await self._handle(request)
             after = None if returned is None else seconds_of(returned)
             result = Result.SUCCESS if after is None else Result.REQUEUE_AFTER
             self._reset(request.ref)
@@ -88,9 +94,64 @@ class Runner:
             _log.info("reconcile ended", extra=self._context.fields(request.ref, why=why))
         return after
 
+    async def _handle(self, request: Request) -> float | timedelta | None:
+        """Call the function that the object needs; return the delay from `reconcile`, or None."""
+        own, meta = self._reconciler, request.metadata
+        if own.on_delete is None:
+            return await own.reconcile(request)
+        if self._released.get(request.ref) == meta.uid:
+            return None
+        if own.keep(meta):
+            await self._write(request, partial(request.add_finalizer, own.finalizer), keep=True)
+            if not request.metadata.has_finalizer(own.finalizer):
+                why = f"finalizer {own.finalizer} was removed in the write that added it"
+                raise InvalidObject(why)
+            return await own.reconcile(request)
+        if meta.has_finalizer(own.finalizer):
+            await own.on_delete(request)
+            await self._remove_finalizer(request)
+        return None
+
+    async def _remove_finalizer(self, request: Request) -> None:
+        """Remove the finalizer; no error if the object is gone."""
+
+        async def remove() -> None:
+            if request.metadata.deletion_timestamp is not None:
+                # Before the write: the watch can show the result, which leads to `forget`, before
+                # the answer arrives.
+                self._released[request.ref] = request.metadata.uid
+            await request.remove_finalizer(self._reconciler.finalizer)
+
+        try:
+            with suppress(NotFound):
+                await self._write(request, remove, keep=False)
+        except BaseException:
+            self._released.pop(request.ref, None)
+            raise
+
+    async def _write(
+        self, request: Request, write: Callable[[], Awaitable[None]], *, keep: bool
+    ) -> None:
+        """Write the finalizers; after a conflict read the object again and retry.
+
+        Raises:
+            Requeue: the object needs another function now.  The next run calls it, by what the
+                watch has shown: a watch that is listed again can skip the state that was read.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            if self._reconciler.keep(request.metadata) is not keep:
+                raise Requeue(after=_RECHECK_SECONDS)
+            try:
+                return await write()
+            except Conflict:
+                if attempt == _ATTEMPTS:
+                    raise
+                await request.get(fresh=True)
+        return None
+
     async def _failed(self, request: Request, error: Exception) -> tuple[Result, float | None]:
         """Log the error; return the result of the reconcile and the seconds until the next one."""
-        ref, task = request.ref, asyncio.current_task()
+        ref, task, measures = request.ref, asyncio.current_task(), self._measures
         if request.permit.was_refused or (task is not None and task.cancelling()):
             why = str(error) or repr(error)
             # The message repeats the fields, as in `_warn`.
@@ -103,37 +164,29 @@ class Runner:
                 self._reset(ref)
                 return Result.REQUEUE_AFTER, error.seconds
             case PermanentError():
-                self._give_up(request, error)
+                measures.metrics.gave_up(measures.resource)
+                self._warn(ref, str(error), what="failed, no retry until the object changes")
+                self._failures.pop(ref, None)
+                self._given_up[ref] = request.metadata.resource_version
                 return Result.ERROR, None
             case SharderError():
                 self._warn(ref, str(error))
             case _:
                 self._warn(ref, repr(error), traceback=True)
-        self._measures.failed(retries=True)
+        measures.metrics.retried(str(measures.resource))
         if isinstance(error, NameTaken):
-            self._measures.name_taken()
+            measures.metrics.name_taken(measures.ring, measures.resource)
             await self._context.record(request.metadata, "NameTaken", str(error), warning=True)
         return Result.ERROR, self._back_off(ref)
 
-    def _give_up(self, request: Request, error: PermanentError) -> None:
-        self._measures.failed(retries=False)
-        fields = self._context.fields(request.ref, error=str(error))
-        # The message repeats the fields, as in `_warn`.
-        _log.warning(
-            "reconcile failed, no retry until the object changes: %s: %s",
-            request.ref,
-            error,
-            extra=fields,
-        )
-        self._failures.pop(request.ref, None)
-        self._given_up[request.ref] = request.metadata.resource_version
-
-    def _warn(self, ref: ObjectRef, error: str, *, traceback: bool = False) -> None:
+    def _warn(
+        self, ref: ObjectRef, error: str, *, what: str = "failed", traceback: bool = False
+    ) -> None:
         # The message repeats the fields: an author's log format might not show them.
         fields = self._context.fields(ref, error=error)
-        _log.warning("reconcile failed: %s: %s", ref, error, exc_info=traceback, extra=fields)
+        _log.warning("reconcile %s: %s: %s", what, ref, error, exc_info=traceback, extra=fields)
 
     def _back_off(self, ref: ObjectRef) -> float:
         self._given_up.pop(ref, None)
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
-        return self._reconciler.backoff.delay(failures, self._rng)
+        return self._reconciler.backoff.delay(failures, self._context.shard.rng)

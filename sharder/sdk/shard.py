@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
 from sharder.core.errors import ConfigError, SharderError
@@ -12,12 +13,10 @@ from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
-from sharder.sdk.assembly import Assembly
 from sharder.sdk.controllers import Controllers
 from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
-from sharder.sdk.reconciler import OnDelete, Reconcile, Reconciler, require_apart
-from sharder.sdk.retries import BACKOFF
+from sharder.sdk.reconciler import BACKOFF, OnDelete, Reconcile, Reconciler, require_apart
 from sharder.shard.blocked_loop import watched
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
@@ -151,7 +150,7 @@ class Shard:
         if self._settings is None:
             self._settings = local_settings()
         self._settings.check(self._ring)
-        self._leader.check(self._settings)
+        self._leader.lease(self._settings)
         return self._settings
 
     @property
@@ -216,7 +215,7 @@ class Shard:
         metrics: ShardMetrics,
     ) -> None:
         settings = self.settings
-        leader = self._leader.lease(settings.namespace)
+        leader = self._leader.lease(settings)
         membership = Membership(
             identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
             settings=settings,
@@ -234,11 +233,15 @@ class Shard:
     def _controllers(
         self, context: ShardContext, holder: LeaseHolder, check: RingCheck
     ) -> Controllers:
-        assembly = Assembly(
-            context=context, holds_lease=lambda: holder.valid(context.clock.monotonic())
+        beside: list[Callable[[], Awaitable[None]]] = [check.run]
+        if lease := self._leader.lease(context.settings):
+            beside.append(partial(self._leader.campaign, context, lease))
+        return Controllers(
+            context,
+            self._reconcilers,
+            *beside,
+            holds_lease=lambda: holder.valid(context.clock.monotonic()),
         )
-        campaign = self._leader.campaign(context)
-        return Controllers(assembly, self._reconcilers, check, campaign)
 
     def _fields(self) -> dict[str, str]:
         return {"ring": self._ring, "shard": self._settings.name if self._settings else ""}

@@ -33,6 +33,11 @@ class OwnObject(PartialObject, frozen=True, kw_only=True, rename="camel"):
     metadata: OwnMeta = OwnMeta()
 
 
+def is_controlled(meta: ObjectMeta, uid: str) -> bool:
+    """Return whether the object with this uid is the controller of an object."""
+    return meta.controller is not None and meta.controller.uid == uid
+
+
 def document(raw: msgspec.Raw) -> Document:
     """Decode the object as JSON."""
     whole: Document = msgspec.json.decode(raw)

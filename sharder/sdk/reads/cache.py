@@ -9,16 +9,10 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.sdk.reads.progress import Progress
-from sharder.sdk.reads.versions import is_reached
+from sharder.sdk.reads.progress import Progress, is_reached
 from sharder.shard.objects import Whole
 
 Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
-
-
-def everything(_: PartialObject) -> bool:
-    """Keep every object."""
-    return True
 
 
 class ObjectCache:
@@ -28,9 +22,7 @@ class ObjectCache:
     requests are never stored.  Reads wait until the watch has shown this shard's writes.
     """
 
-    def __init__(
-        self, progress: Progress, *, keep: Callable[[PartialObject], bool] = everything
-    ) -> None:
+    def __init__(self, progress: Progress, keep: Callable[[PartialObject], bool]) -> None:
         self._progress = progress
         self._keep = keep
         self._objects: dict[ObjectRef, Whole] = {}

@@ -1,9 +1,8 @@
 """One resource and its objects, as a shard reads, writes and watches them."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 
 import msgspec
 
@@ -11,36 +10,63 @@ from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache
-from sharder.sdk.reads.progress import Progress
-from sharder.sdk.reads.strays import Strays
-from sharder.shard.cluster import Documents, OwnObjects
-from sharder.shard.objects import OwnObject, decode
+from sharder.sdk.reads.progress import Progress, is_reached
+from sharder.shard.context import ShardContext
+from sharder.shard.identity import Ownership
+from sharder.shard.objects import OwnObject, decode, is_controlled
 from sharder.shard.watched import Watched
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """A resource and its objects; each write is noted, also a write without an answer."""
 
-    resource: Resource
-    documents: Documents
-    objects: OwnObjects
-    watched: Watched[OwnObject]
-    """The watch of `objects`."""
-    progress: Progress
-    """How far the shard's watch of the objects has come."""
-    strays: Strays
-    cache: ObjectCache | None = None
-    """This shard's objects as the watch last showed them; None without a cache."""
+    def __init__(
+        self,
+        resource: Resource,
+        context: ShardContext,
+        *,
+        keep: Callable[[PartialObject], bool] | None = None,
+    ) -> None:
+        """Keep the objects for which `keep` is True in memory, or without it only read them."""
+        cluster, clock, rng = context.cluster, context.clock, context.rng
+        self.resource = resource
+        self.documents = cluster.documents(resource)
+        self.progress = Progress(clock)
+        """How far the shard's watch of the objects has come."""
+        self.cache = ObjectCache(self.progress, keep) if keep else None
+        self._now = cluster.objects(resource, context.identity.selector)
+        view = cluster.whole if self.cache else cluster.objects
+        self.objects = view(resource, context.identity.selector)
+        self.watched = Watched(self.objects, resource, cluster.find, clock=clock, rng=rng)
+        """The watch of `objects`."""
+        self._context = context
+        self._strays: dict[ObjectRef, ObjectMeta] = {}
+        """Children that this shard has created, but that got the owner label of another shard.
+
+        A webhook assigns a child like this if it does not know yet that this shard is back.  The
+        watch does not show the child until the leader has corrected the label.  If the shard did
+        not wait for the child, it would create a second one.
+        """
 
     async def read(self, ref: ObjectRef) -> msgspec.Raw:
         """Return the object from the cache, or read it if the cache does not have it."""
         known = None if self.cache is None else await self.cache.get(ref)
         return await self.documents.get(ref) if known is None else known
+
+    async def settle_strays(self, uid: str) -> None:
+        """Read again the strays that the object with this uid controls.
+
+        A child whose label was corrected is noted as a write, so that reads of the cache wait
+        until the watch shows it.
+
+        Raises:
+            Unavailable: a child still has another owner label.
+        """
+        for child in list(self._strays.values()):
+            if is_controlled(child, uid):
+                await self._recheck(child)
 
     async def create(self, namespace: str, body: Json) -> msgspec.Raw:
         """Create an object; `Conflict` if the name is taken."""
@@ -74,7 +100,7 @@ class Collected:
         return False
 
     async def follow(
-        self, *, doing: str, clock: Clock, rng: Rng
+        self, doing: str
     ) -> AsyncGenerator[Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject], None]:
         """Yield the events of the objects; the cache has applied an event before it is yielded.
 
@@ -83,19 +109,61 @@ class Collected:
         Raises:
             Moved: the resource is served in another version.
         """
-        move = self.progress.move
+        move, clock, rng = self.progress.move, self._context.clock, self._context.rng
         events = follow(self.watched, doing=doing, clock=clock, rng=rng, on_bookmark=move)
         async with aclosing(events):
             async for event in events:
                 if self.cache is not None:
                     self.cache.update(event)
-                move(_version(event))
+                match event:
+                    case Listed(_, version):
+                        move(version)
+                    case Changed(obj) | Removed(obj):
+                        move(obj.metadata.resource_version)
                 yield event
+
+    async def catch_up(self) -> None:
+        """List the objects now, and return when the cache has everything that the list shows."""
+        last = ""
+
+        def note(obj: PartialObject) -> bool:
+            nonlocal last
+            if not is_reached(last, obj.metadata.resource_version):
+                last = obj.metadata.resource_version
+            return False
+
+        self.progress.is_doubted = False
+        try:
+            await self._now.list(note)
+            await self.progress.until(last)
+        except BaseException:
+            self.progress.is_doubted = True
+            raise
+
+    async def _recheck(self, stray: ObjectMeta) -> None:
+        """Forget a stray that is gone, or that the watch is going to show."""
+        try:
+            child = decode(await self.documents.get(stray.ref), PartialObject).metadata
+        except NotFound:
+            child = None
+        if child is not None and child.uid == stray.uid:
+            if self._is_stray(child):
+                owner = child.label(self._context.identity.owner_label)
+                raise Unavailable(
+                    f"{child.ref}, which this shard has created, has the owner label {owner!r}"
+                )
+            self.progress.wrote(child)
+        self._strays.pop(stray.ref, None)
+
+    def _is_stray(self, child: ObjectMeta) -> bool:
+        return self._context.identity.ownership_of(child) is Ownership.ELSEWHERE
 
     def _noted(self, answer: msgspec.Raw) -> msgspec.Raw:
         """Note a write, so that reads of the cache wait until the watch shows it."""
         written = decode(answer, PartialObject).metadata
-        if not self.strays.notes(written):
+        if written.controller is not None and self._is_stray(written):
+            self._strays[written.ref] = written
+        else:
             self.progress.wrote(written)
         return answer
 
@@ -104,13 +172,5 @@ class Collected:
         try:
             yield
         except (Unavailable, asyncio.CancelledError):
-            self.progress.doubt()
+            self.progress.is_doubted = True
             raise
-
-
-def _version(event: Listed[OwnObject] | Changed[OwnObject] | Removed[OwnObject]) -> str:
-    match event:
-        case Listed(_, version):
-            return version
-        case Changed(obj) | Removed(obj):
-            return obj.metadata.resource_version

@@ -7,50 +7,19 @@ newest version in this list, the cache has these children too.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import count
 
-from sharder.core.api.meta import PartialObject
 from sharder.core.names import ObjectRef
-from sharder.ports import Watchable
-from sharder.sdk.reads.progress import Progress
-from sharder.sdk.reads.versions import newest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cached:
-    """A resource whose objects this shard keeps in memory."""
-
-    now: Watchable[PartialObject]
-    """The metadata of the same objects, to list from etcd."""
-    progress: Progress
-
-    async def catch_up(self) -> None:
-        """List the objects now, and return when the cache has everything that the list shows."""
-        last = ""
-
-        def note(obj: PartialObject) -> bool:
-            nonlocal last
-            last = newest((last, obj.metadata.resource_version))
-            return False
-
-        self.progress.trust()
-        try:
-            await self.now.list(note)
-            await self.progress.until(last)
-        except BaseException:
-            self.progress.doubt()
-            raise
+from sharder.sdk.reads.collection import Collected
 
 
 class Handoff:
     """The objects whose children might be missing in the caches."""
 
-    def __init__(self, *, main: Cached | None, children: Sequence[Cached]) -> None:
-        """`main` and `children` are the cached resources only."""
-        self._main = main
-        self._children = children
+    def __init__(self, main: Collected, children: Iterable[Collected]) -> None:
+        self._children = [each for each in children if each.cache]
+        self._cached = [*self._children, *([main] if main.cache else ())]
         self._arrivals: dict[ObjectRef, int] = {}
         self._serial = count()
         self._lock = asyncio.Lock()
@@ -76,18 +45,14 @@ class Handoff:
         while ref in self._arrivals or self._doubted():
             async with self._lock:
                 if ref in self._arrivals:
-                    await self._settle_arrivals()
+                    arrivals = dict(self._arrivals)
+                    for each in self._children:
+                        await each.catch_up()
+                    for arrived, serial in arrivals.items():
+                        if self._arrivals.get(arrived) == serial:
+                            del self._arrivals[arrived]
                 for each in self._doubted():
                     await each.catch_up()
 
-    def _doubted(self) -> list[Cached]:
-        cached = (*self._children, *([self._main] if self._main else ()))
-        return [each for each in cached if each.progress.is_doubted]
-
-    async def _settle_arrivals(self) -> None:
-        arrivals = dict(self._arrivals)
-        for each in self._children:
-            await each.catch_up()
-        for ref, serial in arrivals.items():
-            if self._arrivals.get(ref) == serial:
-                del self._arrivals[ref]
+    def _doubted(self) -> list[Collected]:
+        return [each for each in self._cached if each.progress.is_doubted]

@@ -5,7 +5,7 @@ from typing import Final
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource
-from sharder.sdk.writes.events import EVENTS
+from sharder.sdk.events import EVENTS
 from sharder.shard.resources import parse_resource
 
 

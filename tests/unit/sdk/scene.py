@@ -24,11 +24,11 @@ from sharder.core.names import (
 from sharder.metrics.shard import ShardMetrics
 from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
+from sharder.sdk.events import EVENTS
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import FakeClock, settle
 from sharder.sdk.testing.memory_client import Collection
 from sharder.sdk.testing.writer import Admission, Attributes
-from sharder.sdk.writes.events import EVENTS
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.objects import Document, OwnObject
 from sharder.shard.rights import Right

@@ -1,241 +1,160 @@
 """Which function an object gets, and when it is tried again."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
-from sharder.core.names import ObjectRef
-from sharder.metrics.shard import ShardMetrics
-from sharder.sdk import Backoff, OwnMeta, PermanentError, Request, Requeue
-from sharder.sdk.measures import Measures
-from sharder.sdk.predicates import Selector, every_object
-from sharder.sdk.reconciler import Reconciler
-from sharder.sdk.runner import Runner
+from sharder.sdk import PermanentError, Request, Requeue, Shard
+from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 from sharder.sdk.testing.storage import metadata_of
 from sharder.sdk.testing.writer import Attributes
 from sharder.shard.objects import Document
-from tests.unit.sdk.bench import CHILD, Bench
-from tests.unit.sdk.scene import RING, SECRETS, HalfWay, Webhook
+from tests.unit.sdk.scene import Webhook
 
 NAME, THEIRS = "example.com/cleanup", "example.org/theirs"
+SECRET = {"kind": "Secret", "metadata": {"name": "one"}}
+TAKES = 0.075
+"""Seconds until the first retry."""
 
 
 @dataclass
 class Author:
-    """Two functions that keep what was called, and fail or write if told so."""
+    """Two functions that keep when they were called, and do as they are told."""
 
-    calls: list[str] = field(default_factory=list)
-    outcome: float | timedelta | Exception | None = None
-    annotations: Mapping[str, Json] | None = None
+    cluster: FakeCluster = field(default_factory=FakeCluster)
+    calls: list[tuple[str, float]] = field(default_factory=list)
+    outcomes: list[float | timedelta | Exception | None] = field(default_factory=list)
+    seen: tuple[str, ...] = ()
+    """The finalizers at the last reconcile."""
+    makes: str = ""
+    """The child to create."""
 
     async def reconcile(self, request: Request) -> float | timedelta | None:
-        self.calls.append("reconcile")
-        return await self._act(request)
+        self.seen = request.metadata.finalizers
+        if self.makes:
+            await request.ensure({"kind": "ConfigMap", "metadata": {"name": self.makes}})
+        return self._act("reconcile")
 
     async def clean_up(self, request: Request) -> None:
-        self.calls.append("clean up")
-        await self._act(request)
+        self._act("clean up")
 
-    async def _act(self, request: Request) -> float | timedelta | None:
-        if self.annotations:
-            await request.patch({"metadata": {"annotations": self.annotations}})
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome
-
-
-class Stage:
-    """A runner on one object of ours."""
-
-    def __init__(self, bench: Bench, author: Author, reconciler: Reconciler) -> None:
-        self.bench, self.author = bench, author
-        measures = Measures(RING, SECRETS.id, ShardMetrics(), bench.scene.clock)
-        self._runner = Runner(reconciler, bench.context, measures=measures, rng=HalfWay())
-
-    @classmethod
-    async def make(
-        cls,
-        *,
-        cleans_up: bool = False,
-        selects: Selector = every_object,
-        backoff: Backoff | None = None,
-        outcome: Exception | None = None,
-    ) -> "Stage":
-        author = Author(outcome=outcome)
-        reconciler = Reconciler(resource=SECRETS.id, reconcile=author.reconcile, selects=selects)
-        if cleans_up:
-            reconciler = replace(reconciler, on_delete=author.clean_up, finalizer=NAME)
-        if backoff:
-            reconciler = replace(reconciler, backoff=backoff)
-        return cls(await Bench.make(), author, reconciler)
-
-    async def run(self) -> float | None:
-        """Run on the object as the watch last showed it."""
-        return await self._runner.run(self.bench.ref)
-
-    def show_that_it_is_gone(self) -> None:
-        """Let the watch show that the object is gone."""
-        self._runner.forget(self.bench.ref)
+    def _act(self, what: str) -> float | timedelta | None:
+        self.calls.append((what, self.cluster.clock.monotonic()))
+        outcome = self.outcomes.pop(0) if self.outcomes else None
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     @property
-    def remembered(self) -> Mapping[ObjectRef, str]:
-        """The objects whose finalizer was removed."""
-        return self._runner._handling._released
+    def times(self) -> list[float]:
+        return [time for _, time in self.calls]
 
-    async def change(self, metadata: Mapping[str, Json]) -> None:
-        """Change the object behind the back of the watch."""
-        await self.bench.scene.secrets.patch(self.bench.ref, {"metadata": metadata})
-
-    async def delete(self) -> None:
-        """Do as kubectl does, and let the watch show it."""
-        meta = await self.metadata()
-        await self.bench.scene.secrets.delete(
-            self.bench.ref, uid=str(meta["uid"]), resource_version=str(meta["resourceVersion"])
+    def test(self, *, cleans_up: bool = False) -> ShardTest:
+        shard = Shard(ring="demo", settings=SETTINGS)
+        shard.reconciler(
+            "secrets",
+            self.reconcile,
+            owns=["configmaps"],
+            on_delete=self.clean_up if cleans_up else None,
+            finalizer=NAME if cleans_up else "",
         )
-        await self.bench.refresh()
+        return ShardTest(shard, self.cluster)
 
-    async def tree(self) -> Document:
-        return await self.bench.scene.secrets.get(self.bench.ref)
-
-    async def metadata(self) -> Mapping[str, Json]:
-        metadata = (await self.tree())["metadata"]
-        assert isinstance(metadata, Mapping)
-        return metadata
+    async def finalizers(self) -> tuple[str, ...]:
+        metadata = metadata_of(await self.cluster.get("secrets", "one"))
+        return tuple(metadata.get("finalizers") or ())  # type: ignore[arg-type]
 
 
 async def test_the_finalizer_is_there_before_the_first_reconcile() -> None:
-    stage = await Stage.make(cleans_up=True, outcome=Unavailable("at once"))
+    author = Author()
+    async with author.test(cleans_up=True) as test:
+        await test.create({**SECRET, "metadata": {"name": "one", "finalizers": [THEIRS]}})
 
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile"]
-    assert (await stage.metadata())["finalizers"] == [NAME]
-
-
-async def test_an_object_that_another_client_changes_meanwhile_gets_the_finalizer_too() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.change({"finalizers": [THEIRS]})
-
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile"]
-    assert (await stage.metadata())["finalizers"] == [THEIRS, NAME]
+    assert author.seen == (THEIRS, NAME)
 
 
 async def test_a_webhook_that_removes_the_finalizer_keeps_the_object_from_being_reconciled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    stage = await Stage.make(cleans_up=True)
-    stage.bench.scene.cluster.server.writer.admission = Webhook(_without_finalizers)
+    async def strip(attributes: Attributes) -> Document:
+        obj = attributes.obj or {}
+        return {**obj, "metadata": metadata_of(obj) | {"finalizers": []}}
 
-    assert await stage.run() is not None
+    author = Author()
+    author.cluster.server.writer.admission = Webhook(strip)
+    async with author.test(cleans_up=True) as test:
+        await test.create(SECRET)
 
-    assert stage.author.calls == []
+    assert author.calls == []
     assert "was removed in the write that added it" in caplog.text
 
 
-async def _without_finalizers(attributes: Attributes) -> Document:
-    assert attributes.obj is not None
-    return {**attributes.obj, "metadata": metadata_of(attributes.obj) | {"finalizers": []}}
-
-
-async def test_a_clean_up_whose_answer_was_lost_is_repeated() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.run()
-    await stage.change({"finalizers": [NAME, THEIRS]})
-    await stage.delete()
-    stage.bench.scene.secrets.fail(Unavailable("no answer"))
-    await stage.run()
-
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile", "clean up", "clean up"]
-    assert (await stage.metadata())["finalizers"] == [THEIRS]
-
-
-async def test_an_object_is_kept_until_its_clean_up_has_ended() -> None:
-    stage = await Stage.make(cleans_up=True)
-    await stage.run()
-    await stage.delete()
-    for outcome in (Unavailable("not now"), Requeue(after=3), PermanentError("by hand")):
-        stage.author.outcome = outcome
-        await stage.run()
-
-    assert (await stage.metadata())["finalizers"] == [NAME]
-
-
-def is_on(meta: OwnMeta) -> bool:
-    return meta.label("on") == "yes"
-
-
-async def test_an_object_that_is_deselected_before_the_watch_shows_it_waits_for_the_watch() -> (
+async def test_an_object_is_kept_until_its_clean_up_has_ended_and_its_answer_was_not_lost() -> (
     None
 ):
-    stage = await Stage.make(cleans_up=True, selects=is_on)
-    await stage.change({"labels": {"on": "yes"}})
-    await stage.bench.refresh()
-    await stage.change({"labels": {"on": None}})
+    author = Author()
+    async with author.test(cleans_up=True) as test:
+        await test.create({**SECRET, "metadata": {"name": "one", "finalizers": [THEIRS]}})
+        author.calls.clear()
+        author.outcomes = [Unavailable("not now"), Requeue(after=3)]
+        await test.cluster.delete("secrets", "one")
+        await test.cluster.advance(1)
+        assert await author.finalizers() == (THEIRS, NAME)
+        test.cluster.store("secrets").fail(Unavailable("no answer"))
+        await test.cluster.advance(10)
 
-    assert await stage.run() == 1.0
-
-    assert stage.author.calls == []
-    assert "finalizers" not in await stage.metadata()
+        assert [what for what, _ in author.calls] == ["clean up"] * 4
+        assert await author.finalizers() == (THEIRS,)
 
 
-async def test_a_requeue_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    stage = await Stage.make(outcome=Unavailable("no"))
-    first = await stage.run()
-    caplog.clear()
+@pytest.mark.parametrize("after", [60, timedelta(minutes=1)])
+async def test_a_requeue_is_no_failure_and_resets_the_back_off(
+    after: float | timedelta, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sharder.sdk.runner")
+    no = Unavailable("no")
+    author = Author(outcomes=[no, no, Requeue(after=after), no])
+    async with author.test() as test:
+        await test.create(SECRET)
+        await test.cluster.advance(100)
 
-    stage.author.outcome = Requeue(after=timedelta(minutes=1))
-    assert await stage.run() == 60
-    assert [r.levelno for r in caplog.records] == [logging.INFO, logging.INFO]
-    assert caplog.records[-1].__dict__["why"] == "requeue_after"
-
-    stage.author.outcome = Unavailable("no")
-    assert await stage.run() == first
+    first, second, third, fourth, fifth = author.times
+    assert (second - first, fourth - third, fifth - fourth) == pytest.approx((TAKES, 60, TAKES))
+    assert third - second > TAKES
+    levels = [r.levelno for r in caplog.records if r.name == "sharder.sdk.runner"]
+    assert levels.count(logging.WARNING) == 3
+    assert "requeue_after" in [r.__dict__.get("why") for r in caplog.records]
 
 
 async def test_a_function_that_returns_no_time_has_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    stage = await Stage.make()
-    stage.author.outcome = float("nan")
+    author = Author(outcomes=[float("nan")])
+    async with author.test() as test:
+        await test.create(SECRET)
+        await test.cluster.advance(1)
 
-    assert await stage.run() == pytest.approx(0.075)
+    assert author.times == [0, pytest.approx(TAKES)]
     assert "0s or more" in caplog.text
 
 
 async def test_a_permanent_error_is_not_retried_until_the_object_changes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    stage = await Stage.make(outcome=PermanentError("spec.size is not a number"))
+    author = Author(outcomes=[PermanentError("no size")], makes="child")
+    async with author.test() as test:
+        await test.create(SECRET)
+        changed: dict[str, Json] = {"metadata": {"annotations": {"by": "hand"}}}
+        await test.cluster.patch("configmaps", "child", changed)
+        await test.cluster.advance(600)
+        assert author.times == [0]
+        await test.cluster.patch("secrets", "one", changed)
 
-    assert await stage.run() is None
-    assert await stage.run() is None
-    assert stage.author.calls == ["reconcile"]
-    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "reconcile failed, no retry until the object changes: default/one: "
-        "spec.size is not a number"
+    assert author.times == [0, 600]
+    assert caplog.messages == [
+        "reconcile failed, no retry until the object changes: default/one: no size"
     ]
-
-    await stage.change({"annotations": {"by": "hand"}})
-    await stage.bench.refresh()
-    await stage.run()
-    assert stage.author.calls == ["reconcile", "reconcile"]
-
-
-async def test_a_change_of_a_child_does_not_retry_after_a_permanent_error() -> None:
-    stage = await Stage.make(outcome=PermanentError("no"))
-    await stage.run()
-
-    await stage.bench.request().ensure(CHILD)
-    await stage.run()
-
-    assert stage.author.calls == ["reconcile"]

@@ -2,18 +2,15 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final, TypeAlias
 
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, Forbidden, InvalidObject, NotFound
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import GroupResource
 from sharder.kube.events import event_body, event_namespace
-from sharder.runtime.clock import Clock
-from sharder.shard.cluster import Documents
-from sharder.shard.identity import Identity
+from sharder.shard.context import ShardContext
+from sharder.shard.objects import decode
 
 EVENTS: Final = Resource(
     id=GroupResource("", "events"), version="v1", kind="Event", namespaced=True
@@ -25,26 +22,20 @@ MAX_SERIES: Final = 4096
 """How many Events can still be counted (client-go v0.36.3, tools/record/events_cache.go)."""
 
 _RULE: Final = (
-    'add {apiGroups: [""], resources: [events], verbs: [create, patch]} to the '
+    '; add {apiGroups: [""], resources: [events], verbs: [create, patch]} to the '
     "shard's ClusterRole"
 )
+_Key: TypeAlias = tuple[str, bool, str, str]
+"""Uid, whether it is a Warning, reason and note."""
 
 _log = logging.getLogger(__name__)
-
-
-class _Key(NamedTuple):
-    uid: str
-    warning: bool
-    reason: str
-    note: str
 
 
 @dataclass(slots=True)
 class _Series:
     """A recorded Event, as it was last written; `count` can be ahead of the written count."""
 
-    ref: ObjectRef
-    resource_version: str
+    written: ObjectMeta
     count: int
     written_at: float
     """Monotonic seconds."""
@@ -53,16 +44,16 @@ class _Series:
 class EventRecorder:
     """Records Events for one shard; a failure is logged and never raised."""
 
-    def __init__(self, store: Documents, identity: Identity, *, clock: Clock) -> None:
-        self._store = store
-        self._identity = identity
-        self._clock = clock
+    def __init__(self, context: ShardContext) -> None:
+        self._store = context.cluster.documents(EVENTS)
+        self._identity = context.identity
+        self._clock = context.clock
         self._series: dict[_Key, _Series] = {}
         self._has_failed = False
 
     async def record(self, about: PartialObject, reason: str, note: str, *, warning: bool) -> None:
         """Record an Event on an object, or count it once more if it was recorded before."""
-        key = _Key(about.metadata.uid, warning, reason, note)
+        key = (about.metadata.uid, warning, reason, note)
         series = self._series.pop(key, None)
         try:
             if series is None or not await self._count(series):
@@ -85,46 +76,40 @@ class EventRecorder:
         if now - series.written_at < REFRESH_SECONDS:
             return True
         body: Json = {
-            "metadata": {"resourceVersion": series.resource_version},
+            "metadata": {"resourceVersion": series.written.resource_version},
             "count": series.count,
             "lastTimestamp": to_the_second(self._clock.now()),
         }
         series.written_at = now
         try:
-            written = _metadata(await self._store.patch(series.ref, body))
+            answer = await self._store.patch(series.written.ref, body)
         except (NotFound, Conflict):
             # The API server deletes Events after an hour; after a lost answer the resourceVersion
             # is unknown.
             return False
-        series.resource_version = written.resource_version
+        series.written = decode(answer, PartialObject).metadata
         return True
 
     async def _create(self, about: PartialObject, key: _Key) -> _Series:
+        _, warning, reason, note = key
         body = event_body(
             about,
-            key.reason,
-            key.note,
-            warning=key.warning,
+            reason,
+            note,
+            warning=warning,
             component=self._identity.ring,
             instance=self._identity.shard,
             now=self._clock.now(),
         )
-        created = _metadata(await self._store.create(event_namespace(about), body))
-        return _Series(created.ref, created.resource_version, 1, self._clock.monotonic())
+        answer = await self._store.create(event_namespace(about), body)
+        return _Series(decode(answer, PartialObject).metadata, 1, self._clock.monotonic())
 
     def _log_failure(self, about: PartialObject, error: ApiError | InvalidObject) -> None:
         """Log the first failure in a row."""
-        if self._has_failed:
-            return
-        self._has_failed = True
-        text = f"{error}; {_RULE}" if isinstance(error, Forbidden) else str(error)
-        fields = {"object": str(about.metadata.ref), "error": str(error)}
-        # The message repeats the fields: an author's log format might not show them.
-        _log.warning("event not recorded: %s: %s", about.metadata.ref, text, extra=fields)
-
-
-def _metadata(raw: msgspec.Raw) -> ObjectMeta:
-    try:
-        return msgspec.json.decode(raw, type=PartialObject).metadata
-    except msgspec.ValidationError as error:
-        raise InvalidObject(f"the Event does not have the expected shape: {error}") from error
+        if not self._has_failed:
+            self._has_failed = True
+            rule = _RULE if isinstance(error, Forbidden) else ""
+            fields = {"object": str(about.metadata.ref), "error": str(error)}
+            # The message repeats the fields: an author's log format might not show them.
+            text = "event not recorded: %s: %s%s"
+            _log.warning(text, about.metadata.ref, error, rule, extra=fields)

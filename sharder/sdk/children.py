@@ -1,29 +1,99 @@
-"""The writes of a shard to children of its objects, as data.  Pure."""
+"""Guarded writes to the children of one object."""
 
-from collections.abc import Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from sharder.core.api.meta import Json, ObjectMeta, Resource
-from sharder.core.errors import Conflict, InvalidObject
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.errors import Conflict, InvalidObject, NotFound
 from sharder.core.names import ObjectRef
 from sharder.sdk.reads.owned import NotOwned
-from sharder.shard.identity import Identity, Ownership
-from sharder.shard.objects import Body, api_version
+from sharder.sdk.resource_context import ResourceContext
+from sharder.shard.identity import Ownership
+from sharder.shard.objects import (
+    Body,
+    Document,
+    api_version,
+    decode,
+    document,
+    guarded,
+    is_controlled,
+)
+
+_log = logging.getLogger(__name__)
 
 
 class NameTaken(Conflict):
     """An object that the parent does not control has the name of the child."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
-    """The object that controls the child, and the shard that owns both."""
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The children of one object during one reconcile."""
 
-    identity: Identity
-    resource: Resource
+    context: ResourceContext
     meta: ObjectMeta
+    """The parent's."""
+    check: Callable[[], None]
+    """Raises unless the shard can act now."""
 
-    def locate(self, body: Body, resource: Resource) -> ObjectRef:
+    async def ensure(self, body: Body, *, replace: Collection[str], adopt: bool) -> Document:
+        """Create or update a child; see `Request.ensure`."""
+        collected = self.context.children_like(body)
+        resource = collected.resource
+        ref = self._locate(body, resource)
+        self.check()
+        try:
+            raw = await collected.read(ref)
+        except NotFound:
+            self.check()
+            raw = await collected.create(ref.namespace, self._stamped(body, ref, resource))
+            # A webhook can change the owner label of the new child.
+            self._admit(decode(raw, PartialObject).metadata, resource)
+            return document(raw)
+        child, current = decode(raw, PartialObject).metadata, document(raw)
+        adopts = adopt and _is_free(child) and await self._is_there_to_stay()
+        if not adopts:
+            self._admit(child, resource)
+        changes = difference(current, body, replace=replace)
+        if adopts:
+            changes = self._adoption(current, changes)
+        if not changes:
+            return current
+        self.check()
+        raw = await collected.patch(ref, guarded(changes, child))
+        if adopts:
+            _log.info("adopted %s", ref, extra=self.context.fields(self.meta.ref))
+            # A webhook can restore the owner label that the child had before.
+            self._admit(decode(raw, PartialObject).metadata, resource)
+        return document(raw)
+
+    async def delete(self, body: Body) -> bool:
+        """Delete a child; see `Request.delete`."""
+        collected = self.context.children_like(body)
+        ref = self._locate(body, collected.resource)
+        self.check()
+        try:
+            child = decode(await collected.read(ref), PartialObject).metadata
+        except NotFound:
+            return True
+        if not is_controlled(child, self.meta.uid):
+            return True
+        self._admit(child, collected.resource)
+        self.check()
+        return await collected.delete(child)
+
+    async def _is_there_to_stay(self) -> bool:
+        """Return whether the parent exists and is not being deleted, by a quorum read.
+
+        Otherwise a shard whose watch is late would adopt the children that
+        `kubectl delete --cascade=orphan` has just released, and they would be deleted.
+        """
+        raw = await self.context.main.documents.get(self.meta.ref)
+        parent = decode(raw, PartialObject).metadata
+        return parent.uid == self.meta.uid and parent.deletion_timestamp is None
+
+    def _locate(self, body: Body, resource: Resource) -> ObjectRef:
         """Return the child that `body` names; its namespace defaults to the parent's.
 
         Raises:
@@ -43,17 +113,13 @@ class Parent:
             )
         return ref
 
-    def stamp(self, body: Body, ref: ObjectRef, resource: Resource) -> Body:
+    def _stamped(self, body: Body, ref: ObjectRef, resource: Resource) -> Body:
         """Return the body that creates the child: owned by this shard, controlled by the parent.
 
         The owner label always names this shard, so the child belongs to its creator even while the
         parent drains.
         """
-        metadata = _mapping(body.get("metadata"))
-        labels = {
-            **_mapping(metadata.get("labels")),
-            self.identity.owner_label: self.identity.shard,
-        }
+        metadata, identity = _mapping(body.get("metadata")), self.context.identity
         place = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         return {
             **body,
@@ -62,19 +128,18 @@ class Parent:
             "metadata": {
                 **metadata,
                 **place,
-                "labels": labels,
+                "labels": {
+                    **_mapping(metadata.get("labels")),
+                    identity.owner_label: identity.shard,
+                },
                 "ownerReferences": [self._reference()],
             },
         }
 
-    def can_adopt(self, child: ObjectMeta) -> bool:
-        """Return whether the parent can become the controller of the object."""
-        return child.controller is None and child.deletion_timestamp is None
-
-    def adoption(self, current: Body, changes: Body) -> Body:
+    def _adoption(self, current: Body, changes: Body) -> Body:
         """Return `changes` and those that make the parent the controller; others stay owners."""
         metadata, had = _mapping(changes.get("metadata")), _mapping(current.get("metadata"))
-        owners = had.get("ownerReferences")
+        identity, owners = self.context.identity, had.get("ownerReferences")
         others = [
             each
             for each in (owners if isinstance(owners, list) else ())
@@ -82,8 +147,8 @@ class Parent:
         ]
         labels: Body = {
             **_mapping(metadata.get("labels")),
-            self.identity.owner_label: self.identity.shard,
-            self.identity.drain_label: None,
+            identity.owner_label: identity.shard,
+            identity.drain_label: None,
         }
         references = [*others, self._reference()]
         return {
@@ -91,40 +156,42 @@ class Parent:
             "metadata": {**metadata, "labels": labels, "ownerReferences": references},
         }
 
-    def controls(self, obj: ObjectMeta) -> bool:
-        """Return whether the parent is the object's controller."""
-        controller = obj.controller
-        return controller is not None and controller.uid == self.meta.uid
-
-    def admit(self, child: ObjectMeta, resource: Resource) -> None:
+    def _admit(self, child: ObjectMeta, resource: Resource) -> None:
         """Raise unless this shard can write the existing object of the child's name.
 
         Raises:
             NameTaken: the parent does not control the object.
             NotOwned: the child drains, or has another owner.
         """
-        if not self.controls(child):
-            why = f"is not controlled by {self.resource.kind} {self.meta.ref}: delete or rename it"
-            if self.can_adopt(child):
+        identity, main = self.context.identity, self.context.main.resource
+        if not is_controlled(child, self.meta.uid):
+            why = f"is not controlled by {main.kind} {self.meta.ref}: delete or rename it"
+            if _is_free(child):
                 why = (
                     "has no controller: adopt it by ensure(…, adopt=True), or delete or rename it"
                 )
             raise NameTaken(f"{resource.kind} {child.ref} exists and {why}")
-        if self.identity.ownership_of(child) is not Ownership.OURS:
+        if identity.ownership_of(child) is not Ownership.OURS:
             raise NotOwned(
-                f"{child.ref} is not owned by shard {self.identity.shard}: its owner label is "
-                f"{child.label(self.identity.owner_label) or ''!r}"
+                f"{child.ref} is not owned by shard {identity.shard}: its owner label is "
+                f"{child.label(identity.owner_label) or ''!r}"
             )
 
     def _reference(self) -> Json:
+        main = self.context.main.resource
         return {
-            "apiVersion": api_version(self.resource),
-            "kind": self.resource.kind,
+            "apiVersion": api_version(main),
+            "kind": main.kind,
             "name": self.meta.name,
             "uid": self.meta.uid,
             "controller": True,
             "blockOwnerDeletion": True,
         }
+
+
+def _is_free(child: ObjectMeta) -> bool:
+    """Return whether the parent can become the controller of the object."""
+    return child.controller is None and child.deletion_timestamp is None
 
 
 def difference(current: Body, wanted: Body, *, replace: Collection[str] = ()) -> Body:

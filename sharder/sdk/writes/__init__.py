@@ -1,1 +1,0 @@
-"""The writes of a shard: children, conditions, Events, and the record of these writes."""
