@@ -15,11 +15,11 @@ from typing import Final, TypeAlias
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Rewound
+from sharder.core.names import GroupResource
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import follow
-from sharder.shard.cluster import OwnObjects
+from sharder.shard.context import ShardContext
+from sharder.shard.fitness import in_served_versions
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
 
@@ -52,54 +52,57 @@ class Drains:
 
     def __init__(
         self,
-        objects: OwnObjects,
-        watched: Watched[OwnObject],
+        context: ShardContext,
+        resource: GroupResource,
         *,
         touch: Touch,
         is_running: Callable[[str], bool],
         cancel: Callable[[str], None],
-        grace: float,
-        clock: Clock,
-        rng: Rng,
     ) -> None:
         """Start nothing yet; see `run`.
 
         Args:
-            objects: The shard's objects that have the drain label.
-            watched: Their watch.
+            context: The shard's.
+            resource: The resource whose draining objects are watched.
             touch: Returns the patch that touches an object.
             is_running: Whether a handler runs on the object with this uid.
             cancel: Cancels the handlers and daemons of the object with this uid.
-            grace: How long (seconds) they can continue while the object drains.
-            clock: The clock for the age of drains.
-            rng: The jitter for the back-off of the watch.
         """
-        self._objects = objects
-        self._watched = watched
+        self._context = context
+        self._resource = resource
         self._touch = touch
         self._is_running = is_running
         self._cancel = cancel
-        self._grace = grace
-        self._clock = clock
-        self._rng = rng
+        self._clock = context.clock
         self._drains: dict[str, Drain] = {}
+        self._view()
+
+    def _view(self) -> None:
+        """Look at the objects in the version in which the resource is served now."""
+        context, identity = self._context, self._context.identity
+        resource, cluster = context.found[self._resource], context.cluster
+        draining = f"{identity.selector},{identity.drain_label}"
+        self._objects = cluster.objects(resource, draining)
+        self.watched = Watched(
+            self._objects, resource, cluster.find, clock=context.clock, rng=context.rng
+        )
 
     async def run(self) -> None:
-        """Watch the draining objects, and act on slow drains, until cancelled.
+        """Watch the draining objects, and act on slow drains, until cancelled."""
+        await in_served_versions(self._context.found, self._run)
 
-        Raises:
-            Moved: the resource is served in another version.
-        """
+    async def _run(self) -> None:
+        self._view()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="follow drains")
             group.create_task(self._poll(), name="poll drains")
 
     async def _follow(self) -> None:
         events = follow(
-            self._watched,
+            self.watched,
             doing="watch draining objects",
             clock=self._clock,
-            rng=self._rng,
+            rng=self._context.rng,
             on_error=_end_if_rewound,
         )
         async with aclosing(events):
@@ -123,11 +126,12 @@ class Drains:
         return drain
 
     async def _poll(self) -> None:
+        grace = self._context.settings.drain_grace.total_seconds()
         while True:
             await self._clock.sleep(POLL_SECONDS)
             for uid, drain in list(self._drains.items()):
                 age = self._clock.monotonic() - drain.since
-                if age >= self._grace:
+                if age >= grace:
                     self._cancel(uid)
                 if age >= drain.next_touch and not self._is_running(uid):
                     drain.next_touch = age + min(age / 2, LONGEST_PAUSE)

@@ -9,11 +9,10 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Final, Self
 
@@ -25,13 +24,10 @@ from sharder.metrics.shard import process_metrics
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.shard.context import ShardContext
-from sharder.shard.fitness import in_served_versions
 from sharder.shard.identity import Identity
 from sharder.shard.membership import Membership, connected
-from sharder.shard.objects import OwnObject
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
-from sharder.shard.watched import Watched
 
 _REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
@@ -69,11 +65,9 @@ class LeaseThread:
         self._stop = asyncio.Event()
         self._ended = asyncio.Event()
         self._holder: LeaseHolder | None = None
-        self._drains: tuple[Callable[[], Coroutine[None, None, None]], ...] = ()
-        """Act on the draining objects, one for each resource."""
-        self._watches: dict[GroupResource, Watched[OwnObject]] = {}
-        """The watches of draining objects.  kopf watches with the same rights, and in all
-        versions, but does not show how that goes; it ends when its own watch fails for good."""
+        self._drains: list[Drains] = []
+        """The draining objects, one for each resource.  kopf watches with the same rights, and in
+        all versions, but does not show how that goes; it ends when its own watch fails."""
         self._acquired = Future[None]()
         self._thread = threading.Thread(target=self._run, name="sharder lease", daemon=True)
 
@@ -151,7 +145,16 @@ class LeaseThread:
 
     def _begin(self, context: ShardContext, holder: LeaseHolder, _: RingCheck) -> Self:
         self._holder = holder
-        self._drains = tuple(partial(self._follow, context, each) for each in context.found)
+        self._drains = [
+            Drains(
+                context,
+                each,
+                touch=self._touch,
+                is_running=self._gate.is_running,
+                cancel=self._cancel,
+            )
+            for each in self._resources
+        ]
         return self
 
     async def _until_kopf_runs(self) -> None:
@@ -169,36 +172,7 @@ class LeaseThread:
         with suppress(RuntimeError):  # kopf's loop has ended
             self._kopf_loop.call_soon_threadsafe(self._gate.cancel, uid)
 
-    async def _follow(self, context: ShardContext, wanted: GroupResource) -> None:
-        """Act on the draining objects of a resource, in the version in which it is served."""
-        cluster, identity, clock, rng = (
-            context.cluster,
-            context.identity,
-            context.clock,
-            context.rng,
-        )
-        draining = f"{identity.selector},{identity.drain_label}"
-
-        async def run() -> None:
-            resource = context.found[wanted]
-            objects = cluster.objects(resource, draining)
-            watched = Watched(objects, resource, cluster.find, clock=clock, rng=rng)
-            self._watches[wanted] = watched
-            drains = Drains(
-                objects,
-                watched,
-                touch=self._touch,
-                is_running=self._gate.is_running,
-                cancel=self._cancel,
-                grace=context.settings.drain_grace.total_seconds(),
-                clock=clock,
-                rng=rng,
-            )
-            await drains.run()
-
-        await in_served_versions(context.found, run)
-
-    # `serve_until_stopped` uses the following while the Lease is held: this is its `Workload`.
+    # `Life` uses the following while the Lease is held: this is its `Workload`.
 
     def _drain_on_stop(self) -> float:
         """Return how many seconds the evacuation can take, 0 if kopf has ended already."""
@@ -216,7 +190,7 @@ class LeaseThread:
 
     def problem(self, seconds: float) -> str:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        problems = (each.problem(seconds) for each in self._watches.values())
+        problems = (each.watched.problem(seconds) for each in self._drains)
         return next(filter(None, problems), "")
 
     def not_ready(self) -> str:
@@ -231,7 +205,7 @@ class LeaseThread:
         del stop_grace
         self._acquired.set_result(None)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each(), name="drains") for each in self._drains]
+            tasks = [group.create_task(each.run(), name="drains") for each in self._drains]
             await stop.wait()
             if not self._ended.is_set():
                 self._end_kopf()

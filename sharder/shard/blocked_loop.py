@@ -7,7 +7,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from pathlib import Path
 from typing import Final
 
 from sharder.runtime.clock import Clock
@@ -26,22 +26,20 @@ _log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Compares the heartbeat of the event loop with the clock."""
+    """Compares the heartbeat of the running event loop with the clock, in another thread."""
 
     def __init__(self, clock: Clock, *, renew_deadline: float) -> None:
-        """Watch the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._clock = clock
         self._deadline = renew_deadline
         self._thread = threading.get_ident()
-        self._beat = clock.monotonic()
+        self._first_limit = min(BLOCKED_SECONDS, renew_deadline / 2)
+        self.beat()
         self._checked = self._beat
-        self._limit = self._first_limit = min(BLOCKED_SECONDS, renew_deadline / 2)
 
     def beat(self) -> None:
         """Note that the event loop runs."""
-        self._beat = self._clock.monotonic()
-        self._limit = self._first_limit
+        self._beat, self._limit = self._clock.monotonic(), self._first_limit
 
     def check(self) -> None:
         """Warn if the event loop is blocked, and again each time the blocked time has doubled."""
@@ -51,31 +49,21 @@ class Watchdog:
             # This thread is late too, so the whole process was paused, not only the loop.
             self._beat = now
         seconds = now - self._beat
-        if seconds >= self._limit:
-            self._limit *= 2
-            self._warn(seconds)
-
-    def _warn(self, seconds: float) -> None:
+        if seconds < self._limit:
+            return
+        self._limit *= 2
         task = asyncio.current_task(self._loop)
-        left = max(0.0, self._deadline - seconds)
         frames = sys._current_frames()  # noqa: SLF001 - there is no public function for this
+        stack = traceback.extract_stack(frames.get(self._thread))[-SHOWN_CALLS:]
+        calls = [f"{Path(it.filename).name}:{it.lineno} in {it.name}" for it in reversed(stack)]
         _log.warning(
-            "event loop blocked for %ss by %s: the Lease is not renewed meanwhile "
-            "and is lost in %ss; now at %s",
-            f"{seconds:.1f}",
+            "event loop blocked for %.1fs by %s: the Lease is not renewed meanwhile "
+            "and is lost in %.1fs; now at %s",
+            seconds,
             task.get_name() if task else "a callback",
-            f"{left:.1f}",
-            calls(frames.get(self._thread)),
+            max(0.0, self._deadline - seconds),
+            ", called from ".join(calls),
         )
-
-
-def calls(frame: FrameType | None) -> str:
-    """Return the innermost calls of a thread, such as `controller.py:42 in reconcile`."""
-    stack = traceback.extract_stack(frame)[-SHOWN_CALLS:] if frame else []
-    return ", called from ".join(
-        f"{each.filename.rpartition('/')[2]}:{each.lineno} in {each.name}"
-        for each in reversed(stack)
-    )
 
 
 @contextmanager
@@ -83,12 +71,11 @@ def watched(clock: Clock, *, renew_deadline: float) -> Iterator[None]:
     """Watch the running event loop while the block runs."""
     watchdog = Watchdog(clock, renew_deadline=renew_deadline)
     loop, stop = asyncio.get_running_loop(), threading.Event()
-    timer = asyncio.Handle(watchdog.beat, (), loop)
 
     def beat() -> None:
-        nonlocal timer
-        watchdog.beat()
-        timer = loop.call_later(BEAT_SECONDS, beat)
+        if not stop.is_set():
+            watchdog.beat()
+            loop.call_later(BEAT_SECONDS, beat)
 
     def check() -> None:
         while not stop.wait(BEAT_SECONDS):
@@ -100,6 +87,5 @@ def watched(clock: Clock, *, renew_deadline: float) -> Iterator[None]:
     try:
         yield
     finally:
-        timer.cancel()
         stop.set()
         thread.join()

@@ -12,7 +12,9 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Final, Protocol
 
@@ -26,6 +28,10 @@ from sharder.shard.fitness import Fitness, Watcher
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops a shard cleanly, the second one at once."""
+_POLL_SECONDS: Final = 0.2
+"""Seconds between two checks whether the shard still has objects."""
+LOG_SECONDS: Final = 5.0
+"""Seconds between two log lines about the objects that are left."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,96 +76,70 @@ def lease_holder(of: ShardContext) -> LeaseHolder:
     )
 
 
-async def serve_until_stopped(
-    context: ShardContext,
-    holder: LeaseHolder,
-    work: Workload,
-    stop: asyncio.Event,
-    *,
-    drain_on_stop: Callable[[], float],
-) -> str:
-    """Acquire the Lease and work until `stop` is set; return when the Lease is released.
+@dataclass(slots=True, kw_only=True)
+class Life:
+    """One life of a shard, until `stop` is set."""
 
-    After `stop`, `drain_on_stop` gives the seconds that an evacuation can take; 0 skips it.
-    If the shard gives its Lease back because it cannot work, the reason is returned, otherwise an
-    empty text.
+    context: ShardContext
+    holder: LeaseHolder
+    work: Workload
+    stop: asyncio.Event
+    drain_on_stop: Callable[[], float]
+    """Returns how many seconds an evacuation after `stop` can take; 0 skips it."""
+    _why: str = ""
 
-    Cancellation stops at once: the work is cancelled, then the Lease is released.  A lost Lease is
-    not released: it was lost because the API server did not answer, and a late release would move
-    all objects away from a shard that is about to return.
+    async def live(self) -> str:
+        """Acquire the Lease and work until `stop` is set; return when the Lease is released.
 
-    Raises:
-        LeaseLost: another holder has the Lease, or might have it; no work runs any more.
-    """
-    why, is_lost, fitness = "", False, Fitness(context=context, holder=holder, work=work)
-    fields = {"ring": context.identity.ring, "shard": context.identity.shard}
+        If the shard gives its Lease back because it cannot work, the reason is returned, otherwise
+        an empty text.
 
-    async def stopping() -> None:
-        nonlocal why
-        why = await _until_stop(stop, fitness)
-        if why:
+        Cancellation stops at once: the work is cancelled, then the Lease is released.  A lost
+        Lease is not released: it was lost because the API server did not answer, and a late
+        release would move all objects away from a shard that is about to return.
+
+        Raises:
+            LeaseLost: another holder has the Lease, or might have it; no work runs any more.
+        """
+        fitness, is_lost = Fitness(context=self.context, holder=self.holder, work=self.work), False
+
+        async def take() -> None:
+            await fitness.until_fit()
+            await self.holder.acquire()
+
+        try:
+            is_taken, _ = await race(take(), self.stop.wait())
+            if is_taken:
+                await self.holder.while_held(partial(self._work, fitness))
+        except LeaseLost:
+            is_lost = True
+            raise
+        finally:
+            if not is_lost and await self.holder.release():
+                _log.info("stopped, Lease released", extra=self._fields)
+        return self._why
+
+    @property
+    def _fields(self) -> dict[str, str]:
+        return {"ring": self.context.identity.ring, "shard": self.context.identity.shard}
+
+    async def _work(self, fitness: Fitness) -> None:
+        stopping = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._wait_to_stop(fitness, stopping), name="wait to stop")
+            await self.work.run(stopping, stop_grace=self.context.settings.stop_grace)
+
+    async def _wait_to_stop(self, fitness: Fitness, stopping: asyncio.Event) -> None:
+        async def note_unfit() -> None:
+            self._why = await fitness.until_unfit()
+
+        await race(self.stop.wait(), note_unfit())
+        if self._why:
             # The message has all details: an author's log format might show no fields.
-            _log.warning("giving the Lease back: %s", why, extra=fields)
-        elif seconds := drain_on_stop():
-            await drain(holder, work, within=seconds, clock=context.clock)
-
-    async def work_until_stopped() -> None:
-        await _work(work, stopping, stop_grace=context.settings.stop_grace)
-
-    try:
-        if await _acquire(holder, stop, fitness):
-            await holder.while_held(work_until_stopped)
-    except LeaseLost:
-        is_lost = True
-        raise
-    finally:
-        if not is_lost and await holder.release():
-            _log.info("stopped, Lease released", extra=fields)
-    return why
-
-
-async def _until_stop(stop: asyncio.Event, fitness: Fitness) -> str:
-    """Return when `stop` is set, or why the shard has to give its Lease back."""
-    why = ""
-
-    async def note_unfit() -> None:
-        nonlocal why
-        why = await fitness.until_unfit()
-
-    await race(stop.wait(), note_unfit())
-    return why
-
-
-async def _acquire(holder: LeaseHolder, stop: asyncio.Event, fitness: Fitness) -> bool:
-    """Acquire the Lease; return False if `stop` is set first."""
-
-    async def take() -> None:
-        await fitness.until_fit()
-        await holder.acquire()
-
-    is_taken, _ = await race(take(), stop.wait())
-    return is_taken
-
-
-async def _work(
-    work: Workload, stopping: Callable[[], Awaitable[None]], *, stop_grace: timedelta
-) -> None:
-    """Work until `stopping` returns."""
-    stop = asyncio.Event()
-
-    async def wait_to_stop() -> None:
-        await stopping()
-        stop.set()
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(wait_to_stop(), name="wait to stop")
-        await work.run(stop, stop_grace=stop_grace)
-
-
-_POLL_SECONDS: Final = 0.2
-"""Seconds between two checks whether the shard still has objects."""
-LOG_SECONDS: Final = 5.0
-"""Seconds between two log lines about the objects that are left."""
+            _log.warning("giving the Lease back: %s", self._why, extra=self._fields)
+        elif seconds := self.drain_on_stop():
+            await drain(self.holder, self.work, within=seconds, clock=self.context.clock)
+        stopping.set()
 
 
 async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Clock) -> None:
@@ -171,28 +151,24 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
     Raises:
         LeaseLost: another holder has the Lease.
     """
-    _, is_late, _ = await race(
-        _evacuate(holder, work, clock), clock.sleep(within), _log_progress(work, clock)
-    )
+
+    async def evacuate() -> None:
+        await holder.evacuate()
+        while not work.is_empty:
+            await clock.sleep(_POLL_SECONDS)
+
+    async def log_progress() -> None:
+        while True:
+            # The count is in the message: an author's log format might show no fields.
+            _log.info("evacuating before stop: %d objects left", work.objects)
+            await clock.sleep(LOG_SECONDS)
+
+    _, is_late, _ = await race(evacuate(), clock.sleep(within), log_progress())
     if not work.objects:
         _log.info("evacuated")
-    elif not is_late:
-        _log.warning("evacuation ended early: %d objects left", work.objects)
     else:
-        _log.warning("drain_on_stop timed out with %d objects left", work.objects)
-
-
-async def _evacuate(holder: LeaseHolder, work: Workload, clock: Clock) -> None:
-    await holder.evacuate()
-    while not work.is_empty:
-        await clock.sleep(_POLL_SECONDS)
-
-
-async def _log_progress(work: Workload, clock: Clock) -> None:
-    while True:
-        # The count is in the message: an author's log format might show no fields.
-        _log.info("evacuating before stop: %d objects left", work.objects)
-        await clock.sleep(LOG_SECONDS)
+        how = "drain_on_stop timed out with" if is_late else "evacuation ended early:"
+        _log.warning("%s %d objects left", how, work.objects)
 
 
 async def until_signal(

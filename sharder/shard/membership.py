@@ -10,6 +10,7 @@ from contextlib import (
     contextmanager,
 )
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from sharder.core.addresses import address_of
@@ -26,8 +27,8 @@ from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
-from sharder.shard.lifecycle import Workload, lease_holder, serve_until_stopped
-from sharder.shard.probes import Readiness, at_once, probes
+from sharder.shard.lifecycle import Life, Workload, lease_holder
+from sharder.shard.probes import at_once, probes
 from sharder.shard.resources import Handled, resources_of
 from sharder.shard.rights import Right, advice, needed_rights
 from sharder.shard.ring_check import RingCheck
@@ -110,25 +111,29 @@ class Membership:
                 kubeconfig, or the process cannot listen on its address.
             NotFound: the API server does not serve one of the resources.
         """
-        settings, readiness = self.settings, Readiness(self.clock)
+        settings, checks = self.settings, list[Callable[[], str]]()
+
+        def not_ready() -> str:
+            return checks[-1]() if checks else "resources and rights are not checked yet"
+
         lease = ObjectRef(settings.namespace, settings.name)
         async with AsyncExitStack() as stack:
             stack.enter_context(alone_on(lease, settings.kubeconfig, remedy=self.one_shard))
             await stack.enter_async_context(
                 probes(
                     address_of(settings.http_address),
-                    not_ready=readiness.reason,
+                    not_ready=not_ready,
                     metrics=self.metrics,
                     until_alive=self.until_alive,
                 )
             )
             cluster = await stack.enter_async_context(connection)
-            await self._join(cluster, readiness, begin)
+            await self._join(cluster, checks, begin)
 
     async def _join(
         self,
         cluster: Cluster,
-        readiness: Readiness,
+        checks: list[Callable[[], str]],
         begin: Callable[[ShardContext, LeaseHolder, RingCheck], Workload],
     ) -> None:
         # The checks come before the Lease, so that a shard that cannot work gets no objects.
@@ -150,16 +155,26 @@ class Membership:
         )
         while await self._until_suitable(context, check, holder):
             work = begin(context, holder, check)
-            readiness.follow(holder, work.not_ready)
+            checks[:] = [partial(self._not_ready, holder, work)]
             if not await self._work(context, holder, work) or not self.rejoins:
                 return
+
+    def _not_ready(self, holder: LeaseHolder, work: Workload) -> str:
+        if not holder.valid(self.clock.monotonic()):
+            return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
+        return work.not_ready()
 
     async def _work(self, context: ShardContext, holder: LeaseHolder, work: Workload) -> bool:
         """Work under the Lease; return whether the shard is to join again."""
         try:
-            why = await serve_until_stopped(
-                context, holder, work, self.stop, drain_on_stop=self.drain_on_stop
+            life = Life(
+                context=context,
+                holder=holder,
+                work=work,
+                stop=self.stop,
+                drain_on_stop=self.drain_on_stop,
             )
+            why = await life.live()
         except LeaseLost as error:
             if self.stop.is_set() or not (self.rejoins and self.settings.reacquire):
                 raise

@@ -10,31 +10,8 @@ from aiohttp import web
 from sharder.core.addresses import Address
 from sharder.core.errors import ConfigError
 from sharder.metrics.shard import ShardMetrics
-from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import LeaseHolder
 
 _log = logging.getLogger(__name__)
-
-
-class Readiness:
-    """Whether a shard is ready: it holds its Lease, and has listed and watches its objects."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._checks: tuple[LeaseHolder, Callable[[], str]] | None = None
-
-    def follow(self, holder: LeaseHolder, not_ready: Callable[[], str]) -> None:
-        """Use these checks from now on; `not_ready` returns what else is missing, or nothing."""
-        self._checks = holder, not_ready
-
-    def reason(self) -> str:
-        """Return why the shard is not ready, empty if it is."""
-        if self._checks is None:
-            return "resources and rights are not checked yet"
-        holder, not_ready = self._checks
-        if not holder.valid(self._clock.monotonic()):
-            return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
-        return not_ready()
 
 
 async def at_once() -> None:

@@ -43,14 +43,22 @@ class RingCheck:
 
         Other differences, and a ring that cannot be read, are only logged, once each.
         """
-        resources = await self._resources()
-        if resources is None:
+        try:
+            resources = (await self._cluster.ring(self._ring)).spec.resources
+        except (ApiError, InvalidObject) as error:
+            # The messages have all details: an author's log format might show no fields.
+            if self._logged.is_new(self._ring, repr(error)):
+                level = logging.INFO if isinstance(error, Forbidden) else logging.WARNING
+                _log.log(level, "%s", _why_unreadable(self._ring, error))
             return ""
-        if foreign := unhandled(resources, self._handled, self._remedy):
-            return f"ControllerRing {self._ring} also assigns {foreign}"
+        if foreign := sorted(str(each.id) for each in resources if each.id not in self._handled):
+            return (
+                f"ControllerRing {self._ring} also assigns {', '.join(foreign)}, which this shard "
+                f"would neither reconcile nor release: {self._remedy}, or list them in another "
+                "ring"
+            )
         problems = "; ".join(mismatches(resources, self._handled))
         if self._logged.is_new(self._ring, problems) and problems:
-            # The message has all details: an author's log format might show no fields.
             _log.warning("ControllerRing %s does not fit this shard: %s", self._ring, problems)
         return ""
 
@@ -61,50 +69,22 @@ class RingCheck:
             await self._clock.sleep(CHECK_SECONDS)
             problem = await self.problem()
             if problem and problem != known:
-                # The message has all details, as above.
                 _log.warning("working on a part of the ring's objects only: %s", problem)
             known = problem
 
-    async def _resources(self) -> Sequence[RingResource] | None:
-        """Return the ring's main resources; if unreadable, log the reason once and return None."""
-        try:
-            return (await self._cluster.ring(self._ring)).spec.resources
-        except (ApiError, InvalidObject) as error:
-            if self._logged.is_new(self._ring, repr(error)):
-                _log_unreadable(self._ring, error)
-            return None
 
-
-def _log_unreadable(ring: RingName, error: ApiError | InvalidObject) -> None:
-    # The messages have all details, as above.
-    match error:
-        case NotFound():
-            _log.warning(
-                "there is no ControllerRing %s, so the shard gets no objects: create it, or "
-                "correct the name",
-                ring,
-            )
-        case Forbidden():
-            _log.info(
-                "cannot compare ControllerRing %s with this shard: %s; add {apiGroups: "
-                '["sharding.timebertt.dev"], resources: [controllerrings], verbs: [get]} '
-                "to the shard's ClusterRole",
-                ring,
-                error,
-            )
-        case _:
-            _log.warning("cannot compare ControllerRing %s with this shard: %s", ring, error)
-
-
-def unhandled(resources: Sequence[RingResource], handled: Handled, remedy: str) -> str:
-    """Return the main resources that a shard does not handle, and the remedy; empty if none."""
-    foreign = sorted(str(each.id) for each in resources if each.id not in handled)
-    if not foreign:
-        return ""
-    return (
-        f"{', '.join(foreign)}, which this shard would neither reconcile nor release: {remedy}, "
-        "or list them in another ring"
+def _why_unreadable(ring: RingName, error: ApiError | InvalidObject) -> str:
+    if isinstance(error, NotFound):
+        return (
+            f"there is no ControllerRing {ring}, so the shard gets no objects: create it, or "
+            "correct the name"
+        )
+    rule = (
+        '; add {apiGroups: ["sharding.timebertt.dev"], resources: [controllerrings], verbs: [get]}'
+        " to the shard's ClusterRole"
     )
+    why = f"cannot compare ControllerRing {ring} with this shard: {error}"
+    return why + (rule if isinstance(error, Forbidden) else "")
 
 
 def mismatches(resources: Sequence[RingResource], handled: Handled) -> list[str]:

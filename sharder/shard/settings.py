@@ -48,6 +48,9 @@ from sharder.core.names import (
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file with a pod's namespace."""
 
+_ON_LEASE: Final = ("region", "zone", "hostname", "revision", "pool", "capacity", "weight")
+"""What a shard says about itself on its Lease, each in a variable of its own."""
+
 _ACCOUNT_TOKEN: Final = _ACCOUNT_NAMESPACE.with_name("token")
 """The file with the token of a pod's service account."""
 
@@ -224,13 +227,8 @@ def settings_from(
         drain_grace=given.time("SHARD_DRAIN_GRACE", 10),
         stop_grace=given.time("SHARD_STOP_GRACE", 20),
         drain_on_stop=given.time("SHARD_DRAIN_ON_STOP", 0),
-        region=given.text("SHARD_REGION"),
-        zone=given.text("SHARD_ZONE"),
-        hostname=given.text("SHARD_HOSTNAME"),
-        revision=given.text("SHARD_REVISION"),
-        pool=given.text("SHARD_POOL"),
-        capacity=given.text("SHARD_CAPACITY"),
-        weight=given.text("SHARD_WEIGHT"),
+        reacquire=False,
+        **{name: given.text(f"SHARD_{name.upper()}") for name in _ON_LEASE},
         pod_uid=given.text("POD_UID") or pod_uid,
         http_address=given.text("SHARD_HTTP_ADDRESS") or "0",
         kubeconfig=given.text("KUBECONFIG"),

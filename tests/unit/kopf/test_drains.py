@@ -9,69 +9,65 @@ from itertools import pairwise
 
 import pytest
 
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, Unavailable
-from sharder.core.names import GroupResource, ObjectRef
 from sharder.kopf.drains import Drains
-from sharder.sdk.testing.fake_clock import FakeClock, FixedRng
-from sharder.shard.objects import OwnObject
-from sharder.shard.watched import Watched
-from tests.support.fake_store import FakeStore
-from tests.support.values import DRAIN, OWNER, SECRETS, A
+from sharder.metrics.shard import ShardMetrics
+from sharder.sdk.testing import SETTINGS, FakeCluster, FixedRng
+from sharder.shard.context import ShardContext
+from sharder.shard.identity import Identity
+from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A
 
-REF = ObjectRef("default", "x")
 TOUCHED = "touched"
-RESOURCE = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
 
 
 @dataclass
 class Scene:
     """The draining objects of a shard."""
 
-    clock: FakeClock = field(default_factory=FakeClock)
-    store: FakeStore[OwnObject] = field(
-        default_factory=lambda: FakeStore(OwnObject, RESOURCE, labels=f"{OWNER}={A},{DRAIN}")
-    )
+    cluster: FakeCluster = field(default_factory=FakeCluster)
     running: set[str] = field(default_factory=set)
     cancelled: list[str] = field(default_factory=list)
 
     async def drain(self) -> str:
         """Create a draining object; return its uid."""
-        labels: Json = {OWNER: A, DRAIN: "true"}
-        body: Json = {"metadata": {"name": REF.name, "labels": labels}}
-        return (await self.store.create(REF.namespace, body)).metadata.uid
+        labels = {OWNER: A, DRAIN: "true"}
+        await self.cluster.create({"kind": "Secret", "metadata": {"name": "x", "labels": labels}})
+        return (await self.cluster.metadata("secrets", "x")).uid
 
     async def touches(self) -> list[str]:
         """When the object was touched, as its annotation says after each second of a minute."""
         seen = list[str]()
         for _ in range(60):
-            await self.clock.advance(1)
-            value = (await self.store.get(REF)).metadata.annotation(TOUCHED)
+            await self.cluster.advance(1)
+            value = (await self.cluster.metadata("secrets", "x")).annotation(TOUCHED)
             if value and value not in seen:
                 seen.append(value)
         return seen
 
     @asynccontextmanager
     async def followed(self) -> AsyncIterator[None]:
+        context = ShardContext(
+            cluster=self.cluster,
+            identity=Identity(ring=DEMO, shard=A),
+            settings=SETTINGS,
+            found={SECRETS: await self.cluster.find(SECRETS)},
+            metrics=ShardMetrics(),
+            clock=self.cluster.clock,
+            rng=FixedRng(),
+        )
         drains = Drains(
-            self.store,
-            Watched(self.store, RESOURCE, found, clock=self.clock, rng=FixedRng()),
+            context,
+            SECRETS,
             touch=touch,
             is_running=self.running.__contains__,
             cancel=self.cancelled.append,
-            grace=10,
-            clock=self.clock,
-            rng=FixedRng(),
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(drains.run())
-            await self.clock.advance(0)
+            await self.cluster.advance(0)
             yield
             task.cancel()
-
-
-async def found(_: GroupResource) -> Resource:
-    return RESOURCE
 
 
 def touch(_: PartialObject, value: str) -> Mapping[str, Json]:
@@ -86,10 +82,10 @@ def scene() -> Scene:
 async def test_what_runs_is_cancelled_after_the_grace(scene: Scene) -> None:
     async with scene.followed():
         uid = await scene.drain()
-        await scene.clock.advance(9)
+        await scene.cluster.advance(9)
         assert scene.cancelled == []
 
-        await scene.clock.advance(2)
+        await scene.cluster.advance(2)
 
     assert set(scene.cancelled) == {uid}
 
@@ -98,7 +94,7 @@ async def test_a_drain_from_before_the_start_is_found(scene: Scene) -> None:
     uid = await scene.drain()
 
     async with scene.followed():
-        await scene.clock.advance(11)
+        await scene.cluster.advance(11)
 
     assert set(scene.cancelled) == {uid}
 
@@ -119,8 +115,8 @@ async def test_kopf_is_reminded_of_a_drain_more_and_more_seldom(scene: Scene) ->
 async def test_a_failed_reminder_is_repeated(scene: Scene, error: Exception) -> None:
     async with scene.followed():
         await scene.drain()
-        await scene.clock.advance(1)
-        scene.store.fail(error)  # type: ignore[arg-type]
+        await scene.cluster.advance(1)
+        scene.cluster.store("secrets").fail(error)  # type: ignore[arg-type]
         touches = await scene.touches()
 
     assert touches
