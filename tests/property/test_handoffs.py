@@ -46,7 +46,7 @@ class Stage:
         scene = self.scene
         match step:
             case "hold children":
-                scene.cluster.child_watches_flow.clear()
+                scene.hold_up_children()
             case "hold all":
                 scene.hold_up_watches()
             case "flow":

@@ -1,7 +1,6 @@
 """A cluster in memory with Secrets, ConfigMaps and Widgets, and a shard at work on it."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -10,9 +9,8 @@ from datetime import timedelta
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.errors import ApiError, SharderError
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
     GroupResource,
@@ -22,16 +20,14 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.metrics.shard import ShardMetrics
-from sharder.ports import Listed, WatchEvent
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
 from sharder.sdk.events import EVENTS
 from sharder.sdk.reconciler import Reconcile
-from sharder.sdk.testing import FakeClock, settle
+from sharder.sdk.testing import FakeClock, FixedRng, settle
 from sharder.sdk.testing.memory_client import Collection
+from sharder.sdk.testing.storage import Change
 from sharder.sdk.testing.writer import Admission, Attributes
-from sharder.shard.cluster import OwnObjects
-from sharder.shard.objects import Document, OwnObject
-from sharder.shard.rights import Right
+from sharder.shard.objects import Document
 
 RING = RingName("demo")
 ME, OTHER = "shard-a", "shard-b"
@@ -44,69 +40,33 @@ TIMING = LeaseTiming(lease_duration=5, renew_deadline=3.0, retry_period=1.0)
 SETTINGS = Settings(name=ME, namespace="default", lease=TIMING)
 
 
-class HalfWay:
-    """Randomness that is always in the middle."""
-
-    def random(self) -> float:
-        return 0.5
-
-
-class OwnView:
-    """The metadata of a shard's objects; what watches show and writes answer can be held up."""
-
-    def __init__(
-        self,
-        view: OwnObjects,
-        *,
-        watches: asyncio.Event,
-        answers: asyncio.Event,
-        admit: Callable[[Json], Json],
-    ) -> None:
-        self._view = view
-        self._watches = watches
-        self._answers = answers
-        self._admit = admit
-
-    async def list(self, keep: Callable[[OwnObject], bool] | None = None) -> Listed[OwnObject]:
-        return await self._view.list(keep)
-
-    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[OwnObject]]:
-        async for event in self._view.watch(resource_version):
-            await self._watches.wait()
-            yield event
-
-    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
-        result = await self._view.patch(ref, self._admit(body))
-        await self._answers.wait()
-        return result
+def ring_of(*resources: RingResource) -> ControllerRing:
+    return ControllerRing(metadata=ObjectMeta(name=RING), spec=RingSpec(resources=resources))
 
 
 class FakeCluster(testing.FakeCluster):
-    """The cluster of the testing kit, whose watches, answers and reviews a test can hold up."""
+    """The cluster of the testing kit, whose watches a test can hold up."""
 
     def __init__(self) -> None:
         super().__init__(WIDGETS)
-        self.watches_flow = asyncio.Event()
-        self.watches_flow.set()
-        self.child_watches_flow = asyncio.Event()
-        self.child_watches_flow.set()
-        self.answers_flow = asyncio.Event()
-        self.answers_flow.set()
-        self.find_faults: deque[ApiError] = deque()
-        self.ring_found: ControllerRing | SharderError = ControllerRing(
-            metadata=ObjectMeta(name=RING),
-            spec=RingSpec(
-                resources=(
-                    RingResource(
-                        resource="secrets",
-                        controlled_resources=(ControlledResource(resource="configmaps"),),
-                    ),
-                )
-            ),
-        )
-        self.review_faults: deque[ApiError] = deque()
-        self.admit: Callable[[Json], Json] = lambda body: body
-        """What webhooks make of a shard's acknowledgements."""
+        children = (ControlledResource(resource="configmaps"),)
+        self.rings[RING] = ring_of(RingResource(resource="secrets", controlled_resources=children))
+        self.held = set[GroupResource]()
+        """The resources whose open watches show nothing new."""
+        self._late = list[Change]()
+        self.server.storage.observers[:] = [self._deliver]
+
+    def _deliver(self, change: Change) -> None:
+        if change.resource in self.held:
+            self._late.append(change)
+        else:
+            self.server.deliver(change)
+
+    def let_watches_flow(self) -> None:
+        self.held.clear()
+        late, self._late = self._late, []
+        for change in late:
+            self.server.deliver(change)
 
     @property
     def secrets(self) -> Collection[Document]:
@@ -123,44 +83,6 @@ class FakeCluster(testing.FakeCluster):
     @property
     def widgets(self) -> Collection[Document]:
         return self.store("widgets.example.com")
-
-    @override
-    async def find(self, resource: GroupResource) -> Resource:
-        if self.find_faults:
-            raise self.find_faults.popleft()
-        return await super().find(resource)
-
-    @override
-    async def ring(self, name: RingName) -> ControllerRing:
-        if isinstance(self.ring_found, SharderError):
-            raise self.ring_found
-        return self.ring_found
-
-    @override
-    async def may(self, right: Right) -> bool:
-        if self.review_faults:
-            raise self.review_faults.popleft()
-        return await super().may(right)
-
-    @override
-    def objects(self, resource: Resource, labels: str) -> OwnView:
-        return self._own_view(super().objects(resource, labels), resource)
-
-    @override
-    def whole(self, resource: Resource, labels: str) -> OwnView:
-        return self._own_view(super().whole(resource, labels), resource)
-
-    def _own_view(self, view: OwnObjects, resource: Resource) -> OwnView:
-        is_child = resource.id == CONFIGMAPS.id
-        return OwnView(
-            view,
-            watches=self.child_watches_flow if is_child else self.watches_flow,
-            answers=self.answers_flow,
-            admit=self._admitted,
-        )
-
-    def _admitted(self, body: Json) -> Json:
-        return self.admit(body)
 
 
 class Webhook(Admission):
@@ -213,12 +135,14 @@ class Scene:
 
     def hold_up_watches(self) -> None:
         """Let the shard see nothing new until `let_watches_flow`."""
-        self.cluster.watches_flow.clear()
-        self.cluster.child_watches_flow.clear()
+        self.cluster.held |= {SECRETS.id, CONFIGMAPS.id, WIDGETS.id}
+
+    def hold_up_children(self) -> None:
+        """Let the shard see no more children until `let_watches_flow`."""
+        self.cluster.held.add(CONFIGMAPS.id)
 
     async def let_watches_flow(self) -> None:
-        self.cluster.watches_flow.set()
-        self.cluster.child_watches_flow.set()
+        self.cluster.let_watches_flow()
         await settle()
 
     async def steal_lease(self) -> None:
@@ -320,7 +244,7 @@ async def at_work(
         shard.reconciler("widgets.example.com", widgets, owns=["configmaps"])
     more(shard)
     task = asyncio.create_task(
-        shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay(), metrics=metrics),
+        shard.serve_on(scene.cluster, clock=scene.clock, rng=FixedRng(), metrics=metrics),
         name="shard",
     )
     await settle()

@@ -12,8 +12,20 @@ from sharder.sdk import Request
 from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.testing.fake_clock import settle
 from sharder.sdk.testing.memory_client import Collection
+from sharder.sdk.testing.rules import merge
+from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.shard.objects import Document
-from tests.unit.sdk.scene import DRAIN, ME, OTHER, OWNER, Controller, Scene, at_work
+from tests.unit.sdk.scene import (
+    DRAIN,
+    ME,
+    OTHER,
+    OWNER,
+    SECRETS,
+    Controller,
+    Scene,
+    Webhook,
+    at_work,
+)
 
 
 async def test_a_shard_works_on_its_own_objects_one_reconcile_each_at_a_time() -> None:
@@ -220,31 +232,39 @@ async def test_an_acknowledgement_whose_answer_was_lost_is_not_sent_again() -> N
 class Webhooks:
     """Put the labels of every acknowledgement back, and may touch the object as well."""
 
-    def __init__(self, *, touch: bool) -> None:
+    def __init__(self, scene: Scene, *, touch: bool) -> None:
+        self._scene = scene
         self._touch = touch
         self.writes = 0
+        scene.cluster.server.writer.admission = Webhook(self._revert)
 
-    def __call__(self, body: Json) -> Json:
+    async def _revert(self, attributes: Attributes) -> Document:
+        if attributes.resource.id != SECRETS.id:
+            return attributes.obj or {}
         self.writes += 1
-        return {"metadata": {"annotations": {"touched": str(self.writes)}} if self._touch else {}}
+        touched: Json = {"metadata": {"annotations": {"touched": str(self.writes)}}}
+        return merge(attributes.old, touched if self._touch else {})  # type: ignore[return-value]
+
+    def end(self) -> None:
+        self._scene.cluster.server.writer.admission = Admission()
 
 
 @pytest.mark.parametrize("touch", [False, True], ids=["unchanged", "touched by another webhook"])
 async def test_an_acknowledgement_that_a_webhook_reverted_is_sent_again_with_back_off(
     touch: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene, webhooks = Scene(), Webhooks(touch=touch)
+    scene = Scene()
     ref = await scene.create_secret("one")
 
     async with at_work(scene, Controller()):
-        scene.cluster.admit = webhooks
+        webhooks = Webhooks(scene, touch=touch)
         await scene.drain(ref)
         assert webhooks.writes == 1
         await scene.clock.advance(600)
         assert 10 <= webhooks.writes <= 30
         (told,) = caplog.messages
         assert told.startswith("drain of default/one not acknowledged: its labels were restored")
-        scene.cluster.admit = lambda body: body
+        webhooks.end()
         await scene.clock.advance(60)
 
         assert (await scene.labels(ref)).keys() == set()
@@ -255,23 +275,23 @@ async def test_a_shard_does_not_end_its_leave_while_a_reverted_object_is_still_i
     ref = await scene.create_secret("one")
 
     async with at_work(scene, Controller(), drain_on_stop=3600) as (shard, task):
-        scene.cluster.admit = Webhooks(touch=False)
+        webhooks = Webhooks(scene, touch=False)
         await scene.drain(ref)
         shard.stop()
         await scene.clock.advance(120)
         assert not task.done()
-        scene.cluster.admit = lambda body: body
+        webhooks.end()
         await scene.clock.advance(60)
 
         assert task.done()
 
 
 async def test_work_goes_on_when_a_reverted_drain_is_withdrawn() -> None:
-    scene, controller, webhooks = Scene(), Controller(), Webhooks(touch=False)
+    scene, controller = Scene(), Controller()
     ref = await scene.create_secret("one")
 
     async with at_work(scene, controller):
-        scene.cluster.admit = webhooks
+        webhooks = Webhooks(scene, touch=False)
         await scene.drain(ref)
         await scene.clock.advance(600)
         await scene.label(ref, {DRAIN: None})

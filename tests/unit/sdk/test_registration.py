@@ -10,6 +10,7 @@ from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import Backoff, Leadership, Request, Shard, generation_changed
 from sharder.sdk.reconciler import OnDelete
+from sharder.sdk.testing import FixedRng
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from sharder.shard.rights import LEASES, Right
 from tests.unit.sdk.scene import (
@@ -19,7 +20,6 @@ from tests.unit.sdk.scene import (
     RING,
     SETTINGS,
     Controller,
-    HalfWay,
     Scene,
     at_work,
 )
@@ -160,7 +160,7 @@ async def test_a_shard_does_not_bear_the_name_of_the_leaders_lease() -> None:
     shard.leader_only(task)
 
     with pytest.raises(ConfigError, match="leader's Lease"):
-        await shard.serve_on(Scene().cluster, clock=FakeClock(), rng=HalfWay())
+        await shard.serve_on(Scene().cluster, clock=FakeClock(), rng=FixedRng())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from sharder.core.errors import LeaseLost, NotFound, Unavailable
 from sharder.core.names import RING_LABEL
 from sharder.sdk import Shard
+from sharder.sdk.testing import FixedRng
 from sharder.sdk.testing.fake_clock import settle
 from tests.unit.sdk.scene import (
     DRAIN,
@@ -19,7 +20,6 @@ from tests.unit.sdk.scene import (
     SETTINGS,
     TIMING,
     Controller,
-    HalfWay,
     Scene,
     at_work,
 )
@@ -97,8 +97,9 @@ async def test_a_shard_that_waits_can_be_stopped() -> None:
     scene = Scene()
     async with at_work(scene, Controller()):
         await scene.steal_lease()
-    for outage in ([], OUTAGE):
-        scene.cluster.find_faults.extend(outage)
+    for is_away in (False, True):
+        if is_away:
+            scene.cluster.disconnect()
 
         async with at_work(scene, Controller()) as (shard, task):
             shard.stop()
@@ -112,11 +113,13 @@ async def test_a_shard_that_waits_can_be_stopped() -> None:
 async def test_a_shard_waits_for_an_api_server_that_is_away_when_it_starts() -> None:
     scene, controller = Scene(), Controller()
     await scene.create_secret("one")
-    scene.cluster.find_faults.extend(OUTAGE[:3])
+    scene.cluster.disconnect()
 
     async with at_work(scene, controller):
-        assert controller.started == []
         await scene.clock.advance(3 * TIMING.retry_period)
+        assert controller.started == []
+        await scene.cluster.connect()
+        await scene.clock.advance(TIMING.retry_period)
 
         assert controller.started == ["one"]
 
@@ -183,7 +186,7 @@ async def test_a_shard_whose_resource_is_not_served_takes_no_lease() -> None:
     shard.reconciler("gadgets.example.com", Controller())
 
     with pytest.raises(NotFound, match=r"gadgets\.example\.com"):
-        await shard.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
+        await shard.serve_on(scene.cluster, clock=scene.clock, rng=FixedRng())
 
     with pytest.raises(NotFound):
         await scene.holder()

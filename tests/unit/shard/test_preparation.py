@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 
 import pytest
-from msgspec import structs
+from typing_extensions import override
 
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource
 from sharder.core.errors import (
     ApiError,
     ConfigError,
@@ -16,7 +16,9 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
+from sharder.core.names import RingName
 from sharder.sdk import Shard
+from sharder.sdk.testing import FixedRng
 from sharder.shard.rights import LEASES, Right, needed_rights
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
@@ -26,9 +28,9 @@ from tests.unit.sdk.scene import (
     SETTINGS,
     Controller,
     FakeCluster,
-    HalfWay,
     Scene,
     at_work,
+    ring_of,
 )
 
 WIDGETS = RingResource(group="example.com", resource="widgets")
@@ -39,10 +41,26 @@ BOTH = RingResource(
 PATCH_SECRETS = Right(verb="patch", resource=SECRETS.id)
 
 
-def ring_of(*resources: RingResource) -> ControllerRing:
-    ring = FakeCluster().ring_found
-    assert isinstance(ring, ControllerRing)
-    return structs.replace(ring, spec=RingSpec(resources=resources))
+class Broken(FakeCluster):
+    """A cluster on which rights are not reviewed, or the ring cannot be read."""
+
+    def __init__(
+        self, *, reviews: ApiError | None = None, ring: SharderError | None = None
+    ) -> None:
+        super().__init__()
+        self._reviews, self._ring = reviews, ring
+
+    @override
+    async def may(self, right: Right) -> bool:
+        if self._reviews:
+            raise self._reviews
+        return await super().may(right)
+
+    @override
+    async def ring(self, name: RingName) -> ControllerRing:
+        if self._ring:
+            raise self._ring
+        return await super().ring(name)
 
 
 async def has_lease(scene: Scene) -> bool:
@@ -73,7 +91,7 @@ async def test_a_shard_without_a_reconciler_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="no reconciler"):
         await Shard(ring=RING, settings=SETTINGS).serve_on(
-            scene.cluster, clock=scene.clock, rng=HalfWay()
+            scene.cluster, clock=scene.clock, rng=FixedRng()
         )
 
 
@@ -105,8 +123,7 @@ async def test_a_shard_without_a_right_takes_no_lease_until_it_has_it(
 async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
     fault: ApiError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene = Scene()
-    scene.cluster.review_faults.append(fault)
+    scene = Scene(Broken(reviews=fault))
 
     async with at_work(scene, Controller()):
         assert await has_lease(scene)
@@ -139,12 +156,12 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
 ) -> None:
     scene, controller = Scene(), Controller()
     await scene.create_secret("one")
-    scene.cluster.ring_found = ring_of(WIDGETS, BOTH, GADGETS)
+    scene.cluster.rings[RING] = ring_of(WIDGETS, BOTH, GADGETS)
 
     async with at_work(scene, controller):
         await scene.clock.advance(600)
         assert not await has_lease(scene)
-        scene.cluster.ring_found = ring_of(BOTH)
+        scene.cluster.rings[RING] = ring_of(BOTH)
         await scene.clock.advance(40)
 
         assert controller.started == ["one"]
@@ -174,7 +191,7 @@ async def test_a_shard_warns_once_of_what_it_handles_and_its_ring_does_not(
     resources: Sequence[RingResource], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene = Scene()
-    scene.cluster.ring_found = ring_of(*resources)
+    scene.cluster.rings[RING] = ring_of(*resources)
     scene.cluster.denied = {PATCH_SECRETS}
 
     async with at_work(scene, Controller()):
@@ -202,8 +219,7 @@ async def test_a_ring_that_cannot_be_read_is_named_and_keeps_no_shard_from_worki
     error: SharderError, level: str, text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    scene = Scene()
-    scene.cluster.ring_found = error
+    scene = Scene(Broken(ring=error))
 
     async with at_work(scene, Controller()):
         assert await has_lease(scene)
@@ -220,4 +236,4 @@ async def test_a_second_shard_of_a_process_on_one_lease_is_refused_at_once() -> 
         second = Shard(ring="other", settings=SETTINGS)
         second.reconciler("secrets", Controller())
         with pytest.raises(ConfigError, match="another shard of this process uses Lease"):
-            await second.serve_on(scene.cluster, clock=scene.clock, rng=HalfWay())
+            await second.serve_on(scene.cluster, clock=scene.clock, rng=FixedRng())

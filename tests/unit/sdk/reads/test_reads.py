@@ -23,6 +23,7 @@ from tests.unit.sdk.scene import (
     OTHER,
     OWNER,
     RING,
+    SECRETS,
     WIDGETS,
     Controller,
     Scene,
@@ -119,7 +120,7 @@ async def test_a_shard_reads_what_it_has_written() -> None:
             return
         scene.hold_up_watches()
         await request.patch({"data": {"k": "djI="}})
-        asyncio.get_running_loop().call_later(0, scene.cluster.watches_flow.set)
+        asyncio.get_running_loop().call_later(0, scene.cluster.let_watches_flow)
         seen.append((await request.get())["data"])
 
     async with at_work(scene, reconcile, cache=BOTH):
@@ -131,7 +132,9 @@ async def test_no_second_child_is_made_while_the_watch_does_not_show_the_first()
     scene = Scene()
     ref = await scene.create_secret("one")
 
-    async with at_work(scene, MakesOneChild(before=lambda _: hold_up_children(scene)), cache=BOTH):
+    async with at_work(
+        scene, MakesOneChild(before=lambda _: scene.hold_up_children()), cache=BOTH
+    ):
         for change in ("a", "b", "c"):
             await scene.label(ref, {"changed": change})
         assert await children(scene) == ["child-0"]
@@ -146,7 +149,7 @@ async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
     await scene.create_secret("one")
 
     def fail(_: Request) -> None:
-        hold_up_children(scene)
+        scene.hold_up_children()
         scene.configmaps.lose(Unavailable("timed out"))
 
     async with at_work(scene, MakesOneChild(before=fail), cache=BOTH):
@@ -196,7 +199,7 @@ async def test_a_child_that_a_webhook_gives_to_others_is_not_made_again(other: s
 async def test_a_child_that_was_made_right_before_a_drain_is_not_made_again() -> None:
     scene = Scene()
 
-    async with two_shards(scene, MakesOneChild(before=lambda _: hold_up_children(scene))):
+    async with two_shards(scene, MakesOneChild(before=lambda _: scene.hold_up_children())):
         ref = await scene.create_secret("one")
         assert await children(scene) == ["child-0"]
         await scene.drain(ref)
@@ -218,7 +221,7 @@ async def test_an_object_that_comes_back_waits_for_its_children_too() -> None:
         child = ObjectRef("default", "child-0")
         await scene.drain(ref)
         await move(scene, ref, OTHER)
-        hold_up_children(scene)
+        scene.hold_up_children()
         meta = (await scene.configmaps.get(child))["metadata"]
         uid, version = str(meta["uid"]), str(meta["resourceVersion"])  # type: ignore[index, call-overload]
         await scene.configmaps.delete(child, uid=uid, resource_version=version)
@@ -253,18 +256,13 @@ async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
         assert controller.started == ["one", "two"]
 
 
-def hold_up_children(scene: Scene) -> None:
-    """Let the shards see no more children until `let_watches_flow`."""
-    scene.cluster.child_watches_flow.clear()
-
-
 async def test_what_a_new_list_shows_changed_waits_for_its_children() -> None:
     """It can have been on another shard while the watch was broken."""
     scene, controller = Scene(), Controller()
 
     async with at_work(scene, controller, cache=BOTH):
         ref = await scene.create_secret("one")
-        hold_up_children(scene)
+        scene.hold_up_children()
         scene.secrets.hang_up()
         await settle()
         await scene.configmaps.create(
@@ -284,7 +282,7 @@ async def test_an_object_that_drains_while_it_waits_for_its_children_is_not_work
     scene, controller = Scene(), Controller()
 
     async with at_work(scene, controller, cache=BOTH):
-        hold_up_children(scene)
+        scene.hold_up_children()
         await scene.configmaps.create(
             "default", {"metadata": {"name": "late", "labels": {OWNER: ME}}}
         )
@@ -303,7 +301,7 @@ async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() ->
     async def reconcile(request: Request) -> None:
         seen.append(request.metadata.annotation("times"))
         if len(seen) == 1:
-            scene.cluster.watches_flow.clear()
+            scene.cluster.held.add(SECRETS.id)
             await request.patch({"metadata": {"annotations": {"times": "1"}}})
             await request.ensure({"kind": "ConfigMap", "metadata": {"name": "child"}})
 
@@ -321,7 +319,7 @@ async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_writ
 
     async def meddle(attributes: Attributes) -> Document:
         assert attributes.obj is not None
-        if attributes.resource.id == WIDGETS.id and scene.cluster.watches_flow.is_set():
+        if attributes.resource.id == WIDGETS.id and not scene.cluster.held:
             scene.hold_up_watches()
             ref = ObjectRef("default", attributes.place.name)
             await scene.cluster.widgets.patch(ref, {"metadata": {"labels": {"new": "yes"}}})
