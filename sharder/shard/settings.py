@@ -190,8 +190,10 @@ def pod_uid_in(token: str) -> str:
     try:
         payload = token.split(".")[1]
         decoded = urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
-        return msgspec.json.decode(decoded, type=_Claims).kubernetes.pod.uid
-    except (IndexError, ValueError, msgspec.DecodeError):
+        claims = msgspec.json.decode(decoded, type=dict[str, msgspec.Raw])
+        bound = msgspec.json.decode(claims["kubernetes.io"], type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(bound["pod"], type=dict[str, str]).get("uid", "")
+    except (LookupError, ValueError):  # also a msgspec.DecodeError
         return ""
 
 
@@ -236,18 +238,6 @@ def settings_from(
     if given.problems:
         raise ConfigError("; ".join(given.problems))
     return settings
-
-
-class _Pod(msgspec.Struct):
-    uid: str = ""
-
-
-class _Bound(msgspec.Struct):
-    pod: _Pod = msgspec.field(default_factory=_Pod)
-
-
-class _Claims(msgspec.Struct):
-    kubernetes: _Bound = msgspec.field(default_factory=_Bound, name="kubernetes.io")
 
 
 class _Variables:

@@ -8,16 +8,16 @@ from typing import Final, Self
 import msgspec
 
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.leases.state import is_held
-from sharder.core.names import SHARDER_IDENTITY, ObjectRef, drain_label, owner_label
+from sharder.core.names import SHARDER_IDENTITY, GroupResource, ObjectRef, drain_label, owner_label
 from sharder.sdk.shard import Shard
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.sdk.testing.fake_cluster import FakeCluster
-from sharder.shard.objects import Document
+from sharder.shard.objects import Document, is_controlled
 from sharder.shard.resources import parse_resource
 from sharder.shard.settings import Settings
 
@@ -54,9 +54,7 @@ class ShardTest:
     async def __aenter__(self) -> Self:
         self.cluster.rings.setdefault(self.shard.ring, self._ring())
         cluster = self.cluster
-        running = self.shard.serve_on(
-            cluster, clock=cluster.clock, rng=FixedRng(), metrics=cluster.reconciles
-        )
+        running = self.shard.serve_on(cluster, clock=cluster.clock, rng=FixedRng())
         self._task = asyncio.create_task(running, name="shard")  # noqa: TID251 - ends with the block
         try:
             await cluster.advance(0)
@@ -126,7 +124,7 @@ class ShardTest:
         for child in self.shard.handled.get(parse_resource(resource), ()):
             for each in await self.cluster.list(str(child)):
                 meta = msgspec.convert(each, PartialObject).metadata
-                if meta.controller is not None and meta.controller.uid == uid:
+                if is_controlled(meta, uid):
                     await self.assign(str(child), str(meta.ref), to)
         await self.assign(resource, name, to)
 
@@ -167,17 +165,13 @@ class ShardTest:
         return (await self.cluster.lease_store.list()).items
 
     def _ring(self) -> ControllerRing:
-        resources = tuple(
-            RingResource(
-                group=main.group,
-                resource=main.resource,
-                controlled_resources=tuple(
-                    ControlledResource(group=child.group, resource=child.resource)
-                    for child in children
-                ),
-            )
+        resources: list[Json] = [
+            {**_named(main), "controlledResources": [_named(child) for child in children]}
             for main, children in self.shard.handled.items()
-        )
-        return ControllerRing(
-            metadata=ObjectMeta(name=self.shard.ring), spec=RingSpec(resources=resources)
-        )
+        ]
+        body: Json = {"metadata": {"name": self.shard.ring}, "spec": {"resources": resources}}
+        return msgspec.convert(body, ControllerRing)
+
+
+def _named(resource: GroupResource) -> dict[str, Json]:
+    return {"group": resource.group, "resource": resource.resource}

@@ -1,19 +1,30 @@
-"""What a shard does that has more than a function: on_delete, predicates, tasks, rights."""
+"""What a shard does that has more than a function: predicates, several resources, rights."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk import Backoff, Leadership, Request, Shard, generation_changed
+from sharder.sdk import (
+    Backoff,
+    Leadership,
+    OwnMeta,
+    Request,
+    Shard,
+    any_of,
+    generation_changed,
+    labels_changed,
+)
+from sharder.sdk.predicates import Predicate
 from sharder.sdk.reconciler import OnDelete
-from sharder.sdk.testing import FixedRng
-from sharder.sdk.testing.fake_clock import FakeClock, settle
+from sharder.sdk.testing import FakeClock, FixedRng, settle
 from sharder.shard.rights import LEASES, Right
 from tests.unit.sdk.scene import (
+    DRAIN,
     LEASE,
     ME,
     OWNER,
@@ -27,10 +38,15 @@ from tests.unit.sdk.scene import (
 NAME = "example.com/cleanup"
 WIDGET = ObjectRef("default", "one")
 LEADER = ObjectRef("default", f"{RING}-leader")
+OLD = OwnMeta(name="one", generation=3, labels={OWNER: ME, "tier": "web"}, annotations={"a": "b"})
 
 
 async def nothing(request: Request) -> None:
     """Clean up nothing."""
+
+
+async def lead(leadership: Leadership) -> None:
+    """Do nothing."""
 
 
 async def create_widget(scene: Scene, **metadata: Json) -> None:
@@ -39,8 +55,8 @@ async def create_widget(scene: Scene, **metadata: Json) -> None:
     await settle()
 
 
-async def change_widget(scene: Scene, metadata: Mapping[str, Json]) -> None:
-    await scene.cluster.widgets.patch(WIDGET, {"metadata": metadata})
+async def change_widget(scene: Scene, body: Mapping[str, Json]) -> None:
+    await scene.cluster.widgets.patch(WIDGET, body)
     await settle()
 
 
@@ -49,56 +65,127 @@ async def has_lease(scene: Scene, ref: ObjectRef) -> bool:
     return ref in {lease.metadata.ref for lease in leases.items}
 
 
-async def test_a_deleted_object_is_cleaned_up_after_and_gone() -> None:
-    scene, controller, cleaned = Scene(), Controller(), list[str]()
-
-    async def clean_up(request: Request) -> None:
-        cleaned.append(request.ref.name)
-
-    def add(shard: Shard) -> None:
-        shard.reconciler("widgets.example.com", controller, on_delete=clean_up, finalizer=NAME)
-
-    async with at_work(scene, Controller(), more=add):
-        await create_widget(scene)
-        meta = controller.requests[-1].metadata
-        current = (await scene.cluster.widgets.list()).items[0]["metadata"]
-        assert isinstance(current, Mapping)
-        assert current["finalizers"] == [NAME]
-        await scene.cluster.widgets.delete(
-            WIDGET, uid=meta.uid, resource_version=str(current["resourceVersion"])
-        )
-        await settle()
-
-    assert cleaned == ["one"]
-    assert not (await scene.cluster.widgets.list()).items
+# Predicates
 
 
-async def test_a_predicate_saves_reconciles_and_no_drain_waits_for_it() -> None:
+def changed(**fields: object) -> OwnMeta:
+    return msgspec.structs.replace(OLD, **fields)
+
+
+def test_a_new_generation_is_a_change_of_the_spec() -> None:
+    assert not generation_changed(OLD, changed(resource_version="9"))
+    assert generation_changed(OLD, changed(generation=4))
+
+
+@pytest.mark.parametrize("labels", [None, {OWNER: ME}, {OWNER: ME, "tier": "db"}])
+def test_a_label_that_goes_or_changes_is_a_change(labels: dict[str, str] | None) -> None:
+    assert labels_changed("tier")(OLD, changed(labels=labels))
+    assert labels_changed()(OLD, changed(labels=labels))
+
+
+def test_any_of_several_changes_is_enough() -> None:
+    predicate = any_of(generation_changed, labels_changed("tier"))
+
+    assert predicate(OLD, changed(generation=4))
+    assert predicate(OLD, changed(labels=None))
+    assert not predicate(OLD, changed(annotations=None))
+
+
+def never(_old: OwnMeta, _new: OwnMeta) -> bool:
+    return False
+
+
+def broken(_old: OwnMeta, _new: OwnMeta) -> bool:
+    raise KeyError("missing")
+
+
+@pytest.mark.parametrize(("when", "runs"), [(generation_changed, 2), (never, 1), (broken, 3)])
+async def test_a_predicate_saves_reconciles_unless_it_fails_and_no_drain_waits_for_it(
+    when: Predicate, runs: int, caplog: pytest.LogCaptureFixture
+) -> None:
     scene, controller = Scene(), Controller()
 
     def add(shard: Shard) -> None:
-        shard.reconciler("widgets.example.com", controller, when=generation_changed)
+        shard.reconciler("widgets.example.com", controller, when=when)
 
     async with at_work(scene, Controller(), more=add):
         await create_widget(scene)
-        await change_widget(scene, {"annotations": {"note": "new"}})
-        assert len(controller.started) == 1
+        await change_widget(scene, {"metadata": {"annotations": {"note": "new"}}})
+        await change_widget(scene, {"spec": {"size": 2}})
+        assert len(controller.started) == runs
 
-        await scene.cluster.widgets.patch(WIDGET, {"spec": {"size": 2}})
-        await settle()
+        await change_widget(scene, {"metadata": {"labels": {DRAIN: "1"}}})
+        assert OWNER not in str((await scene.cluster.widgets.get(WIDGET))["metadata"])
+    failed = "predicate failed, reconciling: default/one: KeyError('missing')"
+    assert (failed in caplog.messages) is (when is broken)
+
+
+async def test_an_object_that_is_made_again_is_new_whatever_the_predicate_says() -> None:
+    scene, controller = Scene(), Controller()
+
+    def add(shard: Shard) -> None:
+        shard.reconciler("widgets.example.com", controller, when=never)
+
+    async with at_work(scene, Controller(), more=add):
+        await create_widget(scene)
+        scene.hold_up_watches()
+        await scene.cluster.delete("widgets.example.com", "one")
+        await create_widget(scene)
+        await scene.let_watches_flow()
+
         assert len(controller.started) == 2
 
-        await change_widget(scene, {"labels": {f"drain.alpha.sharding.timebertt.dev/{RING}": "1"}})
-        metadata = (await scene.cluster.widgets.get(WIDGET))["metadata"]
-        assert OWNER not in str(metadata)
+
+# Several resources
+
+
+async def test_each_resource_has_its_function_its_children_and_its_drains() -> None:
+    scene, secrets, widgets = Scene(), Controller(is_held=True), Controller()
+
+    async with at_work(scene, secrets, widgets=widgets):
+        await scene.create_secret("one")
+        await create_widget(scene)
+        owner: Json = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "name": "one",
+            "uid": widgets.requests[0].metadata.uid,
+            "controller": True,
+        }
+        labels: Json = {OWNER: ME}
+        child: Json = {"name": "child", "labels": labels, "ownerReferences": [owner]}
+        await scene.configmaps.create("default", {"metadata": child})
+        await settle()
+        assert (secrets.started, widgets.started) == (["one"], ["one", "one"])
+
+        await change_widget(scene, {"metadata": {"labels": {DRAIN: "true"}}})
+        assert secrets.running == {"one"}
+        assert OWNER not in str((await scene.cluster.widgets.get(WIDGET))["metadata"])
+
+
+async def test_an_evacuation_waits_for_the_objects_of_all_resources() -> None:
+    scene = Scene()
+
+    async with at_work(scene, Controller(), widgets=Controller(), drain_on_stop=60.0) as (
+        shard,
+        task,
+    ):
+        await create_widget(scene)
+        shard.stop()
+        await scene.clock.advance(10)
+        assert not task.done()
+        await change_widget(scene, {"metadata": {"labels": {DRAIN: "true"}}})
+        await scene.clock.advance(1)
+
+        assert task.done()
 
 
 async def test_failures_of_a_resource_back_off_as_it_says() -> None:
     scene, controller = Scene(), Controller(errors=[ValueError("no")] * 2)
-    shortest = Backoff(base=100, cap=100)
 
     def add(shard: Shard) -> None:
-        shard.reconciler("widgets.example.com", controller, backoff=shortest)
+        backoff = Backoff(base=100, cap=100)
+        shard.reconciler("widgets.example.com", controller, backoff=backoff)
 
     async with at_work(scene, Controller(), more=add):
         await create_widget(scene)
@@ -106,6 +193,9 @@ async def test_failures_of_a_resource_back_off_as_it_says() -> None:
         assert len(controller.started) == 1
         await scene.clock.advance(2)
         assert len(controller.started) == 2
+
+
+# Mistakes, and rights
 
 
 @pytest.mark.parametrize(
@@ -126,38 +216,17 @@ def test_on_delete_needs_a_finalizer_with_a_domain(
         )
 
 
-async def test_a_task_of_the_leader_runs_while_the_shard_works() -> None:
-    scene, events = Scene(), list[str]()
-
-    async def task(leadership: Leadership) -> None:
-        leadership.check()
-        events.append(f"{leadership.shard} leads")
-        try:
-            await scene.clock.sleep(1000)
-        finally:
-            events.append("ended")
-
-    async with at_work(scene, Controller(), more=lambda shard: shard.leader_only(task)) as at:
-        assert events == [f"{ME} leads"]
-        shard, serving = at
-        shard.stop()
-        await settle()
-        assert serving.done()
-
-    assert events == [f"{ME} leads", "ended"]
-    for lease in (LEASE, LEADER):
-        held = await scene.cluster.lease_store.get(lease)
-        assert held.spec.holder_identity == ""
+def test_only_what_a_reconciler_handles_can_be_kept() -> None:
+    with pytest.raises(ConfigError, match="`cache` has widgets"):
+        Shard(ring=RING).reconciler(
+            "secrets", Controller(), owns=["configmaps"], cache=["widgets"]
+        )
 
 
 async def test_a_shard_does_not_bear_the_name_of_the_leaders_lease() -> None:
     shard = Shard(ring=RING, settings=replace(SETTINGS, name=LEADER.name))
     shard.reconciler("secrets", Controller())
-
-    async def task(leadership: Leadership) -> None:
-        """Do nothing."""
-
-    shard.leader_only(task)
+    shard.leader_only(lead)
 
     with pytest.raises(ConfigError, match="leader's Lease"):
         await shard.serve_on(Scene().cluster, clock=FakeClock(), rng=FixedRng())
@@ -177,11 +246,8 @@ async def test_rights_to_what_else_is_done_are_needed_before_the_lease(right: Ri
     scene = Scene()
     scene.cluster.denied = {right}
 
-    async def task(leadership: Leadership) -> None:
-        """Do nothing."""
-
     def add(shard: Shard) -> None:
-        shard.leader_only(task)
+        shard.leader_only(lead)
         shard.needs("delete", "configmaps")
         shard.needs("create", "configmaps", namespace="mirror")
         shard.needs("patch", "widgets/status.example.com")

@@ -9,7 +9,7 @@ from itertools import count
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import ConfigError, Unavailable
+from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk import Request, Shard
 from sharder.sdk.testing.fake_clock import settle
@@ -22,7 +22,6 @@ from tests.unit.sdk.scene import (
     ME,
     OTHER,
     OWNER,
-    RING,
     SECRETS,
     WIDGETS,
     Controller,
@@ -99,13 +98,6 @@ async def test_a_reconcile_that_changes_nothing_sends_no_request() -> None:
         await scene.label(ref, {"changed": "yes"})
 
         assert scene.cluster.requests == []
-
-
-def test_only_what_a_reconciler_handles_can_be_kept() -> None:
-    shard = Shard(ring=RING)
-
-    with pytest.raises(ConfigError, match="`cache` has widgets"):
-        shard.reconciler("secrets", Controller(), owns=["configmaps"], cache=["widgets"])
 
 
 # This shard's own writes

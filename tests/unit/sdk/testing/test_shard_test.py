@@ -196,7 +196,9 @@ async def returns_at_once(_: Request) -> float:
 async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
     reconcile: Reconcile,
 ) -> None:
-    message = r"still busy after [\d,]+ reconciles of default/demo; does the reconcile write"
+    message = (
+        r"still busy after [\d,]+ turns .*: reconcile of default/demo; does the reconcile write"
+    )
     cluster = FakeCluster()
 
     async with ShardTest(shard_of(reconcile), cluster) as test:
