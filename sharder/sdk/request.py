@@ -1,16 +1,18 @@
 """The argument of an author's function: one object, and guarded reads and writes."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import NoReturn, TypeVar, overload
 
 import msgspec
 from typing_extensions import deprecated
 
+from sharder.core.api.lease import to_the_second
+from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict, LeaseLost, SharderError
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.children import Children
-from sharder.sdk.conditions import with_condition
 from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.identity import Ownership
@@ -192,15 +194,14 @@ class Request:
         seen = await self.get() if self._read is None else document(self._read)
         before = seen.get("status")
         known = before.get("conditions") if isinstance(before, dict) else None
-        conditions = with_condition(
-            known,
-            kind,
-            status=status,
-            reason=reason,
-            message=message,
-            generation=generation,
-            now=self._context.shard.clock.now(),
-        )
+        wanted: dict[str, Json] = {
+            "type": kind,
+            "status": "Unknown" if status is None else str(status),
+            "reason": reason,
+            "message": message,
+            **({"observedGeneration": generation} if generation else {}),
+        }
+        conditions = _with_condition(known, wanted, now=self._context.shard.clock.now())
         if conditions == known:
             return seen
         return await self.patch_status({"status": {"conditions": conditions}})
@@ -334,3 +335,26 @@ class Request:
         """Store the object that was read, or that answered a write."""
         self._meta = decode(raw, OwnObject).metadata
         self._read = raw
+
+
+def _with_condition(
+    conditions: Json, wanted: Mapping[str, Json], *, now: datetime
+) -> Sequence[Json]:
+    """Return `status.conditions` with one of them set; equal to `conditions` if nothing differs.
+
+    Entries that are not objects, and further entries of this type, are dropped: the status is
+    untrusted input.
+    """
+    entries = conditions if isinstance(conditions, list) else []
+    known = [each for each in entries if isinstance(each, Mapping)]
+    before = next((each for each in known if each.get("type") == wanted["type"]), {})
+    is_same = before.get("status") == wanted["status"]
+    since = before.get("lastTransitionTime") if is_same else None
+    merged = {**before, **wanted, "lastTransitionTime": since or to_the_second(now)}
+    if not before:
+        return [*known, merged]
+    return [
+        merged if each is before else each
+        for each in known
+        if each is before or each.get("type") != wanted["type"]
+    ]

@@ -1,7 +1,6 @@
 """A cluster in memory: the objects of the API server, and the writes of other clients."""
 
-import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, overload
 
@@ -14,6 +13,8 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.typed_stores import LEASES, NAMESPACES
+from sharder.metrics.shard import ShardMetrics
+from sharder.runtime.clock import Clock
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
 from sharder.sdk.testing.memory_client import Collection, Faults, MemoryClient
@@ -28,10 +29,30 @@ from sharder.shard.rights import Right
 _SHARD: Final = Client(username="shard")
 """The user of all shards; a test acts as another one."""
 
-_LOOKS: Final = 100
-"""Turns of the event loop in which a reconcile that never ends to run again is seen."""
-
 T = TypeVar("T")
+
+
+class ReconcileCounts(ShardMetrics):
+    """The reconciles of each object at the present time: a count ends when the time moves."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._time = clock.monotonic()
+        self._counts = Counter[ObjectRef]()
+
+    @override
+    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
+        """Count a reconcile."""
+        super().began(resource, ref)
+        if self._time != self._clock.monotonic():
+            self._time = self._clock.monotonic()
+            self._counts.clear()
+        self._counts[ref] += 1
+
+    def most(self) -> tuple[ObjectRef, int] | None:
+        """Return the object with the most reconciles, and their number; None without any."""
+        return max(self._counts.items(), key=lambda item: item[1], default=None)
 
 
 class _ShardClient(MemoryClient):
@@ -86,6 +107,8 @@ class FakeCluster(Cluster):
     def __init__(self, *resources: Resource, clock: FakeClock | None = None) -> None:
         """Start empty; `resources` are custom resources, made by `custom`."""
         self.clock = clock or FakeClock()
+        self.reconciles = ReconcileCounts(self.clock)
+        """How often the shards reconcile."""
         self.rings: dict[RingName, ControllerRing] = {}
         """The rings that the shards can read."""
         self.denied: set[Right] = set()
@@ -206,20 +229,17 @@ class FakeCluster(Cluster):
         """Advance the clock by `seconds`, and let the shards work meanwhile.
 
         Raises:
-            AssertionError: the shards are never done; the message names the objects.
+            AssertionError: the shards are never done; the message names the object.
         """
         try:
             await self.clock.advance(seconds)
         except StillBusy as busy:
-            names = set[str]()
-            for _ in range(_LOOKS):
-                await asyncio.sleep(0)
-                names |= {task.get_name() for task in asyncio.all_tasks()}
-            # `Runner` names the tasks.
-            runs = ", ".join(sorted(each for each in names if each.startswith("reconcile of ")))
+            if (most := self.reconciles.most()) is None:
+                raise
+            ref, count = most
             raise StillBusy(
-                f"{busy}: {runs}; does the reconcile write the object each time, or return a "
-                "delay of 0?"
+                f"still busy after {count:,} reconciles of {ref}; does the reconcile write the "
+                "object each time, or return a delay of 0?"
             ) from busy
 
     def ref(self, resource: str, name: str) -> ObjectRef:

@@ -1,7 +1,10 @@
-"""Which objects get the finalizer, when `on_delete` runs, and what it leaves behind."""
+"""Which objects get the finalizer, when `on_delete` runs, and what it leaves behind.
+
+tests/property/test_selection.py shows the same for all sequences.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -31,8 +34,6 @@ class Mirror:
     cluster: FakeCluster = field(default_factory=FakeCluster)
     registry: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
-    errors: list[Exception] = field(default_factory=list)
-    """Raised by `on_delete` one by one, instead of cleaning up."""
 
     async def reconcile(self, request: Request) -> None:
         self.calls.append("reconcile")
@@ -41,20 +42,17 @@ class Mirror:
 
     async def drop(self, request: Request) -> None:
         self.calls.append("drop")
-        if self.errors:
-            raise self.errors.pop(0)
         self.registry.discard(request.metadata.uid)
         if not await request.delete(child_of(request)):
             raise Requeue(after=1)
 
     def test(
         self,
-        name: str = SETTINGS.name,
         *,
         when: Predicate = any_change,
         selects: Callable[[OwnMeta], bool] = is_enabled,
     ) -> ShardTest:
-        shard = Shard(ring="mirror", settings=replace(SETTINGS, name=name))
+        shard = Shard(ring="mirror", settings=SETTINGS)
         shard.reconciler(
             "secrets",
             self.reconcile,
@@ -115,51 +113,6 @@ async def test_an_object_that_was_deselected_while_no_shard_ran_is_cleaned_up_at
         await mirror.cluster.advance(30)
 
         assert await mirror.is_clean()
-
-
-async def test_an_object_that_was_deselected_between_two_owners_is_cleaned_up_by_the_second() -> (
-    None
-):
-    mirror = Mirror()
-    async with mirror.test() as first, mirror.test("shard-b") as second:
-        await first.create(SECRET)
-        await first.drain("secrets", "demo")
-        await mirror.disable()
-        assert not await mirror.is_clean()
-
-        await second.assign("configmaps", "demo-mirror")
-        await second.assign("secrets", "demo")
-        await mirror.cluster.advance(1)
-
-        assert await mirror.is_clean()
-
-
-async def test_an_object_that_is_selected_again_before_its_clean_up_is_set_up_again() -> None:
-    mirror = Mirror(errors=[Requeue(after=10)])
-    async with mirror.test() as test:
-        await test.create(SECRET)
-        await mirror.disable()
-        await mirror.enable()
-        await mirror.cluster.advance(60)
-
-        assert mirror.calls.count("drop") == 1
-        assert mirror.calls[-1] == "reconcile"
-        assert await mirror.finalizers() == (FINALIZER,)
-        assert len(mirror.registry) == 1
-
-
-async def test_an_object_that_is_not_selected_is_cleaned_up_at_its_deletion_too() -> None:
-    mirror = Mirror()
-    async with mirror.test() as test:
-        await test.create(SECRET)
-    await mirror.disable()
-    await mirror.cluster.delete("secrets", "demo")
-
-    async with mirror.test():
-        await mirror.cluster.advance(30)
-
-        assert await mirror.cluster.list("secrets") == []
-        assert mirror.registry == set()
 
 
 async def test_a_selector_that_fails_neither_sets_up_nor_cleans_up(

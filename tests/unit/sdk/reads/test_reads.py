@@ -1,8 +1,7 @@
 """Reads from memory: what they save, and that they are never older than what was written."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -18,7 +17,6 @@ from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.shard.objects import Document
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
-    DRAIN,
     ME,
     OTHER,
     OWNER,
@@ -54,24 +52,6 @@ class MakesOneChild:
 
 async def children(scene: Scene) -> list[str]:
     return [str(tree["metadata"]["name"]) for tree in (await scene.configmaps.list()).items]  # type: ignore[index, call-overload]
-
-
-async def move(scene: Scene, ref: ObjectRef, to: str) -> None:
-    """Do as the sharder does with an object that was released: children first."""
-    for tree in (await scene.configmaps.list()).items:
-        name = str(tree["metadata"]["name"])  # type: ignore[index, call-overload]
-        child = ObjectRef("default", name)
-        await scene.configmaps.patch(child, {"metadata": {"labels": {OWNER: to}}})
-    await scene.label(ref, {OWNER: to})
-
-
-@asynccontextmanager
-async def two_shards(scene: Scene, reconcile: MakesOneChild) -> AsyncGenerator[None]:
-    async with (
-        at_work(scene, reconcile, cache=BOTH),
-        at_work(scene, reconcile, cache=BOTH, name=OTHER),
-    ):
-        yield
 
 
 # What is read
@@ -185,53 +165,7 @@ async def test_a_child_that_a_webhook_gives_to_others_is_not_made_again(other: s
         assert await children(scene) == ["child-0", "child-1"]
 
 
-# What the shard before has written
-
-
-async def test_a_child_that_was_made_right_before_a_drain_is_not_made_again() -> None:
-    scene = Scene()
-
-    async with two_shards(scene, MakesOneChild(before=lambda _: scene.hold_up_children())):
-        ref = await scene.create_secret("one")
-        assert await children(scene) == ["child-0"]
-        await scene.drain(ref)
-        assert OWNER not in await scene.labels(ref)
-        await move(scene, ref, OTHER)
-        await settle()
-        assert await children(scene) == ["child-0"]
-        await scene.let_watches_flow()
-        await scene.clock.advance(60)
-
-        assert await children(scene) == ["child-0"]
-
-
-async def test_an_object_that_comes_back_waits_for_its_children_too() -> None:
-    scene = Scene()
-
-    async with two_shards(scene, MakesOneChild()):
-        ref = await scene.create_secret("one")
-        child = ObjectRef("default", "child-0")
-        await scene.drain(ref)
-        await move(scene, ref, OTHER)
-        scene.hold_up_children()
-        meta = (await scene.configmaps.get(child))["metadata"]
-        uid, version = str(meta["uid"]), str(meta["resourceVersion"])  # type: ignore[index, call-overload]
-        await scene.configmaps.delete(child, uid=uid, resource_version=version)
-        body: Json = {
-            "metadata": {
-                "name": "made-by-the-other",
-                "labels": {OWNER: OTHER},
-                "ownerReferences": meta["ownerReferences"],  # type: ignore[index, call-overload]
-            }
-        }
-        await scene.configmaps.create("default", body)
-        await scene.label(ref, {DRAIN: "true"})
-        await move(scene, ref, ME)
-        await settle()
-        await scene.let_watches_flow()
-        await scene.clock.advance(60)
-
-        assert await children(scene) == ["made-by-the-other"]
+# What the shard before has written: also tests/property/test_handoffs.py
 
 
 async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
