@@ -179,7 +179,7 @@ class LeaderControllers:
         stats = movement.stats(snapshot) if tally is None else stats_of(snapshot)
         if stats is None:
             return None
-        return replace(stats, uncontrolled=movement.uncontrolled(ring))
+        return replace(stats, uncontrolled=movement.resync.uncontrolled(snapshot))
 
     def _apart(self, ring: RingName) -> Apart | None:
         snapshot = self._ports.cache.snapshot(ring)
@@ -267,7 +267,7 @@ class LeaderControllers:
         return RingTransitions(
             cache=ports.cache,
             facts=facts,
-            ownerless=self._movement.ownerless,
+            times=self._movement.times,
             recorder=ports.recorder,
             metrics=ports.metrics,
             journal=ports.journal,

@@ -84,19 +84,18 @@ class LeaderPorts:
 
     def standing_by(self) -> Ports:
         """Return what movement needs while another replica leads and reports."""
-        journal = self.journal
         return Ports(
             cache=self.cache,
             objects=self.objects,
             metrics=self.metrics,
-            journal=journal,
+            journal=self.journal,
+            on_assigned=self.journal.moved,
             recorder=None,
             leads=lambda: True,
             watching=Watching(),
             clock=self.clock,
             rng=self.rng,
             limit=self.limit,
-            on_assigned=lambda key, *move: journal.moved(key.ring, *move),
         )
 
     def leads(self) -> bool:

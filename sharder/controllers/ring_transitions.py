@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.ownerless import Ownerless
+from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.ring_status import RingFacts, about
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName, ShardName
@@ -67,7 +67,7 @@ class RingTransitions:
         *,
         cache: ClusterCache,
         facts: RingFacts,
-        ownerless: Ownerless,
+        times: HandoverTimes,
         recorder: Recorder,
         metrics: Metrics,
         journal: Journal,
@@ -78,7 +78,7 @@ class RingTransitions:
         Args:
             cache: Has the rings.
             facts: Have the counts of objects and the results of rebalances.
-            ownerless: Gets the shards that ended, and those that are back.
+            times: Gets the shards that ended, and those that are back.
             recorder: Sends the Events.
             metrics: Counts the transitions.
             journal: Shows them on the console.
@@ -86,7 +86,7 @@ class RingTransitions:
         """
         self._cache = cache
         self._facts = facts
-        self._ownerless = ownerless
+        self._times = times
         self._recorder = recorder
         self._metrics = metrics
         self._journal = journal
@@ -139,11 +139,11 @@ class RingTransitions:
         ring, after = snapshot.name, phases_after(state.now, snapshot)
         was, stay = present(state.now), present(after)
         for shard in stay - was:
-            self._ownerless.forget(ring, shard)
+            self._times.forget(ring, shard)
         if was - stay:
             stats = self._facts.stats(ring)
             for shard in was - stay:
-                self._ownerless.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
+                self._times.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
                 if stats is None or state.objects is None:
                     state.objects = None
                 else:

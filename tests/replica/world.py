@@ -225,14 +225,14 @@ class World(Stage):
     ) -> ObjectMeta:
         """Create an object that stands so, without the webhook.
 
-        `of` is what controls it, `to` the shard on which it belongs.
+        `of` is what controls it, `to` the shard on which it belongs, and where its drain directs.
         """
         mine: dict[str, Json] = {OWNER: owner} if owner else {}
         mine |= {PIN: to} if to else {}
         metadata: dict[str, Json] = {
             "name": name,
             "labels": {**mine, **({DRAIN: "true"} if draining else {}), **(labels or {})},
-            "annotations": {**(annotations or {})},
+            "annotations": {**({NEXT: to} if draining else {}), **(annotations or {})},
         }
         if of:
             metadata["ownerReferences"] = [self._reference(of, namespace)]

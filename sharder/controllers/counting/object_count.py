@@ -1,36 +1,37 @@
-"""Recount the objects of a ring after some were created, deleted or moved.
+"""Count the objects of a ring, again after some were created, deleted or moved.
 
 This is for rings whose strategy follows; other rings have a tally.  Nothing is stored per object:
-a count is a list of metadata, page by page, at most every `COUNT_SECONDS`.  After a count, a watch
-waits for the first created or deleted object, and then ends; the mover reports moves.  A ring
-without changes costs nothing.
+a count is a list of metadata, page by page, and takes at most a hundredth of the time.  After a
+count, a watch waits for the first created or deleted object, and then ends; the mover reports
+moves.  A ring without changes costs nothing.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Final
 
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.counting.live_counts import LiveCounts
-from sharder.controllers.counting.resync_stats import PartCounts
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.scope import (
     ListRequest,
     Part,
     ResourceKey,
+    is_part_of,
     requests_of,
     scope_of,
     selector_text,
 )
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Expired, Forbidden, NotFound
-from sharder.core.names import RingName
+from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
 from sharder.core.status.status import COUNTS_SECONDS
 from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng
@@ -38,11 +39,12 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
 from sharder.runtime.workqueue import WorkQueue
 
-COUNT_SECONDS: Final = COUNTS_SECONDS
-"""Seconds between two counts of a ring: its status is written as often for changed counts."""
-
 SETTLE_SECONDS: Final = 2.0
 """Seconds from the first change to the count: many objects move at a time."""
+
+SHARE: Final = 100
+"""A ring is counted again after so many times the seconds of its last count, at most
+`COUNTS_SECONDS`: its status is written as often for changed counts."""
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
 """Delays between attempts at a failed count."""
@@ -52,6 +54,42 @@ WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 
 CONCURRENCY: Final = 2
 """Rings that are counted at the same time."""
+
+
+@dataclass(slots=True)
+class _PartCounts:
+    """Numbers of the main objects of one part."""
+
+    by_shard: Counter[ShardName] = field(default_factory=Counter)
+    unassigned: int = 0
+    draining: int = 0
+
+    def add(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
+        """Count an object in scope."""
+        owner = snapshot.owner_of(obj)
+        self.draining += snapshot.is_draining(obj)
+        if owner is None:
+            self.unassigned += 1
+        else:
+            self.by_shard[owner] += 1
+
+
+@dataclass(slots=True)
+class _State:
+    """The last count of one ring; a part that cannot be counted keeps its last numbers."""
+
+    parts: dict[Part, _PartCounts] = field(default_factory=dict)
+    moves: Counter[ShardName] = field(default_factory=Counter)
+    """How many objects each shard has gained or lost since this count, as far as we know."""
+    due: float = -inf
+    """When it can be counted again."""
+    is_counted: bool = False
+    watches: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def end_watches(self) -> None:
+        """Stop waiting for a change."""
+        while self.watches:
+            self.watches.pop().cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +109,6 @@ class ObjectCount:
         *,
         cache: ClusterCache,
         objects: Objects,
-        live: LiveCounts,
         unread: UnreadParts,
         counted: Callable[[RingName], None],
         clock: Clock,
@@ -82,7 +119,6 @@ class ObjectCount:
         Args:
             cache: Has the rings.
             objects: Lists and watches the objects.
-            live: Gets the counts of each part.
             unread: Gets the parts that could not be counted; they are left out until read again.
             counted: Called after each count of a ring.
             clock: For the times.
@@ -90,26 +126,53 @@ class ObjectCount:
         """
         self._cache = cache
         self._objects = objects
-        self._live = live
         self._unread = unread
         self._on_counted = counted
         self._clock = clock
         self._rng = rng
         self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
-        self._counted: dict[RingName, float] = {}
-        """When each ring was last counted."""
-        self._watches: dict[RingName, list[asyncio.Task[None]]] = {}
+        self._rings: dict[RingName, _State] = {}
+
+    def stats(self, snapshot: RingSnapshot, waiting: Waiting) -> ObjectStats | None:
+        """Return the last count, None before the first; `waiting` is what the watches show now."""
+        state = self._rings.get(snapshot.name)
+        if state is None or not state.is_counted:
+            return None
+        every, listed = list(state.parts.values()), Counter[ShardName]()
+        for counts in every:
+            listed.update(counts.by_shard)
+        unowned = sum(counts.unassigned for counts in every)
+        unassigned, by_shard = _known(waiting.unassigned, unowned), listed + state.moves
+        return ObjectStats(
+            objects=listed.total() + unowned,
+            unassigned=unassigned,
+            draining=_known(waiting.draining, sum(counts.draining for counts in every)),
+            by_shard=dict(by_shard),
+            has_room=None,
+            unowned=unowned_of(snapshot.members, by_shard, unassigned),
+        )
+
+    def assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
+        """Record the move of one object; `source` is None if it had no shard, or an unknown one.
+
+        One that moves during a count can be counted wrong until the next count.
+        """
+        moves = self._rings.get(ring, _State()).moves
+        moves[target] += 1
+        if source is not None:
+            moves[source] -= 1
 
     def moved(self, ring: RingName) -> None:
-        """Recount the ring soon: an object was created, deleted or moved."""
-        self._end(ring)
-        due = self._counted.get(ring, -inf) + COUNT_SECONDS - self._clock.monotonic()
-        self._queue.add_after(ring, max(SETTLE_SECONDS, due))
+        """Count the ring soon: an object was created, deleted or moved."""
+        state = self._rings.get(ring, _State())
+        state.end_watches()
+        self._queue.add_after(ring, max(SETTLE_SECONDS, state.due - self._clock.monotonic()))
 
     def passed(self, ring: RingName) -> None:
-        """Recount the ring later and watch it, unless it is watched: the resync has counted it."""
-        if ring not in self._watches:
-            self._queue.add_after(ring, COUNT_SECONDS)
+        """Count the ring and watch it, unless it is watched."""
+        state = self._rings.get(ring, _State())
+        if not state.watches:
+            self._queue.add_after(ring, max(0.0, state.due - self._clock.monotonic()))
 
     async def run(self) -> None:
         """Count and watch until cancelled."""
@@ -117,21 +180,25 @@ class ObjectCount:
             await self._queue.run(partial(self._reconcile, group), concurrency=CONCURRENCY)
 
     async def _reconcile(self, group: asyncio.TaskGroup, name: RingName) -> None:
-        self._end(name)
+        state = self._rings.setdefault(name, _State())
+        state.end_watches()
         snapshot = self._cache.snapshot(name)
         if snapshot is None or snapshot.tally is not None:
-            self._counted.pop(name, None)
+            del self._rings[name]
             return
-        self._counted[name] = self._clock.monotonic()
-        self._live.keep(snapshot)
-        listed = await self._count(snapshot)
+        began = self._clock.monotonic()
+        state.parts = {p: known for p, known in state.parts.items() if is_part_of(snapshot, p)}
+        listed = await self._count(snapshot, state)
+        state.moves.clear()
+        now = self._clock.monotonic()
+        state.due, state.is_counted = now + min(SHARE * (now - began), COUNTS_SECONDS), True
         self._on_counted(name)
-        self._watches[name] = [
+        state.watches = [
             group.create_task(self._await_change(name, each), name=f"watch {name}")
             for each in listed
         ]
 
-    async def _count(self, snapshot: RingSnapshot) -> list[_Listed]:
+    async def _count(self, snapshot: RingSnapshot, state: _State) -> list[_Listed]:
         """Count the parts that can be read; return the lists that were counted."""
         found = []
         list_scope = scope_of(snapshot, self._cache.known_namespaces())
@@ -143,26 +210,29 @@ class ObjectCount:
                     part = Part(key, request.namespace)
                     if part not in self._unread:
                         with self._noting(part):
-                            found.append(await self._list(snapshot, part, resource, request))
+                            counts = _PartCounts()
+                            found.append(await self._list(snapshot, counts, resource, request))
+                            state.parts[part] = counts
         return found
 
     async def _list(
-        self, snapshot: RingSnapshot, part: Part, resource: Resource, request: ListRequest
+        self,
+        snapshot: RingSnapshot,
+        counts: _PartCounts,
+        resource: Resource,
+        request: ListRequest,
     ) -> _Listed:
         selector = selector_text(snapshot.ring.spec.object_selector)
         store = self._objects.of(
             resource, selector, namespace=request.namespace, fields=request.fields
         )
-        counts = PartCounts()
 
         def note(obj: PartialObject) -> bool:
             if snapshot.selects(obj):
                 counts.add(snapshot, obj)
             return False
 
-        began = self._live.list_begins(part)
         listed = await store.list(note)
-        self._live.counted(part, began, counts)
         return _Listed(snapshot, store, listed.resource_version)
 
     @contextmanager
@@ -206,12 +276,12 @@ class ObjectCount:
         now = self._cache.snapshot(name)
         return listed.snapshot.selects(obj) or (now is not None and now.selects(obj))
 
-    def _end(self, ring: RingName) -> None:
-        for task in self._watches.pop(ring, []):
-            task.cancel()
-
 
 def _version_of(event: WatchEvent[PartialObject]) -> str:
     if isinstance(event, Bookmark):
         return event.resource_version
     return event.obj.metadata.resource_version
+
+
+def _known(number: int | None, counted: int) -> int:
+    return counted if number is None else number

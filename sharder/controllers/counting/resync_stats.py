@@ -1,38 +1,12 @@
-"""Count what a list of a part finds, and what a pass over a ring does."""
+"""Count what a pass over a ring does."""
 
-from collections import Counter
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import Conflict
 from sharder.core.movement.step import Assign, Drain, Keep, Step
-from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ResyncReport
-
-
-@dataclass(slots=True)
-class PartCounts:
-    """Numbers of the main objects of one part."""
-
-    by_shard: Counter[ShardName] = field(default_factory=Counter)
-    unassigned: int = 0
-    draining: int = 0
-
-    @property
-    def objects(self) -> int:
-        """The number of objects."""
-        return self.unassigned + self.by_shard.total()
-
-    def add(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Count an object in scope."""
-        owner = snapshot.owner_of(obj)
-        self.draining += snapshot.is_draining(obj)
-        if owner is None:
-            self.unassigned += 1
-        else:
-            self.by_shard[owner] += 1
 
 
 class ResyncStats:

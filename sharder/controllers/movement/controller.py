@@ -1,13 +1,11 @@
 """Connect everything that moves objects; only the leader runs this."""
 
 import asyncio
-import collections
 from dataclasses import replace
 from math import inf
 from typing import Final
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover_loop import HandoverLoop
@@ -16,7 +14,7 @@ from sharder.controllers.movement.rebalancer import Rebalancer
 from sharder.controllers.movement.resync.arrivals import Arrivals
 from sharder.controllers.movement.resync.resync import Resync
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
-from sharder.controllers.scope import ObjectKey, Part
+from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Apart, ObjectStats
@@ -50,14 +48,12 @@ class Movement:
         """
         self._ports = ports
         cache, clock, rng = ports.cache, ports.clock, ports.rng
-        self._live = LiveCounts(self._released)
         self.unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
         self._moved_at: dict[RingName, float] = {}
         self._lease_guard = LeaseGuard(cache=cache, leases=leases, clock=clock)
         self._object_count = ObjectCount(
             cache=cache,
             objects=ports.objects,
-            live=self._live,
             unread=self.unread,
             counted=ports.on_change,
             clock=clock,
@@ -71,32 +67,22 @@ class Movement:
         )
         self._loop = HandoverLoop(inside, lease_guard=self._lease_guard)
         mover, self.watches = self._loop.mover, self._loop.watches
-        self.ownerless = self._loop.ownerless
+        self.times = self._loop.times
         self.resync = Resync(
             inside,
             mover=mover,
             pending=self._loop.pending,
             annotation_warnings=annotation_warnings,
             unread=self.unread,
-            live=self._live,
             count=self._object_count,
             sync_period=sync_period,
         )
         self._arrivals = Arrivals(inside, self.resync, self._object_count)
         self.rebalancer = Rebalancer(inside, mover, compute)
 
-    def _released(self, part: Part) -> collections.Counter[ShardName]:
-        return self.watches.released(part)
-
     def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
-        """Return the counts of a ring whose strategy follows, None before the first pass."""
-        if snapshot.name not in self.resync.reports:
-            return None
-        return self._live.stats(snapshot, self.watches.backlog(snapshot.name))
-
-    def uncontrolled(self, ring: RingName) -> int:
-        """Return how many objects of the ring's controlled resources have no controller."""
-        return self._live.uncontrolled(ring)
+        """Return the counts of a ring whose strategy follows, None before the first count."""
+        return self._object_count.stats(snapshot, self.watches.backlog(snapshot.name))
 
     def apart(self, snapshot: RingSnapshot) -> Apart | None:
         """Return the controlled objects that are not with their owners, None if there are none."""
@@ -109,10 +95,9 @@ class Movement:
         self._moved_at.pop(ring, None)
         return False
 
-    def _assigned(self, key: ObjectKey, source: ShardName | None, target: ShardName) -> None:
-        self._live.assigned(key, source, target)
-        self.watches.assigned(key, target)
-        self._ports.journal.moved(key.ring, source, target)
+    def _assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
+        self._object_count.assigned(ring, source, target)
+        self._ports.journal.moved(ring, source, target)
 
     def _moved(self, ring: RingName) -> None:
         self._moved_at[ring] = self._ports.clock.monotonic()

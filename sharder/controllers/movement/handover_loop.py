@@ -7,17 +7,17 @@ for leading resources, and takes and drains no objects.
 import asyncio
 from collections.abc import Collection
 
+from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.handover.handover import Handover
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
 from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
 from sharder.controllers.movement.writes.drain_budget import DrainBudget
 from sharder.controllers.movement.writes.failures import Failures
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
 from sharder.controllers.movement.writes.mover import Mover
 from sharder.controllers.movement.writes.written_steps import WrittenSteps
-from sharder.controllers.ownerless import Ownerless
 from sharder.core.ring.snapshot import Role
 
 
@@ -43,20 +43,15 @@ class HandoverLoop:
         """
         self.pending = HandoverQueue(ports, grace=grace)
         failures, drains = Failures(ports, retry=self.pending.retry), DrainBudget(ports)
-        orphans = Orphans(ports.objects.server_time)
-        self.ownerless = Ownerless(
-            metrics=ports.metrics,
-            asked=drains.asked,
-            on_assigned=ports.on_assigned,
-            clock=ports.clock,
-        )
+        unassigned = UnassignedObjects(ports.objects.server_time)
+        self.times = HandoverTimes(ports.metrics, ports.clock)
         self.mover = Mover(
             ports,
             lease_guard=lease_guard,
             failures=failures,
             drains=drains,
-            orphans=orphans,
-            written=WrittenSteps(ports, self.ownerless),
+            unassigned=unassigned,
+            written=WrittenSteps(ports, unassigned, self.times),
         )
         self._handover = Handover(ports, mover=self.mover, failures=failures, pending=self.pending)
         self.watches = OrphanWatches(
@@ -64,8 +59,7 @@ class HandoverLoop:
             pending=self.pending,
             forget=self._handover.forget,
             drains=drains,
-            orphans=orphans,
-            ownerless=self.ownerless,
+            unassigned=unassigned,
             roles=roles,
         )
 

@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
-from sharder.controllers.scope import ObjectKey, Part
+from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
 from sharder.metrics.registry import Metrics
 from sharder.ports import Journal, Objects, Recorder
@@ -56,7 +56,8 @@ class Ports:
     """Called when the watches, overdue drains or balance of a ring change, and after each pass."""
     on_moved: OnRing = ignore
     """Called when objects of a ring have moved, or its backlogs change."""
-    on_assigned: Callable[[ObjectKey, ShardName | None, ShardName], None] = ignore
-    """Called with each main object that gets an owner, its previous shard and its new one."""
+    on_assigned: Callable[[RingName, ShardName | None, ShardName], None] = ignore
+    """Called for each main object that gets an owner, with its previous shard, if known, and its
+    new one."""
     resync_ring: OnRing = ignore
     """Requests a pass over a whole ring."""

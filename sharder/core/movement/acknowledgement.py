@@ -82,18 +82,16 @@ def is_replaced(before: ObjectMeta, after: ObjectMeta) -> bool:
     return before.uid != after.uid
 
 
-def is_certain(before: ObjectMeta, after: ObjectMeta, snapshot: RingSnapshot) -> bool:
-    """Return whether the write that removed both labels was an acknowledgement and nothing else.
+def fingerprint(meta: ObjectMeta, snapshot: RingSnapshot) -> int:
+    """Return a number that a write keeps if it changes the ring's two labels and nothing else.
 
     This is for a reader who sees the result but not the writer, and to whom it is not known
     whether the webhook judged the write.  A replace drops the `next` annotation, and a changed
-    spec has another generation; an object that has neither proves nothing.
+    spec has another generation.
     """
-    if any(_others(before, after, snapshot)) or before.generation != after.generation:
-        return False
-    annotations = before.annotations or {}, after.annotations or {}
-    known, left = (each.get(snapshot.next_annotation) for each in annotations)
-    return known == left and (known is not None or after.generation > 0)
+    ours = {snapshot.owner_label, snapshot.drain_label}
+    labels = frozenset(item for item in (meta.labels or {}).items() if item[0] not in ours)
+    return hash((labels, frozenset((meta.annotations or {}).items()), meta.generation))
 
 
 def can_be_shard(writer: Writer, shard: str, snapshot: RingSnapshot) -> bool:

@@ -86,33 +86,22 @@ class Leavers(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._asked: dict[K, _Open] = {}
+        self._begun: dict[K, float] = {}
+        """When each drain began, the oldest first."""
 
-    def begin(self, drain: K, shard: ShardName, now: float) -> None:
-        """Record that an object drains from `shard`; idempotent."""
+    def begin(self, drain: K, now: float) -> None:
+        """Record that an object drains; idempotent."""
         self._forget(now)
-        self._asked.setdefault(drain, _Open(shard, now))
+        self._begun.setdefault(drain, now)
 
     def end(self, drain: K) -> None:
         """Record that the object has another owner, stays, or is gone; idempotent."""
-        self._asked.pop(drain, None)
-
-    def seen_over(self, drain: K) -> None:
-        """Record that a watch has shown the end of a drain, acknowledged or not."""
-        asked = self._asked.get(drain)
-        if asked is not None:
-            self._asked[drain] = asked._replace(shard=ShardName(""))
-
-    def shard(self, drain: K, now: float) -> ShardName | None:
-        """Return the shard from which an object drains, None if the drain is over or too old."""
-        self._forget(now)
-        asked = self._asked.get(drain)
-        return asked.shard or None if asked is not None else None
+        self._begun.pop(drain, None)
 
     def refusal(self, now: float) -> Refusal | None:
         """Return why no other drain can begin, None if one can."""
         self._forget(now)
-        if len(self._asked) < MAX_LEAVERS:
+        if len(self._begun) < MAX_LEAVERS:
             return None
         why = f"at most {MAX_LEAVERS} objects are handed over at a time"
         return Refusal(Limit.HAND_OVER, SOON, why)
@@ -120,14 +109,14 @@ class Leavers(Generic[K]):
     def any(self, now: float) -> bool:
         """Return whether any object drains for less than a minute and has no new owner yet."""
         self._forget(now)
-        return bool(self._asked)
+        return bool(self._begun)
 
     def _forget(self, now: float) -> None:
-        while self._asked:
-            drain = next(iter(self._asked))
-            if self._asked[drain].since + MINUTE > now:
+        while self._begun:
+            drain, since = next(iter(self._begun.items()))
+            if since + MINUTE > now:
                 break
-            del self._asked[drain]
+            del self._begun[drain]
 
 
 @dataclass(slots=True)
@@ -208,11 +197,6 @@ class Budget(Generic[K]):
             self._counts[known.shard] -= 1
             if not self._counts[known.shard]:
                 del self._counts[known.shard]
-
-    def shard(self, drain: K) -> ShardName | None:
-        """Return the shard from which an object drains, None if no such drain is known."""
-        known = self._open.get(drain)
-        return None if known is None else known.shard
 
     def _forget(self, now: float) -> None:
         while self._open:

@@ -69,18 +69,19 @@ def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
 def drain(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
     """Return the merge patch that drains the object, and directs it to `to`.
 
-    An existing `next` is replaced or removed: it is old or from another client, and would send the
-    object elsewhere.  With a strategy that follows, an object needs a `next` in two cases only.
-    After its release, a pinned object without it would count as new and wait for a cordoned shard.
-    And if an object has controlled objects, all replicas have to agree where it goes; there it is
-    empty if that is not known yet, because it also shows that the object was released on purpose.
+    Each drain has a `next`, which shows that the object was released on purpose.  An existing one
+    is replaced: it is old or from another client, and would send the object elsewhere.  It names
+    a shard where somebody depends on it, otherwise it is empty, and the place is decided at the
+    write: with a strategy that follows only for objects with controlled objects, since all
+    replicas have to agree where these go, and for pinned objects, which would count as new after
+    their release and wait for a cordoned shard.
     """
-    leads, is_pinned = snapshot.leads(obj), obj.metadata.has_label(snapshot.pin_label)
-    direction = to if snapshot.placer.sticks or is_pinned or leads else None
+    is_pinned = obj.metadata.has_label(snapshot.pin_label)
+    is_needed = snapshot.placer.sticks or is_pinned or snapshot.leads(obj)
     return _guarded(
         obj.metadata,
         labels={snapshot.drain_label: "true"},
-        annotations={snapshot.next_annotation: direction or ("" if leads else None)},
+        annotations={snapshot.next_annotation: (to if is_needed else None) or ""},
     )
 
 

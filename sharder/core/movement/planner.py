@@ -94,7 +94,10 @@ def plan_main(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     choice = choose(snapshot, obj)
     if choice.shard is None:
         return Keep(choice.reason, choice.fault)
-    return next_step(position_of(snapshot, obj, choice.shard), snapshot.members)
+    step = next_step(position_of(snapshot, obj, choice.shard), snapshot.members)
+    is_stale = owner is not None and snapshot.has_next(obj) and not snapshot.is_draining(obj)
+    # Left by a client that removed the drain label: it would count as a release.
+    return Withdraw() if is_stale and isinstance(step, Keep) else step
 
 
 def stands_still(snapshot: RingSnapshot, shard: ShardName | None) -> bool:

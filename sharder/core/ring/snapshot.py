@@ -169,6 +169,10 @@ class RingSnapshot:
         shard = obj.metadata.annotation(self.next_annotation)
         return ShardName(shard) if is_label_value(shard) else None
 
+    def has_next(self, obj: PartialObject) -> bool:
+        """Return whether the object was drained or sent: it has a `next`, which can be empty."""
+        return self.next_annotation in (obj.metadata.annotations or {})
+
     def leads(self, obj: PartialObject) -> bool:
         """Return whether the object is of a leading resource."""
         kind = self.kinds.get((obj.group, obj.kind))

@@ -79,8 +79,6 @@ class Waiting(NamedTuple):
     """None: there are more than the sharder remembers."""
     draining: int | None
     """None: there are more than the sharder remembers."""
-    released: Mapping[ShardName, int] = {}
-    """The unassigned objects that also count for a shard, their last or their next one."""
 
 
 class ShardLoad(NamedTuple):

@@ -6,7 +6,7 @@ old shard (docs/protocol.md, "Moving objects").
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
@@ -25,7 +25,7 @@ from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import is_directed
 from sharder.core.movement.planner import is_free
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
@@ -72,22 +72,21 @@ class Handover:
         return self._pending.next_in(part)
 
     async def _take_on(self, snapshot: RingSnapshot, part: Part) -> None:
-        shards = self._pending.take(part)
-        left = dict.fromkeys(shards, ACKNOWLEDGED_SECONDS)
+        refs = self._pending.take(part)
+        left = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS)
         try:
-            if shards:
-                waits = self._backing_off(part, shards)
-                due = {ref: shard for ref, shard in shards.items() if ref not in waits}
+            if refs:
+                waits = self._backing_off(part, refs)
+                due = [ref for ref in refs if ref not in waits]
                 left = waits | await self._move(snapshot, part.resource_key, due)
         except Superseded:
             if self._ports.cache.snapshot(part.ring) is snapshot:
                 # There is no newer snapshot: we lost leadership, or do not see the Leases.
-                left = dict.fromkeys(shards, AGAIN_SECONDS)
+                left = dict.fromkeys(refs, AGAIN_SECONDS)
         except ApiError:
             self._failed_reads[part] += 1
-            left = dict.fromkeys(
-                shards, READ_BACKOFF.delay(self._failed_reads[part], self._ports.rng)
-            )
+            seconds = READ_BACKOFF.delay(self._failed_reads[part], self._ports.rng)
+            left = dict.fromkeys(refs, seconds)
             raise
         else:
             self._failed_reads.pop(part, None)
@@ -100,10 +99,7 @@ class Handover:
         return {ref: seconds for ref, seconds in waits.items() if seconds > 0}
 
     async def _move(
-        self,
-        snapshot: RingSnapshot,
-        resource_key: ResourceKey,
-        shards: Mapping[ObjectRef, ShardName],
+        self, snapshot: RingSnapshot, resource_key: ResourceKey, refs: Collection[ObjectRef]
     ) -> dict[ObjectRef, float]:
         """Move the objects one step; return the objects that wait, and for how many seconds."""
         objects, mover, failures = self._ports.objects, self._mover, self._failures
@@ -111,7 +107,9 @@ class Handover:
         reader = ObjectReader(
             snapshot, resource, objects=objects, failures=failures, limit=mover.limit
         )
-        found = await reader.run(shards)
+        found = await reader.run(refs)
+        for ref in set(refs) - {obj.metadata.ref for obj in found}:
+            mover.unassigned.settled(ObjectKey(resource_key, ref))
         if not mover.takes:
             found = [obj for obj in found if is_directed(snapshot, obj)]
         if snapshot.roles[resource_key.resource] is Role.CONTROLLED:
@@ -126,7 +124,7 @@ class Handover:
         due = [obj for obj in found if obj.metadata.ref not in early]
         stats = ResyncStats()
         transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, stats=stats)
-        left = early | await transfer.run(resource, due, shards)
+        left = early | await transfer.run(resource, due)
         if stats.fault is not None:
             self._report_fault(snapshot, stats.fault)
         return left

@@ -4,16 +4,15 @@ The objects of one part of a ring are handled together, so that their dependents
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from itertools import islice
 from math import inf
 from typing import NamedTuple
 
 from sharder.controllers.movement.ports import BACKOFF, Ports
-from sharder.controllers.movement.writes.dependents_list import UNKNOWN
 from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue
 
 ACKNOWLEDGED_SECONDS = 0.05
@@ -22,7 +21,7 @@ listed once for many."""
 
 UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
-fewer objects have to be listed."""
+fewer dependents have to be listed."""
 
 LOOK_SECONDS = 0.05
 """Seconds between two looks of a pass whether its objects were tried."""
@@ -36,13 +35,12 @@ CONCURRENCY = 64
 
 
 class _Due(NamedTuple):
-    shard: ShardName
     due: float
     held: bool
 
 
 class HandoverQueue:
-    """A queue of parts; each has objects with the shards that released them."""
+    """A queue of parts; each has objects."""
 
     def __init__(self, ports: Ports, *, grace: float = 0.0) -> None:
         """Set up the queue.
@@ -70,22 +68,13 @@ class HandoverQueue:
         self._arrived: dict[RingName, float] = {}
         """When an object of a ring last lost its owner, if we only stand by."""
 
-    def add_released(
-        self, resource_key: ResourceKey, shards: Mapping[ObjectRef, ShardName]
+    def add(
+        self, resource_key: ResourceKey, refs: Iterable[ObjectRef], *, are_released: bool
     ) -> None:
-        """Add released objects with their shards.
-
-        After a grace period the shard is unknown: another replica might have begun the work, and
-        moved dependents to other shards.
-        """
-        for ref, shard in shards.items():
-            known = UNKNOWN if self._grace else shard
-            self._wait(resource_key, ref, known, self._grace + ACKNOWLEDGED_SECONDS, held=False)
-
-    def add_unassigned(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
-        """Add unassigned objects."""
+        """Add objects that a drain released, or unassigned ones."""
+        seconds = ACKNOWLEDGED_SECONDS if are_released else UNASSIGNED_SECONDS
         for ref in refs:
-            self._wait(resource_key, ref, UNKNOWN, self._grace + UNASSIGNED_SECONDS, held=False)
+            self._wait(resource_key, ref, self._grace + seconds, held=False)
 
     async def carry(
         self, resource_key: ResourceKey, refs: Collection[ObjectRef], check: Callable[[], object]
@@ -95,7 +84,7 @@ class HandoverQueue:
         `check` is called while waiting, and can raise.
         """
         for ref in refs:
-            self._wait(resource_key, ref, UNKNOWN, 0.0, held=False)
+            self._wait(resource_key, ref, 0.0, held=False)
         for ref in refs:
             part = self._part_of(resource_key, ref)
             while self._is_untried(part, ref):
@@ -107,9 +96,9 @@ class HandoverQueue:
         return ref in self._taken.get(part, ()) or (waits is not None and not waits.held)
 
     def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
-        """Drop objects that have an owner now, unless a shard is known to have released them.
+        """Drop objects that have an owner now, unless an attempt at them has failed.
 
-        With a grace period drop all of them: another replica does the work.
+        With a grace period drop those too: another replica does the work.
         """
         for ref in refs:
             objects = self._objects.get(self._part_of(resource_key, ref), {})
@@ -117,33 +106,30 @@ class HandoverQueue:
             if self._grace:
                 self._progress[resource_key.ring] = self._clock.monotonic()
                 objects.pop(ref, None)
-            elif known is not None and not known.held and known.shard == UNKNOWN:
+            elif known is not None and not known.held:
                 del objects[ref]
 
     def retry(self, key: ObjectKey, seconds: float) -> None:
         """Retry the object in `seconds`, not earlier."""
-        self._wait(key.resource_key, key.ref, UNKNOWN, seconds, held=True)
+        self._wait(key.resource_key, key.ref, seconds, held=True)
 
     def put_back(self, part: Part, left: Mapping[ObjectRef, float]) -> None:
-        """Return the objects in `left` to the queue, each for its number of seconds.
-
-        Their shards are unknown from then on: the attempt can have left dependents anywhere.
-        """
+        """Return the objects in `left` to the queue, each for its number of seconds."""
         self._taken.pop(part, None)
         for ref, seconds in left.items():
-            self._wait(part.resource_key, ref, UNKNOWN, seconds, held=True)
+            self._wait(part.resource_key, ref, seconds, held=True)
 
-    def take(self, part: Part) -> dict[ObjectRef, ShardName]:
+    def take(self, part: Part) -> Sequence[ObjectRef]:
         """Return due objects, at most `AT_ONCE`, and remove them."""
         objects, now = self._objects.get(part, {}), self._clock.monotonic()
         if now < self._earliest(part):
-            return {}
-        every = ((ref, known.shard) for ref, known in objects.items() if known.due <= now)
-        due = dict(islice(every, AT_ONCE))
+            return ()
+        every = (ref for ref, known in objects.items() if known.due <= now)
+        due = dict.fromkeys(islice(every, AT_ONCE))
         for ref in due:
             del objects[ref]
         self._taken[part] = due.keys()
-        return due
+        return tuple(due)
 
     def next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
@@ -181,7 +167,6 @@ class HandoverQueue:
         self,
         resource_key: ResourceKey,
         ref: ObjectRef,
-        shard: ShardName,
         seconds: float,
         *,
         held: bool,
@@ -195,11 +180,6 @@ class HandoverQueue:
         objects = self._objects.setdefault(part, {})
         known = objects.get(ref)
         if known is not None:
-            # A known releasing shard stays known; an object that was tried before has none.
-            if known.held:
-                shard = known.shard
-            elif not held:
-                shard = shard or known.shard
             if known.held or held:
                 due = max(known.due, due) if held else known.due
             else:
@@ -207,6 +187,6 @@ class HandoverQueue:
             held = held or known.held
         if known is None and not held:
             self._arrived[part.ring] = self._clock.monotonic()
-        objects[ref] = _Due(shard, due, held)
+        objects[ref] = _Due(due, held)
         if known is None or due < known.due:
             self._queue.add_after(part, seconds)

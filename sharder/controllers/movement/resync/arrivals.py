@@ -54,11 +54,10 @@ class Arrivals:
         if not added:
             return None
         try:
-            found, again = await self._resync.arrive(snapshot, added)
+            again = await self._resync.arrive(snapshot, added)
         except Superseded:
-            found, again = False, AGAIN_SECONDS
-        if found:
-            self._count.moved(name)
+            again = AGAIN_SECONDS
+        self._count.moved(name)
         if again is not None:
             self._added[name] = self._added.get(name, frozenset()) | added
         return again

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.counting.resync_stats import PartCounts, ResyncStats
+from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.resync.deferred_drains import DeferredDrains
@@ -17,7 +17,7 @@ from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.scope import ListScope, Part, ResourceKey, requests_of
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
-from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.movement.step import Keep, Relabel, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
@@ -73,12 +73,12 @@ class Shared:
 
 
 class PartLists:
-    """Lists a part, with what its objects control, and moves and counts its objects."""
+    """Lists a part, with what its objects control, and moves its objects."""
 
     def __init__(self, shared: Shared, list_scope: ListScope) -> None:
         """`list_scope` is the request of the part, or all requests if it is cluster-scoped."""
-        self.counts = PartCounts()
         self.uncontrolled = 0
+        """The listed objects of controlled resources that have no controller."""
         self._shared = shared
         self._snapshot = shared.snapshot
         self._mover = shared.mover
@@ -91,15 +91,13 @@ class PartLists:
         decide: Decide,
         on_each: Callable[[PartialObject], None] = lambda _: None,
     ) -> None:
-        """Move the matching objects of a main resource, and count each object.
+        """Move the matching objects of a main resource.
 
         `on_each` is called with each listed object, also with one that is out of scope.
         """
 
         def noting(obj: PartialObject) -> Step:
             step = decide(obj)
-            if not isinstance(step, Assign):  # otherwise it is listed again
-                self.counts.add(self._snapshot, obj)
             self._shared.stats.note(step)
             self._shared.annotation_warnings.check(self._snapshot, obj)
             return step
@@ -109,7 +107,7 @@ class PartLists:
                 self._mover.check(self._snapshot)
                 on_each(obj)
                 if self._snapshot.selects(obj) and not isinstance(noting(obj), Keep):
-                    await writes.add(self._move(resource, obj, decide))
+                    await writes.add(self._shared.move(resource, obj, decide))
 
     async def move_controlled(self, resource: Resource, decide: Decide, *, counts: bool) -> None:
         """Move objects; read the owner before an object leaves a working shard.
@@ -135,7 +133,7 @@ class PartLists:
                     continue
                 self.uncontrolled += counts and obj.metadata.controller is None
                 if not isinstance(first(obj), Keep):
-                    await writes.add(self._move(resource, obj, first))
+                    await writes.add(self._shared.move(resource, obj, first))
                 if len(leaving) >= AT_ONCE:
                     await self._follow(resource, leaving)
         await self._follow(resource, leaving)
@@ -166,10 +164,3 @@ class PartLists:
                 async with closing(store.stream()) as found:
                     async for obj in found:
                         yield obj
-
-    async def _move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
-        if await self._shared.move(resource, obj, decide) is not None:
-            return
-        is_main = self._snapshot.roles[resource.id] is not Role.CONTROLLED
-        if is_main and isinstance(decide(obj), Assign):
-            self.counts.add(self._snapshot, obj)

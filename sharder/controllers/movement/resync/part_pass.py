@@ -5,13 +5,11 @@ grow with the number of objects: main objects are remembered only if they wait f
 control others (docs/protocol.md, "Moving objects").
 """
 
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from sharder.controllers.counting.live_counts import Began
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.resync.part_lists import PartLists, Shared
 from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
@@ -88,8 +86,6 @@ class PartPass:
         self.part = Part(ResourceKey(shared.snapshot.name, main.id), namespace)
         self.resource = resource
         self.lists = PartLists(shared, list_scope)
-        self.began = Began(Counter(), Counter())
-        """The counts when the list of the settled objects began."""
         self.missing = dict[Part, Unreadable]()
         """The controlled resources that are not served."""
         self._shared = shared

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Sequence
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.counting.live_counts import LiveCounts
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
@@ -24,7 +23,14 @@ from sharder.controllers.movement.resync.part_lists import Shared
 from sharder.controllers.movement.resync.part_pass import PartPass
 from sharder.controllers.movement.resync.resync_pass import ResyncPass
 from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.scope import ListRequest, ListScope, Part, ResourceKey, scope_of
+from sharder.controllers.scope import (
+    ListRequest,
+    ListScope,
+    Part,
+    ResourceKey,
+    is_part_of,
+    scope_of,
+)
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
@@ -54,7 +60,6 @@ class Resync:
         pending: HandoverQueue,
         annotation_warnings: AnnotationWarnings,
         unread: UnreadParts,
-        live: LiveCounts,
         count: ObjectCount,
         sync_period: float,
     ) -> None:
@@ -66,7 +71,6 @@ class Resync:
             pending: Gets the objects that move after their dependents.
             annotation_warnings: Records invalid labels and annotations.
             unread: Gets the parts that could not be read.
-            live: Gets the counts of each part.
             count: Counts a ring again after a pass, and when its objects can be read again.
             sync_period: Seconds between two passes over a ring in which nothing changes.
         """
@@ -75,13 +79,19 @@ class Resync:
         self._pending = pending
         self._annotation_warnings = annotation_warnings
         self._unread = unread
-        self._live = live
         self._count = count
         self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
         """The members of each ring's last passes, and when the first of these passes ended."""
+        self._uncontrolled: dict[Part, int] = {}
+        """The objects without a controller, of the resources that each part controls."""
         self.reports: dict[RingName, ResyncReport] = {}
         """The report of each ring's last pass."""
+
+    def uncontrolled(self, snapshot: RingSnapshot) -> int:
+        """Return how many objects of the ring's controlled resources have no controller."""
+        known = self._uncontrolled.items()
+        return sum(many for part, many in known if is_part_of(snapshot, part))
 
     async def reconcile(self, name: RingName) -> float | None:
         """Pass over the ring's objects; return the seconds until the next pass.
@@ -93,10 +103,10 @@ class Resync:
         if snapshot is None:
             self._since.pop(name, None)
             self.reports.pop(name, None)
-            self._live.forget(name)
+            for part in [part for part in self._uncontrolled if part.ring == name]:
+                del self._uncontrolled[part]
             return None
         began, shared = self._ports.clock.monotonic(), self._shared(snapshot)
-        self._live.keep(snapshot)
         try:
             await self._run(
                 shared, snapshot.resources, self._scope_of(snapshot), leaves_out_unread=True
@@ -138,12 +148,9 @@ class Resync:
             self._unread.forget(part)
         return shared.deferred.again_in()
 
-    async def arrive(
-        self, snapshot: RingSnapshot, added: frozenset[str]
-    ) -> tuple[bool, float | None]:
-        """Pass over added namespaces.
+    async def arrive(self, snapshot: RingSnapshot, added: frozenset[str]) -> float | None:
+        """Pass over added namespaces; return the seconds until the next pass over them.
 
-        Return whether they have objects, and the seconds until the next pass over them.
         Cluster-scoped objects are skipped, except Namespaces and objects of leading resources.
 
         Raises:
@@ -158,9 +165,8 @@ class Resync:
         ]
         shared = self._shared(snapshot)
         scope = tuple(ListRequest(namespace) for namespace in sorted(added))
-        done = await self._run(shared, main, scope, added=added)
-        found = any(each.lists.counts.objects for each in done.read)
-        return found, shared.deferred.again_in()
+        await self._run(shared, main, scope, added=added)
+        return shared.deferred.again_in()
 
     def writes_again(self, part: Part) -> None:
         """Pass over what waited because no object of the part could be written."""
@@ -196,7 +202,6 @@ class Resync:
             shared,
             list_scope=list_scope,
             leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
-            on_list=self._live.list_begins,
             added=added,
         )
         await running.run(main, clock=self._ports.clock, drains_excess=leaves_out_unread)
@@ -204,8 +209,7 @@ class Resync:
             self._unread.failed(part, error)
         for each in running.read:
             if added is None:
-                counts, uncontrolled = each.lists.counts, each.lists.uncontrolled
-                self._live.counted(each.part, each.began, counts, uncontrolled=uncontrolled)
+                self._uncontrolled[each.part] = each.lists.uncontrolled
             if self._unread.read(each.part):
                 self._on_read(each)
         return running

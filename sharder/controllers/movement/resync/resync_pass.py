@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final
 
-from sharder.controllers.counting.live_counts import Began
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.resync.deferred_drains import RETRY_SECONDS
 from sharder.controllers.movement.resync.part_lists import Shared
@@ -35,7 +34,6 @@ class ResyncPass:
         *,
         list_scope: ListScope,
         leaves_out: Callable[[Part], bool],
-        on_list: Callable[[Part], Began],
         added: frozenset[str] | None = None,
     ) -> None:
         """Begin with nothing read.
@@ -44,7 +42,6 @@ class ResyncPass:
             shared: What all parts share.
             list_scope: The requests that contain all objects of the pass.
             leaves_out: Returns whether a part is left out.
-            on_list: Called when the list of a part's settled objects begins.
             added: The only namespaces whose objects are listed, None for all.
         """
         self.unread = dict[Part, Unreadable]()
@@ -56,7 +53,6 @@ class ResyncPass:
         self._mover = shared.mover
         self._list_scope = list_scope
         self._leaves_out = leaves_out
-        self._on_list = on_list
         self._added = added
 
     async def run(
@@ -119,7 +115,6 @@ class ResyncPass:
                     await running.add(noting(part))
 
     async def _follow(self, part: PartPass) -> None:
-        part.began = self._on_list(part.part)
         await part.follow()
         self.unread |= part.missing
 

@@ -77,12 +77,6 @@ class Backlog:
                 break
         return {shard: (counts[shard], now - since) for shard, since in oldest.items()}
 
-    def counting_for(self, namespace: str = "") -> Counter[ShardName]:
-        """Return how many objects have each shard, in one namespace or in all."""
-        seen = self._seen.items()
-        every = (it.shard for ref, it in seen if namespace in {"", ref.namespace})
-        return Counter(shard for shard in every if shard)
-
     def older_than(self, seconds: float) -> Iterator[tuple[ObjectRef, Seen]]:
         """Yield objects that have been in the backlog for longer, the oldest first."""
         end = self._clock.monotonic() - seconds

@@ -5,7 +5,6 @@ There are few of them, so these watches cost little.  They only show which objec
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +12,7 @@ from functools import partial
 from sharder.controllers.movement.handover.handover_queue import HandoverQueue
 from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
-from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
 from sharder.controllers.movement.watches.object_backlog import (
     Limits,
     ObjectBacklog,
@@ -21,17 +20,14 @@ from sharder.controllers.movement.watches.object_backlog import (
 from sharder.controllers.movement.watches.overdue import OverdueDrains
 from sharder.controllers.movement.watches.watch_runner import WatchRunner
 from sharder.controllers.movement.writes.drain_budget import DrainBudget
-from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import (
     ListScope,
-    ObjectKey,
-    Part,
     ResourceKey,
     Watch,
     scope_of,
     watches_of,
 )
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Overdue, Waiting
 
@@ -61,8 +57,7 @@ class OrphanWatches:
         pending: HandoverQueue,
         forget: Callable[[ResourceKey], None],
         drains: DrainBudget,
-        orphans: Orphans,
-        ownerless: Ownerless,
+        unassigned: UnassignedObjects,
         roles: Collection[Role] = tuple(Role),
     ) -> None:
         """Start without watches.
@@ -72,8 +67,7 @@ class OrphanWatches:
             pending: The queue of objects to check.
             forget: Called with a resource that was removed from its ring.
             drains: The budgets, which follow the draining objects.
-            orphans: Use the backlogs to delay unassigned objects.
-            ownerless: Measures how long released objects have no owner.
+            unassigned: Uses the backlogs to delay unassigned objects.
             roles: Only resources of these roles are watched.
         """
         self._ports = ports
@@ -82,8 +76,7 @@ class OrphanWatches:
         self._pending = pending
         self._forget = forget
         self._drains = drains
-        self._orphans = orphans
-        self._ownerless = ownerless
+        self._unassigned = unassigned
         recorder = ports.recorder
         self._overdue = None if recorder is None else OverdueDrains(ports, recorder)
         self._metrics = None if recorder is None else ports.metrics
@@ -102,12 +95,6 @@ class OrphanWatches:
         for backlogs in self._rings.get(ring, _State()).backlogs.values():
             backlogs.recheck()
 
-    def assigned(self, key: ObjectKey, shard: ShardName) -> None:
-        """Let an object count for its new shard, although its watch does not show that yet."""
-        seen = self._rings.get(key.ring, _State()).backlogs.get(key.resource_key)
-        if seen is not None and key.ref in seen.unassigned:
-            seen.unassigned.note(key.ref, shard)
-
     def overdue(self, ring: RingName) -> Overdue | None:
         """Return the overdue drains of a ring, None if there are none."""
         return None if self._overdue is None else self._overdue.of(ring)
@@ -120,19 +107,10 @@ class OrphanWatches:
         state = self._rings.get(ring, _State())
         main = [seen for seen in state.backlogs.values() if seen.role is not Role.CONTROLLED]
         unassigned, draining = state.limits
-        released = Counter[ShardName]()
-        for seen in main:
-            released.update(seen.unassigned.counting_for())
         return Waiting(
             sum(seen.unassigned.count() for seen in main) if unassigned.left > 0 else None,
             sum(seen.draining.count() for seen in main) if draining.left > 0 else None,
-            released,
         )
-
-    def released(self, part: Part) -> Counter[ShardName]:
-        """Return the unassigned objects of a part by the shard for which they still count."""
-        seen = self._rings.get(part.ring, _State()).backlogs.get(part.resource_key)
-        return Counter() if seen is None else seen.unassigned.counting_for(part.namespace)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -219,9 +197,10 @@ class OrphanWatches:
                 clock=self._clock,
                 limits=state.limits,
                 drains=self._drains.of(resource_key),
-                ownerless=self._ownerless,
+                known=self._unassigned,
+                on_assigned=self._ports.on_assigned,
             )
-            self._orphans.watch(resource_key, seen)
+            self._unassigned.watch(resource_key, seen)
             unassigned, draining = seen.unassigned, seen.draining
             if self._metrics is not None:
                 self._metrics.show_backlogs(
@@ -234,7 +213,7 @@ class OrphanWatches:
 
     def _drop(self, state: _State, resource_key: ResourceKey) -> None:
         state.backlogs.pop(resource_key).clear()
-        self._orphans.forget(resource_key)
+        self._unassigned.forget(resource_key)
         self._hide(resource_key)
         self._forget(resource_key)
 

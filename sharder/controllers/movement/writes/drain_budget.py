@@ -84,13 +84,6 @@ class DrainBudget:
                 budget.give_back(key)
                 self._leaving(snapshot.name).end(key)
 
-    def asked(self, key: ObjectKey) -> ShardName | None:
-        """Return the shard that was recently asked to release an object.
-
-        None if there is none, or after a watch has shown its answer.
-        """
-        return self._of(key.ring).shard(key)
-
     def gone(self, key: ObjectKey) -> None:
         """Record that an object is deleted, or is no longer drained."""
         self._of(key.ring).closed(key)
@@ -119,7 +112,7 @@ class DrainBudget:
             raise DrainDeferred(shard, refusal.why)
         budget.begin(key, shard)
         if leads:
-            leavers.begin(key, shard, now)
+            leavers.begin(key, now)
 
     def _leaving(self, ring: RingName) -> Leavers[ObjectKey]:
         return self._leavers.setdefault(ring, Leavers())
@@ -152,20 +145,9 @@ class OpenDrains:
         """Record that an object is no longer draining."""
         self._budget.closed(ObjectKey(self._resource_key, ref))
 
-    def seen_over(self, ref: ObjectRef) -> None:
-        """Record that a watch has shown the end of a drain."""
-        self._leavers.seen_over(ObjectKey(self._resource_key, ref))
-
     def arrived(self, ref: ObjectRef) -> None:
         """Record that an object has an owner again, or was deleted."""
         self._leavers.end(ObjectKey(self._resource_key, ref))
-
-    def asked(self, ref: ObjectRef) -> ShardName | None:
-        """Return the shard that was recently asked to release a leading object.
-
-        None if there is none, or after a watch has shown the end of the drain.
-        """
-        return self._leavers.shard(ObjectKey(self._resource_key, ref), self._clock.monotonic())
 
     def any(self) -> bool:
         """Return whether leading objects of the ring are between two shards."""

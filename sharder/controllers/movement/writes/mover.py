@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from weakref import WeakValueDictionary
 
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.orphans import Orphans
+from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
 from sharder.controllers.movement.writes.drain_budget import DrainBudget, DrainDeferred
 from sharder.controllers.movement.writes.failures import Failures
 from sharder.controllers.movement.writes.lease_guard import LeaseGuard
@@ -54,7 +54,7 @@ class Mover:
         lease_guard: LeaseGuard | None,
         failures: Failures,
         drains: DrainBudget,
-        orphans: Orphans,
+        unassigned: UnassignedObjects,
         written: WrittenSteps,
     ) -> None:
         """Set up the mover.
@@ -65,7 +65,7 @@ class Mover:
                 is asked to release objects, and only unassigned objects and their children move.
             failures: Back off objects that could not be written.
             drains: The budgets.
-            orphans: Delay unassigned objects.
+            unassigned: Delay unassigned objects.
             written: Gets each step that was written.
         """
         self._ports = ports
@@ -73,7 +73,7 @@ class Mover:
         self._lease_guard = lease_guard
         self.failures = failures
         self._drains = drains
-        self._orphans = orphans
+        self.unassigned = unassigned
         self._written = written
         self.limit = ports.limit
         self.takes = lease_guard is not None
@@ -177,7 +177,6 @@ class Mover:
                             uncount()
                             return Keep("out of scope")
                         sent.now()
-                        self._written.about_to_write(snapshot, key, obj, step)
                         with naming_the_rule(resource.id):
                             result = await self._objects.of(resource).patch(ref, body)
                     self._remember(key, obj, result)
@@ -254,13 +253,12 @@ class Mover:
         """
         if snapshot.owner_of(obj) is not None:
             return 0.0
-        key = ResourceKey(snapshot.name, resource.id)
-        _, written = self._results.get(ObjectKey(key, obj.metadata.ref), (None, obj))
+        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        _, written = self._results.get(key, (None, obj))
         was_assigned = (
             written.metadata.uid == obj.metadata.uid and snapshot.owner_of(written) is not None
         )
-        had_shard = was_assigned or snapshot.direction_of(obj) is not None
-        return self._orphans.wait(key, obj, had_shard=had_shard)
+        return self.unassigned.wait(snapshot, key, obj, was_assigned=was_assigned)
 
     def check(self, snapshot: RingSnapshot) -> RingSnapshot:
         """Return the ring's current snapshot if it permits steps decided from `snapshot`.

@@ -69,15 +69,12 @@ class OwnerTransfer:
         self._mover = mover
         self._left = dict[ObjectRef, float]()
 
-    async def run(
-        self, main: Resource, found: list[PartialObject], shards: Mapping[ObjectRef, ShardName]
-    ) -> dict[ObjectRef, float]:
+    async def run(self, main: Resource, found: list[PartialObject]) -> dict[ObjectRef, float]:
         """Move each object one step; a failure holds back only this object.
 
         Args:
             main: The resource of the objects.
             found: The current objects.
-            shards: The shard that released each object, if known.
 
         Returns:
             Objects that wait for their dependents, and for how many seconds.
@@ -85,7 +82,7 @@ class OwnerTransfer:
         dependents: Mapping[str, Sequence[Dependent]] = {}
         if self._snapshot.roles[main.id] is Role.LEADING:
             led = {obj.metadata.uid: obj for obj in found if is_free(self._snapshot, obj)}
-            searched = {self._searched(obj, shards) for obj in led.values()}
+            searched = {self._searched(main, obj) for obj in led.values()}
             dependents = await list_dependents(self._snapshot, self._objects, main, led, searched)
         async with batch(PARENTS_AT_ONCE if dependents else self._mover.limit) as moves:
             for obj in found:
@@ -93,11 +90,12 @@ class OwnerTransfer:
                 await moves.add(self._carry(parent, dependents.get(obj.metadata.uid, ())))
         return self._left
 
-    def _searched(self, obj: PartialObject, shards: Mapping[ObjectRef, ShardName]) -> ShardName:
+    def _searched(self, main: Resource, obj: PartialObject) -> ShardName:
         """Return the shard on which the dependents of an object are, `UNKNOWN` for any.
 
-        They are with the shard that released it, unless an earlier attempt has moved some to
-        another target than the one in its `next`.
+        They are with the shard that released it, or already with the one in its `next`, unless an
+        attempt has moved some to another target.  The leader's passes find others; a standby has
+        no passes.
         """
         goal = plan_main(self._snapshot, obj)
         is_settled = (
@@ -105,7 +103,9 @@ class OwnerTransfer:
             and isinstance(goal, Assign)
             and self._snapshot.direction_of(obj) == goal.shard
         )
-        return shards.get(obj.metadata.ref, UNKNOWN) if is_settled else UNKNOWN
+        key = self._key(main, obj)
+        is_known = is_settled and self._mover.takes
+        return (self._mover.unassigned.searched(obj, key) if is_known else None) or UNKNOWN
 
     async def _carry(self, parent: _Parent, dependents: Sequence[Dependent]) -> None:
         """Move an object after its dependents; without any, move it one step."""

@@ -2,9 +2,11 @@
 
 import logging
 
+from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.ports import Ports
+from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
+from sharder.controllers.movement.writes.dependents_list import UNKNOWN
 from sharder.controllers.movement.writes.failures import LabelReverted
-from sharder.controllers.ownerless import Ownerless
 from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.movement.step import (
@@ -14,6 +16,7 @@ from sharder.core.movement.step import (
     Send,
     Step,
 )
+from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _log = logging.getLogger(__name__)
@@ -22,17 +25,11 @@ _log = logging.getLogger(__name__)
 class WrittenSteps:
     """Gets each step right after its write."""
 
-    def __init__(self, ports: Ports, ownerless: Ownerless) -> None:
-        """`ownerless` measures how long objects have no owner."""
+    def __init__(self, ports: Ports, unassigned: UnassignedObjects, times: HandoverTimes) -> None:
+        """`unassigned` knows who released objects, `times` gets how long they had no owner."""
         self._ports = ports
-        self._ownerless = ownerless
-
-    def about_to_write(
-        self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject, step: Step
-    ) -> None:
-        """Note a step that a watch can show before its answer arrives."""
-        if isinstance(step, Send):
-            self._ownerless.sending(key, snapshot.owner_of(before))
+        self._unassigned = unassigned
+        self._times = times
 
     def note(
         self,
@@ -58,12 +55,29 @@ class WrittenSteps:
         if isinstance(step, Assign | Relabel):
             self._ports.metrics.moved(snapshot.name, key.resource)
             if snapshot.roles[key.resource] is not Role.CONTROLLED:
-                version = before.metadata.resource_version
-                self._ownerless.assigned(key, version, snapshot.owner_of(before), step.shard)
+                self._note_assigned(snapshot, key, before, step.shard)
+        elif isinstance(step, Send):
+            shard = self._last(snapshot, key, before)
+            self._unassigned.sent(snapshot, key, shard or UNKNOWN, result.metadata)
         elif isinstance(step, Drain):
             self._ports.metrics.drained(snapshot.name, key.resource)
         fields = {"ring": snapshot.name, "object": str(result.metadata.ref), "step": repr(step)}
         _log.debug("wrote step", extra=fields)
+
+    def _note_assigned(
+        self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject, shard: ShardName
+    ) -> None:
+        is_unassigned = snapshot.owner_of(before) is None
+        since = self._unassigned.since(key) if is_unassigned else None
+        last = self._last(snapshot, key, before)
+        self._times.assigned(key.ring, last, since)
+        if last != shard:
+            self._ports.on_assigned(key.ring, last, shard)
+
+    def _last(
+        self, snapshot: RingSnapshot, key: ObjectKey, before: PartialObject
+    ) -> ShardName | None:
+        return snapshot.owner_of(before) or self._unassigned.last(before, key)
 
 
 def _missing(snapshot: RingSnapshot, result: PartialObject, step: Step) -> str:

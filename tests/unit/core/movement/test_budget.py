@@ -105,46 +105,24 @@ def test_a_drain_counts_for_the_shard_that_was_seen_last() -> None:
     assert (budget.open_on(A, 1.0), budget.open_on(B, 1.0)) == (0, 1)
 
 
-def test_the_shard_of_an_open_drain_is_known_until_it_is_over() -> None:
-    budget = Budget[str]()
-    drain(budget, "x", A)
-    asked = budget.shard("x")
-    budget.closed("x")
-
-    assert (asked, budget.shard("x"), budget.shard("y")) == (A, None, None)
-
-
 def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_arrived() -> None:
     leavers = Leavers[str]()
 
-    leavers.begin("slow", A, 0)
-    leavers.begin("slow", B, 30)
-    leavers.begin("quick", B, 30)
-    known = [leavers.shard(each, 31) for each in ("slow", "quick", "other")]
+    leavers.begin("slow", 0)
+    leavers.begin("slow", 30)
+    leavers.begin("quick", 30)
     leavers.end("quick")
     leavers.end("other")
 
-    assert known == [A, B, None]
     assert leavers.any(MINUTE - 1)
     assert not leavers.any(MINUTE)
-
-
-def test_an_object_whose_drain_was_seen_to_end_is_still_on_its_way_but_not_asked_for() -> None:
-    leavers = Leavers[str]()
-
-    leavers.begin("x", A, 0)
-    leavers.seen_over("x")
-    leavers.seen_over("other")
-
-    assert leavers.shard("x", 1) is None
-    assert leavers.any(1)
 
 
 def test_no_more_leave_at_once_than_are_handed_over_in_a_moment() -> None:
     leavers = Leavers[int]()
     for number in range(MAX_LEAVERS):
         assert leavers.refusal(0) is None
-        leavers.begin(number, A, 0)
+        leavers.begin(number, 0)
 
     refusal = leavers.refusal(1)
 

@@ -252,7 +252,7 @@ def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it
     assert plan_controlled(BOTH, child(name, A), owners) == Relabel(B)
 
 
-def test_a_direction_alone_moves_nothing() -> None:
+def test_a_direction_without_a_drain_moves_nothing_and_is_removed() -> None:
     here = secret(belonging_to(A, BOTH), A)
 
-    assert plan_main(BOTH, directed(here, B)) == Keep("in place")
+    assert plan_main(BOTH, directed(here, B)) == Withdraw()

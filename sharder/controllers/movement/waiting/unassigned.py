@@ -1,0 +1,161 @@
+"""What is known of objects without owner: who released them, and how long they have to wait.
+
+While no webhook answers, any client can remove an owner label, and the shard can work on the
+object until its watch shows the removal.  An object was released on purpose if we saw its drain
+end, or sent it, and it has a `next`, which each drain and each `Send` sets.  Any other object
+waits until its last shard has certainly stopped (docs/protocol.md, "Objects that lost their owner
+label").
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple, Protocol
+
+from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.core.api.lease import parse_time
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.movement.acknowledgement import fingerprint
+from sharder.core.movement.desired import is_misdirected
+from sharder.core.names import ObjectRef, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+
+UNSEEN_SECONDS: Final = 3.0
+"""Seconds after which a shard has seen the loss of an object, and stopped: one for the watch of a
+busy API server, and two for writes in flight.  The SDK cancels at once."""
+_NEW_SECONDS: Final = 2.0
+"""Seconds after its creation in which an object is new.  The API server shows whole seconds, so a
+new object is younger than `UNSEEN_SECONDS`."""
+MAX_RELEASES: Final = 10_000
+"""Limit on the remembered releases, about 3 MB; a forgotten one only costs time."""
+
+
+class Release(NamedTuple):
+    """A write that left an object without owner on purpose."""
+
+    shard: ShardName
+    """The shard that had the object."""
+    version: str = ""
+    """The resource version of the write: an object with another one was written since.  Empty if
+    only a list has shown the end of the drain."""
+    proof: int = 0
+    """The fingerprint that the object has if the write changed nothing else."""
+    is_sent: bool = False
+    """Whether we have sent the object: an earlier attempt can have left dependents anywhere."""
+
+    def is_last(self, obj: PartialObject) -> bool:
+        """Return whether the object was not written since, as far as we know."""
+        return self.version in {"", obj.metadata.resource_version}
+
+
+class Waiting(Protocol):
+    """The unassigned objects of one resource."""
+
+    def since(self, ref: ObjectRef) -> float | None:
+        """Return when an object was first seen without owner, None if it was not."""
+        ...
+
+    def wait(self, ref: ObjectRef) -> float:
+        """Return the seconds until the last shard of an object has certainly stopped."""
+        ...
+
+
+class UnassignedObjects:
+    """The unassigned objects of all resources, and the last releases."""
+
+    def __init__(self, server_time: Callable[[], datetime | None]) -> None:
+        """`server_time` is the clock that sets creation times; our own clock can be wrong."""
+        self._server_time = server_time
+        self._waiting: dict[ResourceKey, Waiting] = {}
+        self._releases: dict[ObjectKey, Release] = {}
+
+    def watch(self, resource_key: ResourceKey, waiting: Waiting) -> None:
+        """Use these objects of a resource from now on."""
+        self._waiting[resource_key] = waiting
+
+    def forget(self, resource_key: ResourceKey) -> None:
+        """Forget the objects of a resource."""
+        self._waiting.pop(resource_key, None)
+
+    def released(
+        self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName, before: ObjectMeta
+    ) -> None:
+        """Record the write that ended a drain, unless it is known as our own.
+
+        `before` is the object before this write, with the resource version of the write.
+        """
+        known = self._releases.get(key)
+        if known is None or known.version != before.resource_version:
+            proof = fingerprint(before, snapshot)
+            self._remember(key, Release(shard, before.resource_version, proof))
+
+    def not_draining(self, key: ObjectKey, shard: ShardName) -> None:
+        """Record that a list has shown the end of a drain."""
+        self._remember(key, Release(shard))
+
+    def sent(
+        self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName, after: ObjectMeta
+    ) -> None:
+        """Record our write that took an object from a shard that is gone."""
+        proof = fingerprint(after, snapshot)
+        self._remember(key, Release(shard, after.resource_version, proof, is_sent=True))
+
+    def settled(self, key: ObjectKey) -> None:
+        """Forget the release of an object that has an owner, or is deleted."""
+        self._releases.pop(key, None)
+
+    def last(self, obj: PartialObject, key: ObjectKey) -> ShardName | None:
+        """Return the shard that released the object, None if it was written since, or unknown."""
+        known = self._releases.get(key)
+        return known.shard or None if known is not None and known.is_last(obj) else None
+
+    def searched(self, obj: PartialObject, key: ObjectKey) -> ShardName | None:
+        """Return the shard that has the dependents of an object, None if any can have some."""
+        known = self._releases.get(key)
+        return None if known is None or known.is_sent else self.last(obj, key)
+
+    def since(self, key: ObjectKey) -> float | None:
+        """Return when an object was first seen without owner, None if it was not."""
+        waiting = self._waiting.get(key.resource_key)
+        return None if waiting is None else waiting.since(key.ref)
+
+    def wait(
+        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, *, was_assigned: bool
+    ) -> float:
+        """Return for how many seconds an unassigned main object has to wait.
+
+        `was_assigned` is whether we have assigned it before.  A leading object also waits if it
+        cannot go to the shard in its `next`: another replica, which does not know this yet, might
+        be moving its dependents there.
+        """
+        if snapshot.has_next(obj):
+            is_contested = snapshot.leads(obj) and is_misdirected(snapshot, obj)
+            if self._is_released(snapshot, key, obj) and not is_contested:
+                return 0.0
+        elif not was_assigned and is_new(obj, self._server_time()):
+            return 0.0
+        waiting = self._waiting.get(key.resource_key)
+        return UNSEEN_SECONDS if waiting is None else waiting.wait(key.ref)
+
+    def _is_released(self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject) -> bool:
+        """Return whether nothing but a release was written since the drain."""
+        known = self._releases.get(key)
+        if known is None or not known.is_last(obj) or snapshot.is_draining(obj):
+            return False
+        return not known.version or known.proof == fingerprint(obj.metadata, snapshot)
+
+    def _remember(self, key: ObjectKey, release: Release) -> None:
+        self._releases.pop(key, None)
+        self._releases[key] = release
+        while len(self._releases) > MAX_RELEASES:
+            del self._releases[next(iter(self._releases))]
+
+
+def is_new(obj: PartialObject, now: datetime | None) -> bool:
+    """Return whether an object was created a moment ago, so that it never had an owner.
+
+    `now` is the API server's clock; while it is unknown, nothing is new.
+    """
+    created = parse_time(obj.metadata.creation_timestamp)
+    if now is None or created is None:
+        return False
+    return abs(now - created) < timedelta(seconds=_NEW_SECONDS)
