@@ -63,27 +63,6 @@ class QueueMetrics(Protocol):
         ...
 
 
-class Unmeasured:
-    """Measures nothing."""
-
-    def show_queue(
-        self, queue: str, depth: Callable[[], int], longest: Callable[[], float]
-    ) -> None:
-        """Do nothing."""
-
-    def hide_queue(self, queue: str) -> None:
-        """Do nothing."""
-
-    def added(self, queue: str, waited: float) -> None:
-        """Do nothing."""
-
-    def retried(self, queue: str) -> None:
-        """Do nothing."""
-
-    def worked(self, queue: str, seconds: float) -> None:
-        """Do nothing."""
-
-
 class WorkQueue(Generic[K]):
     """Keys with their due times; not thread-safe."""
 
@@ -98,7 +77,7 @@ class WorkQueue(Generic[K]):
     ) -> None:
         """`metrics` shows the queue under its `name`."""
         self._name = name
-        self._metrics = metrics or Unmeasured()
+        self._metrics = metrics
         self._clock = clock
         self._rng = rng
         self._backoff = backoff
@@ -127,7 +106,8 @@ class WorkQueue(Generic[K]):
 
     def retry(self, key: K) -> None:
         """Reconcile `key` after its back-off, which doubles until `forget`."""
-        self._metrics.retried(self._name)
+        if self._metrics is not None:
+            self._metrics.retried(self._name)
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, self._backoff.delay(failures, self._rng))
 
@@ -143,7 +123,8 @@ class WorkQueue(Generic[K]):
         interrupted key is queued again.  Must not run twice at once.
         """
         slots = asyncio.Semaphore(concurrency)
-        self._metrics.show_queue(self._name, self._depth, self._longest)
+        if self._metrics is not None:
+            self._metrics.show_queue(self._name, self._depth, self._longest)
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
@@ -152,7 +133,8 @@ class WorkQueue(Generic[K]):
                     task = group.create_task(self._work(key, worker), name=f"work on {key}")
                     task.add_done_callback(lambda _: slots.release())
         finally:
-            self._metrics.hide_queue(self._name)
+            if self._metrics is not None:
+                self._metrics.hide_queue(self._name)
 
     def _depth(self) -> int:
         """Return how many keys are due and not in work."""
@@ -177,7 +159,8 @@ class WorkQueue(Generic[K]):
             settled = True
             self.retry(key)
         finally:
-            self._metrics.worked(self._name, self._clock.monotonic() - began)
+            if self._metrics is not None:
+                self._metrics.worked(self._name, self._clock.monotonic() - began)
             if not settled:
                 self.retry(key)
             self._working.pop(key, None)
@@ -203,7 +186,8 @@ class WorkQueue(Generic[K]):
                 due, _, key = heapq.heappop(self._order)
                 del self._due[key]
                 self._working[key] = now
-                self._metrics.added(self._name, now - due)
+                if self._metrics is not None:
+                    self._metrics.added(self._name, now - due)
                 return key
             await self._wake(wait)
 
