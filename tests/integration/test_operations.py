@@ -43,32 +43,6 @@ A, B = "shard-a", "shard-b"
 MAPS = 6
 """ConfigMaps of the ring, all of shard-a."""
 
-RIGHTS = """
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: NAME}
-rules:
-- apiGroups: [sharding.timebertt.dev]
-  resources: [controllerrings]
-  verbs: [list, patch]
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
-  verbs: [list, patch]
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs: [list]
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [list, get, patch]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: NAME}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: NAME}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: NAME}]
-"""
-"""What docs/cli.md asks for, and no more."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
@@ -77,37 +51,17 @@ class Ring:
     name: RingName
     client: Client
     control_plane: ControlPlane
-    operator: Path
-    """The kubeconfig of a person who has the rights of the document."""
 
-    def operate(self, operation: str, *arguments: str) -> OperationReport:
-        """Run a command that has to succeed."""
-        done = self.run(operation, *arguments, "-o", "json")
-        assert done.returncode == 0, done.stderr
-        return msgspec.json.decode(done.stdout, type=OperationReport)
-
-    def run(
-        self,
-        operation: str,
-        *arguments: str,
-        program: Path = SHARDER,
-        kubeconfig: Path | None = None,
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, operation: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(operation, *arguments, program=program, kubeconfig=kubeconfig),
+            self.command(operation, *arguments, program=PLUGIN),
             capture_output=True,
             text=True,
             check=False,
         )
 
-    def command(
-        self,
-        operation: str,
-        *arguments: str,
-        program: Path = SHARDER,
-        kubeconfig: Path | None = None,
-    ) -> list[str]:
-        where = ("--kubeconfig", str(kubeconfig or self.operator))
+    def command(self, operation: str, *arguments: str, program: Path = SHARDER) -> list[str]:
+        where = ("--kubeconfig", str(self.control_plane.admin_kubeconfig))
         return [str(program), operation, self.name, *arguments, *where]
 
     async def start(self, operation: str, *arguments: str) -> asyncio.subprocess.Process:
@@ -142,20 +96,13 @@ class Ring:
             await leases(self.client).patch(ObjectRef(self.name, A), body)
 
 
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Path:
+@pytest.fixture
+async def ring(control_plane: ControlPlane) -> AsyncIterator[Ring]:
     control_plane.apply(CRD)
     control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
-    name = f"operator-{uuid.uuid4().hex[:8]}"
-    control_plane.apply(RIGHTS.replace("NAME", name))
-    return control_plane.kubeconfig(name)
-
-
-@pytest.fixture
-async def ring(control_plane: ControlPlane, operator: Path) -> AsyncIterator[Ring]:
     client = await connect(str(control_plane.admin_kubeconfig))
     name = RingName(f"steered-{uuid.uuid4().hex[:8]}")
-    ring = Ring(name=name, client=client, control_plane=control_plane, operator=operator)
+    ring = Ring(name=name, client=client, control_plane=control_plane)
     await namespaces(client).create("", {"metadata": {"name": name}})
     selector: Json = {"matchLabels": {"kubernetes.io/metadata.name": name}}
     await rings(client).create(
@@ -185,24 +132,8 @@ async def ring(control_plane: ControlPlane, operator: Path) -> AsyncIterator[Rin
     await client.close()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [("cordon", A), ("evacuate", A), ("pause",), ("pin", "configmaps", "RING/map-0", A)],
-)
-async def test_an_operation_is_idempotent_and_a_dry_run_writes_nothing(
-    ring: Ring, command: tuple[str, ...]
-) -> None:
-    words = [word.replace("RING", ring.name) for word in command]
-    previewed = ring.operate(*words, "--dry-run")
-
-    first, second = ring.operate(*words), ring.operate(*words)
-
-    assert previewed.changes == first.changes != ()
-    assert second.changes == ()
-
-
 async def test_the_plugin_of_kubectl_is_the_same_program(ring: Ring) -> None:
-    done = ring.run("cordon", A, program=PLUGIN)
+    done = ring.run("cordon", A)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("shard-a is cordoned: ")
@@ -242,12 +173,3 @@ async def test_ctrl_c_ends_the_waiting_and_not_the_evacuation(ring: Ring) -> Non
     assert (process.returncode, out) == (130, b"")
     assert err.startswith(b"warning: interrupted; an evacuation that has begun continues: ")
     assert await ring.is_evacuated()
-
-
-async def test_a_missing_right_is_reported_in_one_line(ring: Ring) -> None:
-    no_rights = ring.control_plane.kubeconfig(f"no-rights-{ring.name}")
-
-    done = ring.run("pause", kubeconfig=no_rights)
-
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "grant it in a Role or ClusterRole" in done.stderr

@@ -80,16 +80,6 @@ async def test_the_phase_of_a_rotation_is_reported(
     assert [certificate.role for certificate in report.certificates] == roles
 
 
-async def test_what_does_not_serve_is_reported_with_what_there_is() -> None:
-    scene = await filled(replace(BUNDLE, ca_key=b"", key=b""))
-
-    report = await told(scene)
-
-    assert report.phase is None
-    assert (report.problem or "").startswith("the authority's certificate or key is missing")
-    assert [c.role for c in report.certificates] == [SERVING, CertificateRole.RETIRING]
-
-
 @pytest.mark.parametrize("request_", Request)
 async def test_a_rotation_is_asked_for_by_an_annotation(request_: Request) -> None:
     scene = await filled()

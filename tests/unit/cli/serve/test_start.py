@@ -5,21 +5,9 @@ from pathlib import Path
 import pytest
 
 from sharder.cli.serve.start import first_of, load_file
-from sharder.config import LogLevel
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
-
-
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(HEADER + "logging: {level: debug}\nhealth: {bindAddress: ':1'}")
-    environment = {"SHARDER_LOGGING_LEVEL": "warning", "SHARDER_HEALTH_BIND_ADDRESS": ":2"}
-
-    settings = load_file(file, environment, {"logging.level": "error"}).settings
-
-    assert settings.logging.level is LogLevel.ERROR
-    assert settings.health.bind_address == ":2"
 
 
 def test_problems_name_the_file(tmp_path: Path) -> None:
@@ -38,15 +26,6 @@ def test_problems_name_the_file(tmp_path: Path) -> None:
 def test_problems_without_a_file_are_reported_as_well() -> None:
     with pytest.raises(ConfigError, match="invalid settings: SHARDER_LOGGING_LEVEL: must be"):
         load_file(None, {"SHARDER_LOGGING_LEVEL": "loud"}, {})
-
-
-def test_unknown_fields_are_errors_in_strict_mode(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text(HEADER + "extra: 3")
-
-    assert load_file(file, {}, {}).unknown == ("extra: unknown field",)
-    with pytest.raises(ConfigError, match="extra: unknown field"):
-        load_file(file, {}, {}, strict=True)
 
 
 def test_the_first_of_several_errors_is_reported() -> None:
