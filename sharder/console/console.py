@@ -149,21 +149,21 @@ class Console:
         name, memory = snapshot.name, self.memory
         shards = Shards(snapshot, memory, self._cache.membership, self._clock)
         listed, now = tuple(shards.listed()), self._clock.now()
-        drains, quiet = shards.drains, memory.seconds_since_move(name)
+        (draining, draining_since), quiet = shards.drains, memory.seconds_since_move(name)
         facts = RingFacts(
             ring=snapshot.ring,
             members=snapshot.members,
             shards=listed,
-            objects=shards.counts.objects,
-            draining=drains.count,
-            draining_since=drains.since,
+            objects=shards.objects,
+            draining=draining,
+            draining_since=draining_since,
             moved_at=None if quiet == inf else now - timedelta(seconds=quiet),
             selects_nothing=not snapshot.namespaces
             and snapshot.cluster_scoped != {resource.id for resource in snapshot.resources},
         )
         faults = findings_of(facts, now)
         health = _HEALTH.get(faults[0].level, Health.OK) if faults else Health.OK
-        if health is Health.OK and (drains.count or shards.unowned or quiet < MOVING):
+        if health is Health.OK and (draining or shards.unowned or quiet < MOVING):
             health = Health.MOVING
         return Ring(
             name=name,
@@ -172,13 +172,13 @@ class Console:
             strategy=snapshot.ring.spec.placement.strategy,
             shards=sum(phase is not ShardPhase.LEFT for phase in shards.phases.values()),
             available_shards=len(snapshot.members.available),
-            objects=shards.counts.objects,
-            unassigned=shards.counts.unassigned,
+            objects=shards.objects,
+            unassigned=shards.unassigned,
             unowned=shards.unowned,
-            draining=drains.count,
+            draining=draining,
             paused=snapshot.ring.spec.movement.paused,
             unassigned_since=shards.unassigned_since,
-            draining_since=drains.since,
+            draining_since=draining_since,
             shard_list=listed,
             shard_list_truncated=len(shards.phases) > MAX_SHARDS,
             faults=faults,
@@ -191,7 +191,7 @@ def _headline(health: Health, faults: Sequence[Finding], shards: Shards) -> str:
     """Return the sentence to read first: the worst fault, or the state of the objects."""
     if health in {Health.BROKEN, Health.ATTENTION}:
         return faults[0].message
-    objects = shards.counts.objects
+    objects = shards.objects
     on = f"on {counted(sum(phase.owns for phase in shards.phases.values()), 'shard')}"
     if objects is None:
         return f"objects {on} are not counted yet"

@@ -1,7 +1,6 @@
 """The shards of a ring, and how many objects each has, as far as this replica knows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sharder.console.memory import Memory
@@ -29,23 +28,6 @@ _TROUBLED_FIRST = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """The number of objects of a ring's main resources; None if they are not counted."""
-
-    objects: int | None
-    unassigned: int | None
-    by_shard: Mapping[ShardName, int] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Drains:
-    """Open drains, and when the oldest was first seen."""
-
-    count: int | None
-    since: datetime | None
-
-
 class Shards:
     """Lists the shards of one ring."""
 
@@ -56,9 +38,20 @@ class Shards:
         self._snapshot = snapshot
         self._membership = membership
         self._now, self._monotonic = clock.now(), clock.monotonic()
-        self.counts = _counts_of(snapshot, memory)
+        stats = stats_of(snapshot)
+        if stats is None and memory.counts is not None:
+            stats = memory.counts(snapshot.name)
+        status = snapshot.ring.status
+        self.objects = status.objects if stats is None else stats.objects
+        """The number of objects of the main resources; None if they are not counted."""
+        self.unassigned = status.unassigned if stats is None else stats.unassigned
+        self._by_shard: Mapping[ShardName, int] = (
+            {ShardName(each.name): each.objects or 0 for each in status.shard_statuses}
+            if stats is None
+            else stats.by_shard
+        )
         # A shard without a Lease is in no phase, but can still have objects.
-        gone = {shard for shard, objects in (self.counts.by_shard or {}).items() if objects}
+        gone = {shard for shard, objects in self._by_shard.items() if objects}
         self.phases = dict.fromkeys(sorted(gone), ShardPhase.LOST) | phases_of(
             snapshot.members, gone
         )
@@ -68,31 +61,31 @@ class Shards:
     @property
     def unowned(self) -> int | None:
         """The number of objects without an available owner."""
-        if self.counts.by_shard is None or self.counts.unassigned is None:
+        if self.objects is None:
             return None
-        stray = sum(n for s, n in self.counts.by_shard.items() if n and not self.phases[s].owns)
-        return self.counts.unassigned + stray
+        stray = sum(n for s, n in self._by_shard.items() if n and not self.phases[s].owns)
+        return (self.unassigned or 0) + stray
 
     def of(self, shard: ShardName) -> int | None:
         """Return how many objects a shard has."""
-        return None if self.counts.by_shard is None else self.counts.by_shard.get(shard, 0)
+        return None if self.objects is None else self._by_shard.get(shard, 0)
 
     @property
-    def drains(self) -> Drains:
-        """All open drains; a shard that is gone drains nothing."""
+    def drains(self) -> tuple[int | None, datetime | None]:
+        """How many drains are open, and since when; a shard that is gone drains nothing."""
         status = self._snapshot.ring.status
         if not self._backlogs:
-            return Drains(status.draining, parse_time(status.oldest_drain_since))
+            return status.draining, parse_time(status.oldest_drain_since)
         drains = self._drains_by_shard().values()
         since = min((since for _, since in drains), default=None)
-        return Drains(sum(count for count, _ in drains), since)
+        return sum(count for count, _ in drains), since
 
     @property
     def unassigned_since(self) -> datetime | None:
         """Since when there are unassigned objects; None if there are none."""
         if self._backlogs:
             return self._oldest([each.unassigned for each in self._backlogs.values()])
-        if not self.counts.unassigned:
+        if not self.unassigned:
             return None
         return parse_time(self._snapshot.ring.status.oldest_unassigned_since)
 
@@ -147,17 +140,3 @@ class Shards:
     def _ago(self, seconds: float) -> datetime:
         """Return the instant `seconds` ago, to the second, so that polls return the same one."""
         return (self._now - timedelta(seconds=seconds)).replace(microsecond=0)
-
-
-def _counts_of(snapshot: RingSnapshot, memory: Memory) -> Counts:
-    """Return the counts of the tally, else of this leader, else of the ring's status."""
-    stats = stats_of(snapshot)
-    if stats is None and memory.counts is not None:
-        stats = memory.counts(snapshot.name)
-    if stats is not None:
-        return Counts(objects=stats.objects, unassigned=stats.unassigned, by_shard=stats.by_shard)
-    status = snapshot.ring.status
-    if status.objects is None:
-        return Counts(objects=None, unassigned=None, by_shard=None)
-    by_shard = {ShardName(s.name): s.objects or 0 for s in status.shard_statuses}
-    return Counts(objects=status.objects, unassigned=status.unassigned or 0, by_shard=by_shard)
