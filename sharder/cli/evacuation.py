@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -14,7 +13,7 @@ from sharder.cli.reports import OperationReport
 from sharder.cli.steering import EVACUATE, Outcome, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
-from sharder.core.preview.observe import Number, ObjectCount
+from sharder.core.preview.observe import ObjectCount
 
 POLL_SECONDS: Final = 1.0
 """Seconds between two counts of the objects that are left."""
@@ -22,20 +21,7 @@ POLL_SECONDS: Final = 1.0
 EMPTY_POLLS: Final = 2
 """Counts in a row that must be 0: a webhook can still assign objects until it sees the mark."""
 
-_NAMED: Final = 3
-"""Limit on the objects that an error names."""
-
 _NEXT: Final = 'wait again, or end it with "sharder uncordon"'
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """The objects that a shard still has."""
-
-    objects: Number
-    draining: int
-    some: tuple[str, ...]
-    """Some of the objects, as `resource namespace/name`."""
 
 
 async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
@@ -52,8 +38,8 @@ async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> Op
         if dry_run:
             raise
         return report  # the shard is marked, so the operation has succeeded
-    result = f"{report.result}; it has {left.objects.words}"
-    return msgspec.structs.replace(report, objects=left.objects.objects, result=result)
+    result = f"{report.result}; it has {left.all.words}"
+    return msgspec.structs.replace(report, objects=left.all.objects, result=result)
 
 
 async def complete(
@@ -65,8 +51,8 @@ async def complete(
 
     Raises:
         ConfigError: there is no such ring or shard, or the ring is deleted meanwhile.
-        SharderError: the wait timed out, or another client ended an evacuation; the message names
-            remaining objects.
+        SharderError: the wait timed out, or another client ended an evacuation; the message counts
+            the remaining objects.
     """
     begun = cluster.clock.monotonic()
     try:
@@ -88,7 +74,7 @@ async def _wait(
     cluster: Cluster, ring: str, shard: ShardName, begun: float, within: timedelta | None
 ) -> None:
     empty = 0
-    left: Left | None = None
+    said = f"the objects of {shard} could not be counted"
     while empty < EMPTY_POLLS:
         try:
             view = await view_of(cluster, ring)
@@ -97,43 +83,27 @@ async def _wait(
             empty = 0
             cluster.shown.show(f"cannot count the objects of {shard}: {error}")
         else:
-            _require_evacuation(view, shard, left)
-            empty = 0 if left.objects else empty + 1
-            cluster.shown.show(_line(shard, left))
+            draining = left.draining[shard]
+            said = f"{shard} has {left.all.words}, {draining} of them draining"
+            current = view.snapshot.members.shards.get(shard)
+            if current is not None and not current.evacuating:
+                raise SharderError(f"another client ended the evacuation: {said}")
+            empty = 0 if left.all else empty + 1
+            cluster.shown.show(said)
         spent = cluster.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(
-                f"timed out after {within.total_seconds():g}s: {_remaining(shard, left)}; the "
-                f"evacuation continues: {_NEXT}"
+                f"timed out after {within.total_seconds():g}s: {said}; see sharder objects {ring} "
+                f"--shard {shard}; the evacuation continues: {_NEXT}"
             )
         await cluster.clock.sleep(POLL_SECONDS)
 
 
-async def _count(cluster: Cluster, view: View, shard: ShardName) -> Left:
+async def _count(cluster: Cluster, view: View, shard: ShardName) -> ObjectCount:
     """Count the objects of the shard; the selector leaves out all other objects."""
-    counted, some = ObjectCount(view.snapshot), list[str]()
-    labels = f"{view.snapshot.owner_label}={shard}"
+    counted, labels = ObjectCount(view.snapshot), f"{view.snapshot.owner_label}={shard}"
     for id_, role in view.snapshot.roles.items():
         resource = await cluster.objects.find(id_)
         async for obj in cluster.objects.of(resource, labels).stream():
-            if counted.count(obj, role) and len(some) < _NAMED:
-                some.append(f"{id_} {obj.metadata.ref}")
-    return Left(objects=counted.all, draining=counted.draining[shard], some=tuple(some))
-
-
-def _require_evacuation(view: View, shard: ShardName, left: Left) -> None:
-    current = view.snapshot.members.shards.get(shard)
-    if current is not None and not current.evacuating:
-        raise SharderError(f"another client ended the evacuation: {_remaining(shard, left)}")
-
-
-def _line(shard: ShardName, left: Left) -> str:
-    return f"{shard} has {left.objects.words}, {left.draining} of them draining"
-
-
-def _remaining(shard: ShardName, left: Left | None) -> str:
-    if left is None:
-        return f"the objects of {shard} could not be counted"
-    named = f": {', '.join(left.some)}" if left.some else ""
-    more = ", …" if len(left.some) == _NAMED else ""
-    return f"{_line(shard, left)}{named}{more}"
+            counted.count(obj, role)
+    return counted

@@ -76,8 +76,8 @@ async def test_time_that_is_up_is_reported_with_what_is_left(cluster: Steered) -
 
     with pytest.raises(
         SharderError,
-        match=r"^timed out after 3s: shard-a has 5 objects, 1 of them draining: "
-        r"widgets\.example\.com default/w0, .*w1, .*w2, …; the evacuation continues",
+        match=r"^timed out after 3s: shard-a has 5 objects, 1 of them draining; see sharder "
+        r"objects demo --shard shard-a; the evacuation continues",
     ):
         await wait(cluster, timedelta(seconds=3))
 
@@ -115,9 +115,7 @@ async def test_an_evacuation_that_is_taken_back_is_not_waited_for(cluster: Steer
     await cluster.give(0)
     cluster.clock.script = [partial(cluster.annotate, A, {EVACUATE_ANNOTATION: None})]
 
-    with pytest.raises(
-        SharderError, match=r"ended the evacuation: shard-a has 1 .*: widgets.* default/w0$"
-    ):
+    with pytest.raises(SharderError, match=r"ended the evacuation: shard-a has 1 object"):
         await wait(cluster)
 
 
