@@ -1,6 +1,7 @@
 """Facts about what the console shows of a ring, and what it says to do."""
 
 import shlex
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -8,6 +9,7 @@ from sharder.cli.app import run_command
 from sharder.console.models import Health
 from sharder.console.shards import MAX_SHARDS
 from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, StrategyName
 from sharder.core.diagnosis.ring import WAITING
 from sharder.core.names import STATE_LABEL, ObjectRef, ShardName
@@ -97,91 +99,50 @@ async def test_an_evacuated_shard_is_empty_in_the_end(objects: int, text: str) -
     assert [fault.message for fault in now.faults] == [text]
 
 
-async def _late(scene: Scene) -> None:
-    await scene.label(A, **{STATE_LABEL: "expired"})
-
-
-async def _missing(scene: Scene) -> None:
-    await scene.cluster.delete_lease(A)
-
-
-async def _invalid(scene: Scene) -> None:
-    await scene.cluster.write_lease(A, renewTime="never")
-
-
 async def _alone(scene: Scene) -> None:
     await scene.cluster.leave(A)
     await scene.cluster.leave(B)
 
 
-async def _paused(scene: Scene) -> None:
-    spec = {"movement": {"paused": True}}
-    metadata = {"generation": 2}
-    await scene.cluster.rings.patch(ObjectRef("", DEMO), {"spec": spec, "metadata": metadata})
+async def _edited(scene: Scene, **spec: Json) -> None:
+    body: Json = {"spec": spec, "metadata": {"generation": 2}}
+    await scene.cluster.rings.patch(ObjectRef("", DEMO), body)
 
 
-async def _unselective(scene: Scene) -> None:
-    spec = {"namespaceSelector": {"matchLabels": {"tenant": "none"}}}
-    metadata = {"generation": 2}
-    await scene.cluster.rings.patch(ObjectRef("", DEMO), {"spec": spec, "metadata": metadata})
-
-
-async def _evacuated(scene: Scene) -> None:
-    await scene.annotate(A, evacuate="true")
-
-
-async def _cordoned(scene: Scene) -> None:
-    await scene.annotate(A, cordoned="true")
-
-
-async def _not_ready(scene: Scene) -> None:
-    await scene.condition(READY, "False", "grant list")
-
-
-async def _full(scene: Scene) -> None:
-    await scene.condition(EXHAUSTED, "True", "3 objects cannot be assigned")
-
-
-async def _unwatched(scene: Scene) -> None:
-    await scene.condition(WATCHED, "False", "grant watch")
-
-
-async def _unreadable(scene: Scene) -> None:
-    await scene.cluster.break_ring()
-
-
-async def _empty(scene: Scene) -> None:
-    await scene.count()
-
-
-FAULTS = {
-    "late": (_late, "WARN shard shard-a is late"),
-    "missing": (_missing, "WARN shard shard-a is missing"),
-    "invalid": (_invalid, "WARN 1 invalid Lease"),
-    "alone": (_alone, "FAIL no shard is available"),
-    "paused": (_paused, "WARN movement is paused"),
-    "unselective": (_unselective, "WARN the ring selects no namespace"),
-    "evacuated": (_evacuated, "OK shard shard-a is being evacuated, 2 objects left"),
-    "cordoned": (_cordoned, "OK shard shard-a is cordoned and gets no new objects"),
-    "not ready": (_not_ready, "FAIL the ring is not ready"),
-    "full": (_full, "WARN no shard has room for more objects"),
-    "unwatched": (_unwatched, "WARN a right to watch is missing"),
-    "unreadable": (_unreadable, "FAIL this release cannot decode the ring"),
-    "empty": (_empty, "OK no objects counted yet"),
+NOWHERE: Json = {"matchLabels": {"tenant": "none"}}
+FAULTS: dict[str, Callable[[Scene], Awaitable[object]]] = {
+    "WARN shard shard-a is late": lambda on: on.label(A, **{STATE_LABEL: "expired"}),
+    "WARN shard shard-a is missing": lambda on: on.cluster.delete_lease(A),
+    "WARN 1 invalid Lease": lambda on: on.cluster.write_lease(A, renewTime="never"),
+    "FAIL no shard is available": _alone,
+    "WARN movement is paused": lambda on: _edited(on, movement={"paused": True}),
+    "WARN the ring selects no namespace": lambda on: _edited(on, namespaceSelector=NOWHERE),
+    "OK shard shard-a is being evacuated, 2 objects left": lambda on: on.annotate(
+        A, evacuate="true"
+    ),
+    "OK shard shard-a is cordoned and gets no new objects": lambda on: on.annotate(
+        A, cordoned="true"
+    ),
+    "FAIL the ring is not ready": lambda on: on.condition(READY, "False", "grant list"),
+    "WARN no shard has room for more objects": lambda on: on.condition(
+        EXHAUSTED, "True", "3 objects cannot be assigned"
+    ),
+    "WARN a right to watch is missing": lambda on: on.condition(WATCHED, "False", "grant watch"),
+    "FAIL this release cannot decode the ring": lambda on: on.cluster.break_ring(),
+    "OK no objects counted yet": lambda on: on.count(),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_each_fault_says_what_to_run(fault: str) -> None:
     scene = Scene()
-    make, told = FAULTS[fault]
 
     async with scene.watched():
         await scene.count(a=2, b=1)
-        await make(scene)
+        await FAULTS[fault](scene)
         now = await scene.look()
 
-    assert f"{now.faults[0].level} {now.faults[0].message}" == told
+    assert f"{now.faults[0].level} {now.faults[0].message}" == fault
     assert now.faults[0].run
     assert [line for each in now.faults for line in each.run if not is_known(line)] == []
 
