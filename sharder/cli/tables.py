@@ -1,6 +1,6 @@
 """Lists and results as tables for people; their form can change in any release."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -24,7 +24,8 @@ from sharder.core.api.since import age, short
 from sharder.core.plurals import counted
 from sharder.core.preview.observe import beside
 
-Cells: TypeAlias = tuple[object, ...]
+Row: TypeAlias = Mapping[str, object]
+"""Cells by column, those of a narrow table first."""
 
 _SHOWN_OBJECTS: Final = 50
 """Limit on the objects in a table; the line below it counts the others."""
@@ -36,40 +37,30 @@ def rings(report: RingsReport, *, form: str = "table") -> None:
     if not report.rings:
         write("no rings found")
         return
-    columns = ("NAME", "READY", "SHARDS", "OBJECTS", "UNOWNED", "DRAINING")
-    write(_table(columns, _WIDE_RING, ((_ring(r), _wide_ring(r)) for r in report.rings), form))
+    write(_table([_ring(ring) for ring in report.rings], 6, form))
     write(*(f"{ring.name} {PAUSED}" for ring in report.rings if ring.paused))
     write(*(f"{ring.name}: {ring.problem}" for ring in report.rings if ring.problem))
 
 
-_WIDE_RING: Final = ("UNASSIGNED", "STRATEGY", "RESOURCES")
-
-
-def _ring(ring: RingRow) -> Cells:
+def _ring(ring: RingRow) -> Row:
     objects, unowned = ring.objects, ring.unowned
-    return (
-        ring.name,
-        ring.ready,
-        f"{ring.available_shards}/{ring.shards}",
-        None if objects is None else beside(objects, ring.children),
-        None if unowned is None else beside(unowned, ring.unowned_children),
-        ring.draining,
-    )
-
-
-def _wide_ring(ring: RingRow) -> Cells:
-    return ring.unassigned, ring.strategy, ",".join(ring.resources)
+    return {
+        "NAME": ring.name,
+        "READY": ring.ready,
+        "SHARDS": f"{ring.available_shards}/{ring.shards}",
+        "OBJECTS": None if objects is None else beside(objects, ring.children),
+        "UNOWNED": None if unowned is None else beside(unowned, ring.unowned_children),
+        "DRAINING": ring.draining,
+        "UNASSIGNED": ring.unassigned,
+        "STRATEGY": ring.strategy,
+        "RESOURCES": ",".join(ring.resources),
+    }
 
 
 def shards(report: ShardsReport, *, form: str = "table") -> None:
     """Print the shards of a ring, with a line for each pause, problem and mistake."""
-    columns = ("NAME", "STATE", "OBJECTS", "DRAINING", "RENEWED")
-    rows = ((_shard(each), _wide_shard(each)) for each in report.shards)
-    write(
-        _table(columns, _WIDE_SHARD, rows, form)
-        if report.shards
-        else f"{report.ring} has no shards"
-    )
+    rows = [_shard(shard) for shard in report.shards]
+    write(_table(rows, 5, form) if rows else f"{report.ring} has no shards")
     unowned = beside(report.unowned, report.unowned_children)
     write(
         f"{beside(counted(report.objects, 'object'), report.children)}, {report.unassigned} "
@@ -81,41 +72,30 @@ def shards(report: ShardsReport, *, form: str = "table") -> None:
     )
 
 
-_WIDE_SHARD: Final = ("AVAILABLE", "NAMESPACE", "ZONE", "POOL", "WEIGHT", "CAPACITY")
-
-
-def _shard(shard: ShardRow) -> Cells:
-    objects = beside(shard.objects, shard.children)
+def _shard(shard: ShardRow) -> Row:
     ago = shard.renewed_seconds_ago
-    age = None if ago is None else short(ago)
-    state = in_state(shard.state, cordoned=shard.cordoned, evacuating=shard.evacuating)
-    return shard.name, state, objects, shard.draining, age
+    restricted = ",evacuating" if shard.evacuating else ",cordoned" if shard.cordoned else ""
+    capacity = (f"{name}={amount}" for name, amount in shard.capacity.items())
+    return {
+        "NAME": shard.name,
+        "STATE": f"{shard.state}{restricted}",
+        "OBJECTS": beside(shard.objects, shard.children),
+        "DRAINING": shard.draining,
+        "RENEWED": None if ago is None else short(ago),
+        "AVAILABLE": "yes" if shard.available else "no",
+        "NAMESPACE": shard.namespace,
+        "ZONE": "/".join(filter(None, (shard.region, shard.zone))) or None,
+        "POOL": shard.pool or None,
+        "WEIGHT": f"{shard.weight:g}",
+        "CAPACITY": ",".join(capacity) or None,
+    }
 
 
-def _wide_shard(shard: ShardRow) -> Cells:
-    return (
-        "yes" if shard.available else "no",
-        shard.namespace,
-        "/".join(filter(None, (shard.region, shard.zone))) or None,
-        shard.pool or None,
-        f"{shard.weight:g}",
-        ",".join(f"{name}={amount}" for name, amount in shard.capacity.items()) or None,
-    )
-
-
-def in_state(state: str, *, cordoned: bool, evacuating: bool) -> str:
-    """Return the state and its restriction, in the form of `kubectl get nodes`."""
-    restricted = "evacuating" if evacuating else "cordoned" if cordoned else ""
-    return ",".join(filter(None, (state, restricted)))
-
-
-def _table(
-    columns: tuple[str, ...], more: tuple[str, ...], rows: Iterable[tuple[Cells, Cells]], form: str
-) -> Table:
-    """Return a table, with more columns if it is wide."""
-    if form == "wide":
-        return table((*columns, *more), ((*row, *wide) for row, wide in rows), is_wide=True)
-    return table(columns, (row for row, _ in rows))
+def _table(rows: Sequence[Row], narrow: int, form: str) -> Table:
+    """Return a table of all columns if it is wide, else of so many."""
+    shown = None if form == "wide" else narrow
+    cells = [[*row.values()][:shown] for row in rows]
+    return table([*rows[0]][:shown], cells, is_wide=form == "wide")
 
 
 def objects(report: ObjectsReport) -> None:
