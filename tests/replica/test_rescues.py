@@ -210,7 +210,7 @@ async def test_a_released_lease_is_held_while_objects_are_taken_and_given_back_a
 
 @pytest.mark.slow
 @staged
-async def test_a_lease_is_held_seldom_while_nothing_can_be_written(
+async def test_a_lease_is_held_less_and_less_often_while_nothing_can_be_written(
     world: World,
 ) -> None:
     await world.begin("p0", "p1")

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from math import inf
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
@@ -27,6 +27,7 @@ from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 
@@ -37,14 +38,27 @@ HOLD = 2 * DEFAULT_DURATION
 """Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
 at most this long."""
 
+REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
+"""Back-off of a Lease after holds in a row without a successful write: objects that cannot be
+written must not block their shard.  The first delay is just long enough for an attempt of the
+shard, because the objects of a dead shard can also wait for a broken connection of ours."""
+
 QUIET_SECONDS = 20.0
-"""Seconds after a hold in which objects that keep failing cause no new one: they must not block
-their shard, and a returned shard requests its Lease every 2 s."""
+"""Seconds after a release in which failed objects cause no new hold: a returned shard requests its
+Lease every 2 s."""
 
 REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
 
 _log = logging.getLogger(__name__)
+
+
+class _Rest(NamedTuple):
+    """A Lease that backs off."""
+
+    until: float
+    fruitless: int = 0
+    """Holds in a row without a successful write."""
 
 
 @dataclass(slots=True)
@@ -71,10 +85,9 @@ class LeaseGuard:
         self._clock = clock
         self._unheld = UnheldLeases(cache, leases, clock)
         self._held: dict[ObjectRef, _HeldLease] = {}
-        self._released: dict[ObjectRef, float] = {}
-        """When the last hold of each Lease ended."""
-        self._failed: dict[ObjectRef, float] = {}
-        """When the last attempt at a hold failed."""
+        self._resting: dict[ObjectRef, _Rest] = {}
+        self._quiet: dict[ObjectRef, float] = {}
+        """Until when failed objects cause no new hold."""
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
@@ -84,8 +97,8 @@ class LeaseGuard:
         """Keep the shard from acquiring its Lease while the body writes.
 
         If there is no Lease to write, it only confirms that the shard holds none.  Yields a check
-        that raises `Unavailable` if the hold ends too soon for a request.  An object that
-        keeps failing (`again`) causes no new hold soon after one: the shard might want its Lease.
+        that raises `Unavailable` if the hold ends too soon for a request.  A retry (`again`)
+        causes no new hold soon after a release: the shard might want its Lease.
 
         Raises:
             ShardReturned: the shard holds its Lease.
@@ -102,6 +115,7 @@ class LeaseGuard:
         try:
             yield partial(self._check, ref, held_lease)
             held_lease.useful = True
+            self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
@@ -138,9 +152,9 @@ class LeaseGuard:
 
     async def _release_idle(self) -> None:
         now = self._clock.monotonic()
-        for times in (self._released, self._failed):
-            for ref in [ref for ref, at in times.items() if at + QUIET_SECONDS <= now]:
-                del times[ref]
+        known = self._resting.items()
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
+        self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
         for ref, held_lease in list(self._held.items()):
             async with self._lock(ref):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
@@ -151,11 +165,9 @@ class LeaseGuard:
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
-        is_useless = held_lease is not None and not held_lease.useful
-        is_too_soon = (
-            again and held_lease is None and now < self._released.get(ref, -inf) + QUIET_SECONDS
-        )
-        if is_useless or is_too_soon or now < self._failed.get(ref, -inf) + IDLE_SECONDS:
+        rest = self._resting.get(ref, _Rest(now))
+        is_too_soon = again and held_lease is None and now < self._quiet.get(ref, now)
+        if is_too_soon or now < rest.until or (held_lease is not None and not held_lease.useful):
             raise Unavailable(
                 f"the sharder is backing off from lease {ref}, so that its shard can acquire it"
             )
@@ -163,7 +175,7 @@ class LeaseGuard:
             return await self._hold(ref, held_lease)
         except ApiError:
             # The next callers would wait for the same answer.
-            self._failed[ref] = self._clock.monotonic()
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
             raise
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
@@ -228,7 +240,10 @@ class LeaseGuard:
     async def _release(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         """Restore a Lease; if that fails, the shard waits until it expires."""
         del self._held[ref]
-        self._released[ref] = self._clock.monotonic()
+        self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
+        if not held_lease.useful:
+            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
+            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
         try:
