@@ -12,8 +12,8 @@ from fastapi import FastAPI, HTTPException, Request, Response, status
 from fastapi.routing import APIRouter
 
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
-from webhook.connection import Answer, Body, Route
 from webhook.endpoint import AdmissionEndpoint
+from webhook.messages import Answer, Body, Route
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 

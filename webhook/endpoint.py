@@ -19,8 +19,8 @@ from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook import review
-from webhook.connection import MAX_STRANGER_BYTES, Answer, Body, Reply, Route
-from webhook.review import Request
+from webhook.messages import MAX_STRANGER_BYTES, Answer, Body, Reply, Route, refusal
+from webhook.review import Reviewed
 
 log = logging.getLogger(__name__)
 
@@ -140,9 +140,9 @@ class AdmissionEndpoint:
 
     def _malformed(self, error: InvalidObject) -> Answer:
         reason = f"not an AdmissionReview: {error}"
-        return Answer(400, reason.encode(), partial(self._count, _Outcome("malformed")))
+        return refusal(400, reason, partial(self._count, _Outcome("malformed")))
 
-    def _answer(self, name: RingName, request: Request, *, trusted: bool) -> Answer:
+    def _answer(self, name: RingName, request: Reviewed, *, trusted: bool) -> Answer:
         try:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
@@ -175,7 +175,9 @@ class AdmissionEndpoint:
         if outcome.refused is not None:
             self._refused(outcome.ring, *outcome.refused)
 
-    def _decide(self, name: RingName, snapshot: RingSnapshot | None, request: Request) -> Decision:
+    def _decide(
+        self, name: RingName, snapshot: RingSnapshot | None, request: Reviewed
+    ) -> Decision:
         if request.problem:
             warning = f"the sharder cannot read this request: {request.problem}"
             return Decision(outcome="unreadable", warning=warning)
@@ -190,14 +192,14 @@ class AdmissionEndpoint:
         return decision
 
 
-def _assigned(request: Request, decision: Decision) -> GroupResource | None:
+def _assigned(request: Reviewed, decision: Decision) -> GroupResource | None:
     """Return the resource to count as assigned, None if there is none."""
     if decision.assigned is None or request.dry_run:
         return None
     return request.review.resource if request.review is not None else None
 
 
-def _refusal(request: Request, decision: Decision) -> tuple[PartialObject, str] | None:
+def _refusal(request: Reviewed, decision: Decision) -> tuple[PartialObject, str] | None:
     """Return the object whose release was refused and why, None if there is none."""
     old = None if request.review is None else request.review.old
     if not decision.refused or request.dry_run or old is None:
@@ -205,13 +207,13 @@ def _refusal(request: Request, decision: Decision) -> tuple[PartialObject, str] 
     return old, decision.refused  # a manifest has no uid
 
 
-def _is_acknowledgement(snapshot: RingSnapshot | None, request: Request) -> bool:
+def _is_acknowledgement(snapshot: RingSnapshot | None, request: Reviewed) -> bool:
     """Return whether a request that assigns an object ends its drain."""
     old = None if request.review is None else request.review.old
     return snapshot is not None and old is not None and snapshot.is_draining(old)
 
 
-def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Request) -> None:
+def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Reviewed) -> None:
     """Count the object where it was placed, before the next request is decided.
 
     Nothing is counted in a dry run, or for an object that the watch would never show.

@@ -24,13 +24,13 @@ from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
 from sharder.core.names import GroupResource
 from sharder.core.nesting import pieces
-from webhook.connection import Body
+from webhook.messages import Body
 
 MAX_WARNING_CHARACTERS = 256
 """Kubernetes can truncate longer warnings ("Dynamic Admission Control", section on responses)."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
     """The request of a review; without `review` there is nothing to decide."""
 
     uid: str
@@ -92,7 +92,7 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
     return request
 
 
-def decode(body: Body) -> Request:
+def decode(body: Body) -> Reviewed:
     """Decode the request of the API server.
 
     Raises:
@@ -101,11 +101,11 @@ def decode(body: Body) -> Request:
     """
     request = request_in(body, _ADMISSION_REVIEW)
     if isinstance(request, Unjudged):
-        return Request(uid=request.uid, problem=request.problem)
+        return Reviewed(uid=request.uid, problem=request.problem)
     return _request_of(request, request.object, request.old_object, partial(_changed_in, body))
 
 
-async def decode_in_slices(body: Body) -> Request:
+async def decode_in_slices(body: Body) -> Reviewed:
     """Decode like `decode`, however large or deep the object is, and let others run in between.
 
     Raises:
@@ -116,13 +116,13 @@ async def decode_in_slices(body: Body) -> Request:
     except RecursionError:
         return await decode_in_slices(await cut_in_slices(body))
     if isinstance(request, Unjudged):
-        return Request(uid=request.uid, problem=request.problem)
+        return Reviewed(uid=request.uid, problem=request.problem)
     before, after = request.old_object, request.object
     try:
         new = None if after is None else await _object_in(after)
         old = None if before is None else await _object_in(before)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Request(uid=request.uid, problem=str(error))
+        return Reviewed(uid=request.uid, problem=str(error))
     return _request_of(request, new, old, partial(_difference, before or {}, after or {}))
 
 
@@ -178,15 +178,6 @@ class _Request(msgspec.Struct, Generic[ObjectT], frozen=True, rename="camel"):
     old_object: ObjectT | None = None
 
 
-class _Contents(msgspec.Struct, frozen=True, rename="camel"):
-    object: _Fields
-    old_object: _Fields
-
-
-class _Update(msgspec.Struct, frozen=True):
-    request: _Contents
-
-
 class _Identified(msgspec.Struct, frozen=True):
     uid: str
 
@@ -210,7 +201,6 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
 
 _ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request[PartialObject]])
 _LARGE_REVIEW = msgspec.json.Decoder(Envelope[_Request[_Fields]])
-_UPDATE = msgspec.json.Decoder(_Update)
 _IDENTITY = msgspec.json.Decoder(_Identity)
 _ENCODER = msgspec.json.Encoder()
 
@@ -233,9 +223,9 @@ def _request_of(
     obj: PartialObject | None,
     old: PartialObject | None,
     changed: Callable[[], str],
-) -> Request:
+) -> Reviewed:
     if obj is None:
-        return Request(uid=request.uid, problem="it has no object")
+        return Reviewed(uid=request.uid, problem="it has no object")
     extra = request.user_info.extra
     pod_names = extra.pod_names if extra is not None else None
     review = Review(
@@ -248,12 +238,12 @@ def _request_of(
             username=request.user_info.username, pod_name=pod_names[0] if pod_names else ""
         ),
     )
-    return Request(uid=request.uid, review=review, dry_run=bool(request.dry_run), changed=changed)
+    return Reviewed(uid=request.uid, review=review, dry_run=bool(request.dry_run), changed=changed)
 
 
 def _changed_in(body: Body) -> str:
-    request = _UPDATE.decode(body).request
-    return _difference(request.old_object, request.object)
+    request = _LARGE_REVIEW.decode(body).request
+    return _difference(request.old_object or {}, request.object or {})
 
 
 def _difference(before: Mapping[str, msgspec.Raw], after: Mapping[str, msgspec.Raw]) -> str:

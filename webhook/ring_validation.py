@@ -20,11 +20,11 @@ from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.validation import Facts, Refusal, refusals, warnings
 from sharder.ports import Objects
-from webhook.connection import Answer, Body, Route
+from webhook.messages import Answer, Body, Route, refusal
 from webhook.review import Envelope, Unjudged, cut_in_slices, printable, request_in
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Reviewed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The request of a review; without `ring` there is nothing to validate."""
 
     uid: str
@@ -46,7 +46,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 PASS = Verdict()
 
 
-async def decode(body: Body) -> Request:
+async def decode(body: Body) -> Reviewed:
     """Decode the request of the API server.
 
     Raises:
@@ -57,11 +57,11 @@ async def decode(body: Body) -> Request:
     except RecursionError:
         return await decode(await cut_in_slices(body))
     if isinstance(request, Unjudged):
-        return Request(uid=request.uid, problem=request.problem)
+        return Reviewed(uid=request.uid, problem=request.problem)
     return request
 
 
-def encode(request: Request, verdict: Verdict) -> bytes:
+def encode(request: Reviewed, verdict: Verdict) -> bytes:
     """Return the answer; a rejection names each invalid field, as in the API server."""
     warnings = tuple(printable(warning) for warning in verdict.warnings)
     status = _status(request, verdict.refusals) if verdict.refusals else None
@@ -102,11 +102,11 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
     api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
 
 
-_REVIEW = msgspec.json.Decoder(Envelope[Request])
+_REVIEW = msgspec.json.Decoder(Envelope[Reviewed])
 _ENCODER = msgspec.json.Encoder()
 
 
-def _status(request: Request, refusals: tuple[Refusal, ...]) -> _Status:
+def _status(request: Reviewed, refusals: tuple[Refusal, ...]) -> _Status:
     causes = tuple(_Cause(r.fault.cause, r.message, r.field) for r in refusals)
     return _Status(message="; ".join(map(str, refusals)), details=_Details(request.name, causes))
 
@@ -163,20 +163,20 @@ class RingValidation:
     async def reply(self, body: Body) -> Answer:
         """Answer a review; after a timeout the failurePolicy decides."""
         if self._under_way >= MAX_WAITING:
-            return Answer(503, b"too many rings at once")
+            return refusal(503, "too many rings at once")
         self._under_way += 1
         try:
             request = await decode(body)
             async with asyncio.timeout(CHECK_SECONDS):
                 return Answer(200, await self._answer(request))
         except TimeoutError:
-            return Answer(503, b"the ring was not checked in time")
+            return refusal(503, "the ring was not checked in time")
         except InvalidObject as error:
-            return Answer(400, f"not an AdmissionReview: {error}".encode())
+            return refusal(400, f"not an AdmissionReview: {error}")
         finally:
             self._under_way -= 1
 
-    async def _answer(self, request: Request) -> bytes:
+    async def _answer(self, request: Reviewed) -> bytes:
         try:
             verdict = await self._check(request)
         except Exception:
@@ -187,7 +187,7 @@ class RingValidation:
             verdict = _FAILED
         return encode(request, verdict)
 
-    async def _check(self, request: Request) -> Verdict:
+    async def _check(self, request: Reviewed) -> Verdict:
         if request.problem:
             warning = f"the sharder cannot read this ring: {request.problem}"
             return Verdict(warnings=(warning,))

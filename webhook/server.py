@@ -10,8 +10,9 @@ from typing import Self
 from sharder.core.errors import ConfigError
 from webhook.app import App, Webhook
 from webhook.asgi import AsgiConnections
-from webhook.connection import Connection, Port
+from webhook.connection import Connection
 from webhook.listener import Connected, Listener, listening_sockets
+from webhook.port import Port
 from webhook.tls import ServerTls
 
 REQUEST_SECONDS = 10.0

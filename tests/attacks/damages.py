@@ -93,10 +93,10 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     ),
     "A18": Damage(
         "webhook/connection.py",
-        "if now - self._waits_since > limit:",
-        "if now < self._waits_since:",
-        "tests/integration/test_webhook_server.py::"
-        "test_a_request_that_does_not_become_complete_is_dropped",
+        "if now - self._began > limit:",
+        "if now < self._began:",
+        "tests/unit/webhook/test_connection.py::"
+        "test_a_request_that_does_not_become_complete_is_refused",
     ),
     "A21": Damage(
         "sharder/core/ring/build.py",

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -250,27 +250,6 @@ async def test_a_taken_port_is_an_error_of_one_line_that_names_it() -> None:
 
     assert f"cannot listen on {HOST}:{first.port}: " in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [b""],
-        [b"\r\n"],
-        [b"POST / HTTP/1.1\r\nhost: a"],
-        [head("POST", 10), b"12345"],
-    ],
-)
-async def test_a_request_that_does_not_become_complete_is_dropped(pieces: Sequence[bytes]) -> None:
-    async with (
-        Server(app(), host=HOST, port=0, request_seconds=0.2) as server,
-        connected(server.port) as client,
-    ):
-        await client.send(*pieces)
-        status, headers, _ = await client.answer()
-
-        assert (status, headers["connection"]) == (408, "close")
-        assert await client.is_closed()
 
 
 async def test_a_handshake_that_does_not_become_complete_is_dropped() -> None:

@@ -29,7 +29,7 @@ from sharder.shard.cluster import Cluster
 from tests.history.traces import Happening
 from tests.stage.loop import PROCESS, Process
 from tests.stage.network import Link, NetworkClient, ProcessClock
-from webhook.connection import Answer
+from webhook.messages import Answer
 
 if TYPE_CHECKING:
     from tests.stage.stage import Stage

@@ -5,8 +5,6 @@ from typing import Literal
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from sharder.core.api.meta import Json
@@ -282,55 +280,6 @@ async def test_a_client_that_goes_away_is_counted_and_not_answered() -> None:
 
     assert result.status == 0
     assert counts.answers == [("", "disconnected")]
-
-
-fields = st.sampled_from(
-    ["operation", "resource", "userInfo", "object", "oldObject", "dryRun", "metadata", "labels",
-     "annotations", "ownerReferences", "name", "generateName", "namespace", "group", "username",
-     "extra", "apiVersion", "kind", "controller", OWNER]
-)  # fmt: skip
-words = st.sampled_from(["CREATE", "UPDATE", "widgets", "example.com", "demo", "shard-a", ""])
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields | st.text(), inner),
-    max_leaves=20,
-)
-
-
-@given(
-    changes=st.dictionaries(fields, anything),
-    metadata=anything,
-    uid=st.text(min_size=1),
-    is_update=st.booleans(),
-)
-async def test_whatever_a_review_with_a_uid_holds_it_is_allowed_and_the_uid_comes_back(
-    changes: dict[str, Json], metadata: Json, uid: str, is_update: bool
-) -> None:
-    thing: Json = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}
-    request = request_of(object=thing, operation="UPDATE" if is_update else "CREATE")
-    body = review_of(request | changes | {"uid": uid})
-
-    result = await exchange(app_with(), body)
-
-    assert response_in(result).uid == uid
-
-
-@given(st.binary())
-async def test_no_bytes_are_answered_by_anything_but_a_bad_request(body: bytes) -> None:
-    result = await exchange(app_with(), body)
-
-    assert result.status == 400
-
-
-@given(st.data())
-async def test_a_damaged_review_is_allowed_or_a_bad_request(data: st.DataObject) -> None:
-    body = bytearray(review_of(request_of(obj(labels={"a": "b"}), old=obj(owner=A))))
-    for _ in range(data.draw(st.integers(1, 4))):
-        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-
-    result = await exchange(app_with(), bytes(body))
-
-    assert result.status == 400 or response_in(result).uid
 
 
 def padded(request: dict[str, Json], padding: str) -> bytes:

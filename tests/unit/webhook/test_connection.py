@@ -24,8 +24,9 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import connection as limits
-from webhook.connection import KEEP_ALIVE_SECONDS, MAX_STRANGER_BYTES
+from webhook import port as limits
+from webhook.connection import KEEP_ALIVE_SECONDS
+from webhook.messages import MAX_STRANGER_BYTES
 
 BODY = review_of(request_of(obj(name="a")))
 LIMIT = 10.0
