@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Coroutine
 from contextvars import Context, copy_context
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -205,10 +206,19 @@ class ReplicaActor(Actor):
             raise ConnectionRefusedError
         answered: asyncio.Future[bytes] = self.stage.loop.create_future()
 
-        def work() -> None:
-            answer = self._endpoint.route(path).reply(body)
-            if isinstance(answer, Answer) and not answered.done():
+        def settle(answer: Answer) -> None:
+            if not answered.done():
                 answered.set_result(answer.body)
+
+        async def finish(reply: Coroutine[None, None, Answer]) -> None:
+            settle(await reply)
+
+        def work() -> None:
+            reply = self._endpoint.route(path).reply(body)
+            if isinstance(reply, Answer):
+                settle(reply)
+            else:
+                self.stage.loop.create_task(finish(reply), context=self.context)
 
         self.stage.loop.call_later(self.link.takes(), work, context=self.context)
         return await answered
