@@ -1,17 +1,23 @@
-"""An HTTP server of the process: one port, with or without TLS."""
+"""An HTTP server of the process: one port, with or without TLS.
+
+The event loop's own server accepts until the process has no file descriptors left, and does not
+see a connection before its TLS handshake has ended; so connections are accepted here.
+"""
 
 import asyncio
+import logging
+import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from email.utils import formatdate
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from sharder.core.errors import ConfigError
 from webhook.app import App, Webhook
-from webhook.asgi import AsgiConnections
+from webhook.asgi import AsgiConnection, AsgiConnections
 from webhook.connection import Connection
-from webhook.listener import Connected, Listener, listening_sockets
 from webhook.port import Port
 from webhook.tls import ServerTls
 
@@ -28,9 +34,23 @@ MAX_CONNECTIONS = 512
 SWEEP_SECONDS = 1.0
 """Seconds between two checks of the connections' times."""
 
+ACCEPT_PAUSE_SECONDS = 0.1
+"""Seconds of a pause after a failed accept, for example without free file descriptors."""
+
+BACKLOG = 2048
+"""Connections that wait to be accepted; uvicorn's default."""
+
+Connected: TypeAlias = Connection | AsgiConnection
+
+log = logging.getLogger(__name__)
+
 
 class Server:
-    """Serves `app` from `start` to `stop`; `async with` does both.  It does not handle signals."""
+    """Serves `app` from `start` to `stop`; `async with` does both.  It does not handle signals.
+
+    At the limit of connections it closes the oldest one of an untrusted client, else the trusted
+    one that has been idle longest, else the new one.
+    """
 
     def __init__(
         self,
@@ -49,19 +69,20 @@ class Server:
             host: Address or name to listen on; empty for all interfaces.
             port: 0 for any free port.
             tls: The certificate; None for plain HTTP.
-            max_connections: Limit, TLS handshakes included; `listener.Listener` says which
-                connection is closed.
+            max_connections: Limit, TLS handshakes included.
             request_seconds: Limit for a request of the webhook to be complete, else it is rejected
                 (408).  A TLS handshake gets no more time either.
         """
         self.port = port
         """The port that the server listens on, after the start."""
         self._host, self._tls = host, tls
-        self._app = app
         self._request_seconds = request_seconds
-        self._max_connections = max_connections
+        self._room = max_connections
         self._shared: Port | None = None
-        self._listener: Listener | None = None
+        self._make = self._maker(app)
+        self._sockets: list[socket.socket] = []
+        self._open: dict[Connected, asyncio.Task[None]] = {}
+        """The oldest connection is first."""
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -71,25 +92,20 @@ class Server:
             ConfigError: the address cannot be listened on.
         """
         try:
-            sockets = listening_sockets(self._host, self.port)
+            self._sockets = listening_sockets(self._host, self.port)
         except OSError as error:
             why = error.strerror or error
             raise ConfigError(f"cannot listen on {self._host}:{self.port}: {why}") from error
-        self.port = sockets[0].getsockname()[1]
-        make = self._maker()
-        self._listener = Listener(
-            sockets,
-            make,
-            room=self._max_connections,
-            tls=self._tls.context if self._tls else None,
-            handshake_seconds=min(HANDSHAKE_SECONDS, self._request_seconds),
-        )
+        self.port = self._sockets[0].getsockname()[1]
+        self._loop = asyncio.get_running_loop()
+        for each in self._sockets:
+            self._loop.add_reader(each, self._accept, each)
         self._sweep()
 
     @property
     def connections(self) -> int:
         """The number of open connections, TLS handshakes included."""
-        return len(self._listener) if self._listener is not None else 0
+        return len(self._open)
 
     def retire(self) -> None:
         """Keep serving, but end each connection of the webhook with its next answer.
@@ -105,15 +121,24 @@ class Server:
 
         Idempotent.
         """
-        if self._listener is None:
-            return
         self.retire()
+        while self._sockets:
+            listening = self._sockets.pop()
+            self._loop.remove_reader(listening)
+            listening.close()
+        for connection in tuple(self._open):
+            connection.finish()
         try:
-            await self._listener.finish(within)
+            if self._open:
+                await asyncio.wait(tuple(self._open.values()), timeout=within)
         finally:
             if self._sweep_timer is not None:
                 self._sweep_timer.cancel()
-            await self._listener.end()
+            tasks = tuple(self._open.values())
+            for connection in tuple(self._open):
+                self._cut(connection)
+            if tasks:
+                await asyncio.wait(tasks)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -127,18 +152,111 @@ class Server:
     ) -> None:
         await self.stop()
 
-    def _maker(self) -> Callable[[], Connected]:
+    def _maker(self, app: App) -> Callable[[], Connected]:
         """Return a function that makes connections."""
-        if not isinstance(self._app, Webhook):
-            return AsgiConnections(self._app, self._request_seconds).make
-        self._shared = shared = Port(self._app.route, self._request_seconds)
+        if not isinstance(app, Webhook):
+            return AsgiConnections(app, self._request_seconds).make
+        self._shared = shared = Port(app.route, self._request_seconds)
         return lambda: Connection(shared)
 
     def _sweep(self) -> None:
         now = perf_counter()
-        if self._listener is not None:
-            self._listener.expire(now)
+        for connection in tuple(self._open):
+            connection.expire(now)
         if self._shared is not None:
             self._shared.date = formatdate(usegmt=True).encode()
         pause = min(SWEEP_SECONDS, self._request_seconds)
-        self._sweep_timer = asyncio.get_running_loop().call_later(pause, self._sweep)
+        self._sweep_timer = self._loop.call_later(pause, self._sweep)
+
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept one connection; other tasks run before the next one."""
+        try:
+            accepted, peer = listening.accept()
+        except BlockingIOError:  # the client has disconnected
+            return
+        except OSError as error:
+            fields = {"port": self.port, "error": str(error)}
+            log.warning("cannot accept connections", extra=fields)
+            self._loop.remove_reader(listening)
+            self._loop.call_later(ACCEPT_PAUSE_SECONDS, self._resume, listening)
+            return
+        accepted.settimeout(0)
+        if len(self._open) >= self._room and not self._make_room():
+            accepted.close()
+            return
+        connection = self._make()
+        self._open[connection] = self._loop.create_task(self._keep(connection, accepted, peer[0]))
+
+    def _resume(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    async def _keep(self, connection: Connected, accepted: socket.socket, peer: str) -> None:
+        """Serve a connection until it is over."""
+        fields = {"port": self.port, "peer": peer}
+        limit = min(HANDSHAKE_SECONDS, self._request_seconds)
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._tls.context if self._tls else None,
+                ssl_handshake_timeout=limit if self._tls else None,
+                ssl_shutdown_timeout=limit if self._tls else None,
+            )
+            await connection.is_over.wait()
+        except OSError as error:
+            log.warning("connection failed", extra={**fields, "error": str(error)})
+        except Exception:
+            log.exception("connection failed", extra=fields)
+        finally:
+            self._open.pop(connection, None)
+
+    def _make_room(self) -> bool:
+        fields = {"port": self.port, "limit": self._room}
+        log.warning("too many connections, closing some: allow fewer clients", extra=fields)
+        victim = next((each for each in self._open if not each.is_trusted), None)
+        if victim is None:
+            idle = [each for each in self._open if each.is_idle]
+            victim = min(idle, key=lambda each: each.idle_since, default=None)
+        if victim is None:
+            return False
+        self._cut(victim)
+        return True
+
+    def _cut(self, connection: Connected) -> None:
+        task = self._open.pop(connection)
+        if connection.is_made:
+            connection.abort()
+        else:
+            task.cancel()  # its handshake is in progress
+
+
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on a host's addresses, or on all addresses of the machine.
+
+    Raises:
+        OSError: an address cannot be listened on.
+    """
+    if not host and socket.has_dualstack_ipv6():
+        found = [(socket.AF_INET6, "")]
+    elif not host:
+        found = [(socket.AF_INET, "")]
+    else:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = list(dict.fromkeys((family, str(address[0])) for family, *_, address in infos))
+    with ExitStack() as made:
+        sockets = [
+            made.enter_context(
+                socket.create_server(
+                    (address, port),
+                    family=family,
+                    backlog=BACKLOG,
+                    dualstack_ipv6=not host and family == socket.AF_INET6,
+                )
+            )
+            for family, address in found
+        ]
+        for each in sockets:
+            each.settimeout(0)
+        made.pop_all()
+    return sockets
