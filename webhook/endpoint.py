@@ -10,10 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeAlias
 
-import msgspec
-
 from sharder.core.admission.answers import Decision
-from sharder.core.admission.rules import decide, withhold
+from sharder.core.admission.rules import Review, decide, withhold
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
@@ -56,19 +54,6 @@ class Observer(Protocol):
     def handed_over(self, ring: RingName) -> None:
         """Count an object whose acknowledgement gave it its new owner."""
         ...
-
-
-class _Outcome(msgspec.Struct, frozen=True):
-    """What to count of an answer."""
-
-    outcome: str
-    ring: RingName = NO_RING
-    assigned: GroupResource | None = None
-    """The resource of an object that got its owner by this request."""
-    handed_over: bool = False
-    """Whether another shard released the object by the same request."""
-    refused: tuple[PartialObject, str] | None = None
-    """An object whose release the API server was told to undo, and the reason."""
 
 
 class AdmissionEndpoint:
@@ -140,7 +125,7 @@ class AdmissionEndpoint:
 
     def _malformed(self, error: InvalidObject) -> Answer:
         reason = f"not an AdmissionReview: {error}"
-        return refusal(400, reason, partial(self._count, _Outcome("malformed")))
+        return refusal(400, reason, partial(self._observer.answered, NO_RING, "malformed"))
 
     def _answer(self, name: RingName, request: Reviewed, *, trusted: bool) -> Answer:
         try:
@@ -149,31 +134,35 @@ class AdmissionEndpoint:
             content = review.encode(request.uid, decision)
             if trusted:
                 _reserve(snapshot, decision, request)
+            if snapshot is not None and request.review is not None and not request.dry_run:
+                self._note(name, snapshot, request.review, decision, trusted=trusted)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
                 "admission failed, request allowed: report this bug", extra={"ring": name}
             )
             failed = review.encode(request.uid, _FAILED)
-            return Answer(200, failed, partial(self._count, _Outcome(_FAILED.outcome)))
-        outcome = _Outcome(
-            decision.outcome,
-            NO_RING if snapshot is None else name,
-            _assigned(request, decision),
-            decision.assigned is not None and _is_acknowledgement(snapshot, request),
-            _refusal(request, decision) if trusted else None,
-        )
-        return Answer(200, content, partial(self._count, outcome))
+            return Answer(200, failed, partial(self._observer.answered, NO_RING, _FAILED.outcome))
+        ring = NO_RING if snapshot is None else name
+        return Answer(200, content, partial(self._observer.answered, ring, decision.outcome))
 
-    def _count(self, outcome: _Outcome, seconds: float) -> None:
-        """Count an answer that was sent `seconds` after its request began."""
-        self._observer.answered(outcome.ring, outcome.outcome, seconds)
-        if outcome.assigned is not None:
-            self._observer.assigned(outcome.ring, outcome.assigned)
-            if outcome.handed_over:
-                self._observer.handed_over(outcome.ring)
-        if outcome.refused is not None:
-            self._refused(outcome.ring, *outcome.refused)
+    def _note(
+        self,
+        ring: RingName,
+        snapshot: RingSnapshot,
+        judged: Review,
+        decision: Decision,
+        *,
+        trusted: bool,
+    ) -> None:
+        """Count an object that gets its owner, and report a release that is undone."""
+        old = judged.old
+        if decision.assigned is not None:
+            self._observer.assigned(ring, judged.resource)
+            if old is not None and snapshot.is_draining(old):
+                self._observer.handed_over(ring)
+        if decision.refused and trusted and old is not None:
+            self._refused(ring, old, decision.refused)  # a manifest has no uid
 
     def _decide(
         self, name: RingName, snapshot: RingSnapshot | None, request: Reviewed
@@ -190,27 +179,6 @@ class AdmissionEndpoint:
         if decision.assigned is not None and self._is_stale():
             return withhold(request.review, snapshot)
         return decision
-
-
-def _assigned(request: Reviewed, decision: Decision) -> GroupResource | None:
-    """Return the resource to count as assigned, None if there is none."""
-    if decision.assigned is None or request.dry_run:
-        return None
-    return request.review.resource if request.review is not None else None
-
-
-def _refusal(request: Reviewed, decision: Decision) -> tuple[PartialObject, str] | None:
-    """Return the object whose release was refused and why, None if there is none."""
-    old = None if request.review is None else request.review.old
-    if not decision.refused or request.dry_run or old is None:
-        return None
-    return old, decision.refused  # a manifest has no uid
-
-
-def _is_acknowledgement(snapshot: RingSnapshot | None, request: Reviewed) -> bool:
-    """Return whether a request that assigns an object ends its drain."""
-    old = None if request.review is None else request.review.old
-    return snapshot is not None and old is not None and snapshot.is_draining(old)
 
 
 def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Reviewed) -> None:
