@@ -12,7 +12,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from typing import Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -51,18 +51,13 @@ class Unjudged(NamedTuple):
     """Why the request could not be decoded; empty if it neither creates nor updates."""
 
 
-class Asked(Protocol):
+class Asked(msgspec.Struct, frozen=True):
     """The fields that the request of every review has."""
 
-    @property
-    def uid(self) -> str:
-        """Repeated in the answer; can be empty."""
-        ...
-
-    @property
-    def operation(self) -> str:
-        """CREATE, UPDATE, DELETE or CONNECT; can be empty."""
-        ...
+    uid: str
+    """Repeated in the answer; can be empty."""
+    operation: str = ""
+    """CREATE, UPDATE, DELETE or CONNECT; can be empty."""
 
 
 AskedT = TypeVar("AskedT", bound=Asked)
@@ -164,26 +159,24 @@ class _UserInfo(msgspec.Struct, frozen=True):
     extra: _Extra | None = None
 
 
-ObjectT = TypeVar("ObjectT")
-_Fields: TypeAlias = dict[str, msgspec.Raw]
-
-
-class _Request(msgspec.Struct, Generic[ObjectT], frozen=True, rename="camel"):
-    uid: str
-    operation: str = ""
-    resource: _Resource = _Resource()
-    user_info: _UserInfo = _UserInfo()
-    dry_run: bool | None = None
-    object: ObjectT | None = None
-    old_object: ObjectT | None = None
-
-
 class _Identified(msgspec.Struct, frozen=True):
     uid: str
 
 
 class _Identity(msgspec.Struct, frozen=True):
     request: _Identified
+
+
+ObjectT = TypeVar("ObjectT")
+_Fields: TypeAlias = dict[str, msgspec.Raw]
+
+
+class _Request(Asked, Generic[ObjectT], frozen=True, rename="camel"):
+    resource: _Resource = _Resource()
+    user_info: _UserInfo = _UserInfo()
+    dry_run: bool | None = None
+    object: ObjectT | None = None
+    old_object: ObjectT | None = None
 
 
 class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

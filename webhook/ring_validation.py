@@ -21,15 +21,13 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.validation import Facts, Refusal, refusals, warnings
 from sharder.ports import Objects
 from webhook.messages import Answer, Body, Route, refusal
-from webhook.review import Envelope, Unjudged, cut_in_slices, printable, request_in
+from webhook.review import Asked, Envelope, Unjudged, cut_in_slices, printable, request_in
 
 
-class Reviewed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Reviewed(Asked, frozen=True, kw_only=True, rename="camel"):
     """The request of a review; without `ring` there is nothing to validate."""
 
-    uid: str
     name: RingName = RingName("")
-    operation: str = ""
     ring: ControllerRing | None = msgspec.field(default=None, name="object")
     old: ControllerRing | None = msgspec.field(default=None, name="oldObject")
     problem: str = ""
