@@ -17,7 +17,6 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.names import API_GROUP, GroupResource, RingName
 from sharder.core.ring.build import roles_of
-from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.validation import Facts, Refusal, refusals, warnings
 from sharder.ports import Objects
 from webhook.messages import Answer, Body, Route, refusal
@@ -134,7 +133,6 @@ class RingValidation:
     def __init__(
         self,
         *,
-        rings: Callable[[RingName], RingSnapshot | None],
         selected: Callable[[ControllerRing], Collection[str]],
         objects: Objects,
         custom: Collection[str],
@@ -143,13 +141,11 @@ class RingValidation:
         """Set up the endpoint.
 
         Args:
-            rings: Returns a ring's current snapshot, None if there is no such ring.
             selected: Returns the namespaces that a ring selects, also for a ring not yet created.
             objects: For discovery.
             custom: The names of the installed strategies.
             max_request_bytes: Limit of a body, at most `MAX_BYTES`; larger ones get 413.
         """
-        self._rings = rings
         self._selected = selected
         self._objects = objects
         self._custom = custom
@@ -195,21 +191,13 @@ class RingValidation:
         if old is not None and old.spec == new.spec:
             # A change of metadata must not fail for an invalid spec that is already stored.
             return PASS
-        # Checking a change of the strategy can take long, so it runs in a thread.
+        # A large spec can take long, so it is checked in a thread.
         run = asyncio.get_running_loop().run_in_executor
         refused = await run(self._thread, refusals, new, self._custom)
         if refused:
             return Verdict(refusals=refused)
-        facts = await self._facts(new)
+        facts = Facts(unknown=await self._unknown(new), namespaces=len(self._selected(new)))
         return Verdict(warnings=await run(self._thread, warnings, old, new, facts))
-
-    async def _facts(self, ring: ControllerRing) -> Facts:
-        snapshot = self._rings(ring.name)
-        return Facts(
-            unknown=await self._unknown(ring),
-            namespaces=len(self._selected(ring)),
-            layout=None if snapshot is None else snapshot.placer.layout,
-        )
 
     async def _unknown(self, ring: ControllerRing) -> set[GroupResource]:
         """Return the resources that the API server does not serve, if it answers in time."""

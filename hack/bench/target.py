@@ -128,7 +128,6 @@ async def serve(sizes: Sequence[int]) -> None:
         ),
         readiness=lambda: None,
         validation=RingValidation(
-            rings=rings.get,
             selected=lambda _: (),
             objects=NoObjects(),
             custom=(),

@@ -232,7 +232,6 @@ class Service:
             self._replica.endpoint(self._trust.accepts),
             readiness=lambda: self._not_ready,
             validation=RingValidation(
-                rings=self._replica.cache.snapshot,
                 selected=self._replica.cache.selected_by,
                 objects=self._replica.objects,
                 custom=self._custom,

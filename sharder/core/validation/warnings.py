@@ -1,34 +1,21 @@
 """Warnings about a ControllerRing that works, but might not do what its author expects."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Final
 
 from sharder.core.api.ring import (
     ControllerRing,
-    PlacementSpec,
     RebalanceSpec,
     RebalanceStrategy,
-    StrategyName,
 )
-from sharder.core.names import GroupResource, ShardName
-from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
-from sharder.core.placement.demand import Demand, identity_of
-from sharder.core.placement.placer import Placer
-from sharder.core.placement.strategy import Layout
+from sharder.core.names import GroupResource
+from sharder.core.placement.strategies.registry import FOLLOWING
 from sharder.core.rebalance.policy import AUTO
 
 MAX_WARNINGS: Final = 10
 """Maximum warnings in one answer: the API server truncates them after 4,096 characters."""
-
-SAMPLE: Final = 1_000
-"""Maximum keys that are placed to estimate the effect of a change of the strategy."""
-
-MAX_PAIRS: Final = 50_000
-"""Maximum pairs of a key and a shard in that estimate, which takes 0.3s: with more shards, fewer
-keys are placed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +26,6 @@ class Facts:
     """Resources of the ring that the API server does not serve."""
     namespaces: int | None = None
     """How many namespaces the ring selects."""
-    layout: Layout | None = None
-    """The ring's shards; None for a new ring."""
 
 
 def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> tuple[str, ...]:
@@ -49,7 +34,7 @@ def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> t
     `old` is None except for updates.
     """
     found = chain(
-        _movement(old, new, facts.layout),
+        _movement(old, new),
         _threshold(new.spec.rebalance),
         _anyone_declares(old, new, facts.namespaces),
         _no_namespace(facts.namespaces),
@@ -116,50 +101,12 @@ def _anyone_declares(
         )
 
 
-def _movement(
-    old: ControllerRing | None, new: ControllerRing, layout: Layout | None
-) -> Iterator[str]:
-    if old is None or layout is None:
-        return
-    before, after = old.spec.placement, new.spec.placement
-    if before.strategy is after.strategy:
-        return
-    part = _moving(layout, before, after)
-    if part > 0.5:
+def _movement(old: ControllerRing | None, new: ControllerRing) -> Iterator[str]:
+    """Warn of a strategy that follows; one that sticks moves only objects above a ceiling."""
+    before = None if old is None else old.spec.placement.strategy
+    after = new.spec.placement.strategy
+    if before not in {None, after} and after in FOLLOWING:
         yield (
-            f"spec.placement.strategy: from {before.strategy} to {after.strategy} moves about"
-            f" {part:.0%} of the objects, each after a drain; preview it with `sharder plan`"
+            f"spec.placement.strategy: {after} places most objects on other shards than {before}"
+            " did, and moves each after a drain; preview it with `sharder plan`"
         )
-
-
-def _moving(layout: Layout, before: PlacementSpec, after: PlacementSpec) -> float:
-    """Return the fraction of a sample that would move; 0 for a strategy that sticks.
-
-    A strategy that sticks moves only objects above a ceiling, which are not estimated.  The labels
-    of objects, such as pins, are not known and are ignored.  An installed function is not called,
-    because it can take any time, and expects calls from one thread only.
-    """
-    will = Placer(replace(layout, spec=after))
-    if will.sticks or before.strategy is StrategyName.CUSTOM or not layout.available:
-        return 0.0
-    keys = _keys(len(layout.available))
-    was = _owners(Placer(replace(layout, spec=before)), keys)
-    wanted = _owners(will, keys)
-    return sum(wanted[key] != owner for key, owner in was.items()) / len(keys)
-
-
-def _keys(shards: int) -> tuple[str, ...]:
-    return tuple(f"/Sample/default/sample-{n}" for n in range(min(SAMPLE, MAX_PAIRS // shards)))
-
-
-def _owners(placer: Placer, keys: tuple[str, ...]) -> dict[str, ShardName]:
-    """Return the shard of each key, as if the objects were created one after the other."""
-    tally = Tally()
-    owners: dict[str, ShardName] = {}
-    for key in keys:
-        identity = identity_of(key)
-        shard = placer.place(Demand(key, identity), tally).shard
-        if shard is not None:
-            owners[key] = shard
-            tally.assume(Reservation(identity, Entry(shard)))
-    return owners

@@ -90,7 +90,6 @@ def served() -> FakeObjects:
 
 def validation_with(
     *,
-    rings: Callable[[RingName], RingSnapshot | None] = demo_only,
     selected: Callable[[ControllerRing], Collection[str]] = lambda _: {"default"},
     objects: Objects | None = None,
     custom: Collection[str] = (),
@@ -98,7 +97,6 @@ def validation_with(
 ) -> RingValidation:
     """The endpoint that judges rings."""
     return RingValidation(
-        rings=rings,
         selected=selected,
         objects=objects or served(),
         custom=custom,

@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.names import GroupResource, RingName
-from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.names import GroupResource
 from sharder.core.validation import Refusal, refusals
 from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
@@ -150,14 +149,14 @@ async def test_a_strategy_that_moves_most_objects_is_warned_of() -> None:
     response = await judged(body_of(rendezvous, old=FINE))
 
     assert response.allowed
-    assert "from ConsistentHash to Rendezvous moves about" in response.warnings[0]
+    assert "Rendezvous places most objects on other shards" in response.warnings[0]
 
 
 async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning() -> None:
-    def fail(_: RingName) -> RingSnapshot | None:
+    def fail(_: ControllerRing) -> frozenset[str]:
         raise RuntimeError("broken on purpose")
 
-    response = await judged(body_of(FINE), validation_with(rings=fail))
+    response = await judged(body_of(FINE), validation_with(selected=fail))
 
     assert response.allowed
     assert response.warnings == ["the sharder failed to check this ring; see its condition Ready"]

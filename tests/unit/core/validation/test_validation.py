@@ -6,10 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
-from sharder.core.api.ring import ControllerRing, RebalanceStrategy, StrategyName
+from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.names import GroupResource
 from sharder.core.ring.build import EXCLUDED_RESOURCES, reason_against
 from sharder.core.validation import MAX_REFUSALS, MAX_RESOURCES, Fault, refusals
@@ -311,47 +309,3 @@ def test_a_ring_has_at_most_a_hundred_resources_controlled_ones_included(count: 
     found = refusals(ring_with({"resources": resources}), ())
 
     assert [refusal.field for refusal in found] == ["spec.resources"] * (count > MAX_RESOURCES)
-
-
-texts = st.sampled_from(["", "a", "b", "-", "In", "Exists", "x" * 70])
-resources = st.fixed_dictionaries({"resource": texts, "group": texts})
-expressions = st.fixed_dictionaries({"key": texts, "operator": texts, "values": st.lists(texts)})
-selectors = st.fixed_dictionaries(
-    {},
-    optional={
-        "matchLabels": st.dictionaries(texts, texts), "matchExpressions": st.lists(expressions)
-    },
-)  # fmt: skip
-mains = st.builds(
-    lambda main, children: {**main, "controlledResources": children},
-    resources,
-    st.lists(resources),
-)
-groups = st.fixed_dictionaries({"labels": st.lists(texts), "selectors": st.lists(selectors)})
-specs = st.fixed_dictionaries(
-    {
-        "resources": st.lists(mains),
-        "namespaceSelector": selectors,
-        "placement": st.fixed_dictionaries(
-            {"strategy": st.sampled_from(list(StrategyName)), "custom": texts,
-             "minZones": st.integers(), "perShardCapacity": st.none() | st.integers(),
-             "groupBy": groups}
-        ),
-        "rebalance": st.fixed_dictionaries(
-            {"strategy": st.sampled_from(list(RebalanceStrategy)), "threshold": st.text(),
-             "resources": st.lists(texts), "interval": st.text(alphabet="0123456789.hms-")}
-        ),
-        "movement": st.fixed_dictionaries(
-            {"maxMovesPerMinute": st.integers(), "drainTimeout": st.text()}
-        ),
-    }
-)  # fmt: skip
-
-
-@given(specs)
-def test_whatever_a_ring_says_is_judged_and_every_refusal_says_what_to_do(
-    spec: dict[str, object],
-) -> None:
-    for refusal in refusals(ring_with(spec), ("a",)):
-        assert refusal.field.startswith("spec.")
-        assert any(w in refusal.advice for w in ("write", "remove", "add", "install"))
