@@ -52,11 +52,6 @@ def test_every_label_that_we_set_is_valid(review: Review, snapshot: RingSnapshot
 
 
 @given(requests, snapshots)
-def test_the_same_question_has_the_same_answer(review: Review, snapshot: RingSnapshot) -> None:
-    assert decide(review, snapshot, SHARDERS) == decide(review, snapshot, SHARDERS)
-
-
-@given(requests, snapshots)
 def test_what_was_decided_once_is_not_changed_by_asking_again(
     review: Review, snapshot: RingSnapshot
 ) -> None:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from math import ceil, sqrt
 from random import Random
@@ -29,7 +28,6 @@ from tests.property.placements import (
     plain_layouts,
     plain_objects,
     rings_full,
-    weights,
 )
 from tests.property.strategies import keys
 from tests.support.simulated import Placed, distribute
@@ -61,14 +59,6 @@ def test_no_shard_has_more_than_it_may_have(of: Layout, objects: list[Placed]) -
             limit for limit in (one.ceiling, of.spec.per_shard_capacity) if limit is not None
         ]
         assert one.cordoned or all(staying[one.name] <= limit for limit in limits)
-
-
-@given(layouts(), rings_full())
-def test_a_new_distribution_exceeds_no_ceiling(of: Layout, objects: list[Placed]) -> None:
-    found = distribute(objects, Placer(of))
-
-    tally = counted(after(objects, found, of))
-    assert Placer(of).ceilings(tally).excess() == {}
 
 
 @given(layouts(), rings_full())
@@ -185,18 +175,6 @@ def test_the_order_in_which_objects_were_counted_makes_no_difference(
     )
 
 
-@given(layouts(), rings_full())
-def test_there_is_room_if_an_object_that_asks_for_nothing_has_a_candidate(
-    of: Layout, objects: list[Placed]
-) -> None:
-    tally = counted(objects)
-
-    told = Placer(of).explain(Demand("new", 0), tally)
-
-    full = any("full" in why for why in told.rejected.values())
-    assert Placer(of).has_room(tally) is (bool(told.remarks) or not full)
-
-
 # What follows
 
 
@@ -213,21 +191,6 @@ def test_who_joins_takes_objects_from_others_and_no_other_does(
     owner = Placer(of).place(Demand(key, 0), NO_COUNTS).shard
 
     assert owner in {before, joiner}
-
-
-@given(plain_layouts(StrategyName.RENDEZVOUS), keys, weights, st.data())
-def test_with_rendezvous_a_shard_that_grows_only_gains_objects(
-    of: Layout, key: str, weight: float, data: st.DataObject
-) -> None:
-    grower = data.draw(st.sampled_from(of.available))
-    larger = [
-        replace(one, weight=one.weight + weight) if one == grower else one for one in of.available
-    ]
-
-    before = Placer(of).place(Demand(key, 0), NO_COUNTS).shard
-    owner = Placer(layout_of(larger, of.spec)).place(Demand(key, 0), NO_COUNTS).shard
-
-    assert owner in {before, grower.name}
 
 
 @pytest.mark.parametrize(

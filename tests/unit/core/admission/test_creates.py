@@ -59,12 +59,6 @@ def test_a_new_object_that_bears_the_right_owner_already_is_not_counted_again() 
     assert create(obj(name=TO_B, owner=B)) == PASS
 
 
-def test_a_generated_name_is_no_longer_than_kubernetes_own() -> None:
-    new = unnamed(None, generate_name="w" * 70)
-
-    assert len(stored(new, create(new)).name) == 63
-
-
 def test_a_request_that_is_called_twice_gets_the_same_name() -> None:
     new = unnamed(None, generate_name="w-")
 

@@ -32,7 +32,6 @@ from tests.support.admissions import (
     stored,
     update,
 )
-from tests.support.json_patch import admitted
 from tests.support.values import (
     CONFIGMAPS,
     DRAIN,
@@ -94,24 +93,7 @@ def test_what_the_sharder_writes_stands(old: PartialObject, new: PartialObject) 
     assert update(old, new, writer=THE_SHARDER) == PASS
 
 
-def test_what_the_sharder_writes_into_an_unassigned_object_stands() -> None:
-    old, new = obj(name=TO_B), obj(name=TO_B, annotations={NEXT: A})
-
-    assert update(old, new, writer=THE_SHARDER) == PASS
-    assert stored(new, update(old, new)).annotations == {}
-
-
 # (b) the owner is untouched
-
-
-@pytest.mark.parametrize("value", ["true", ""])
-def test_a_drain_label_that_a_user_adds_is_removed(value: str) -> None:
-    old, new = obj(owner=A), obj(owner=A, drain=value)
-
-    decision = update(old, new)
-
-    assert decision.outcome == "restored"
-    assert stored(new, decision).labels == {OWNER: A}
 
 
 # (c) a client without the right changes the owner
@@ -269,13 +251,6 @@ def test_an_object_that_is_released_while_no_shard_is_available_has_no_owner() -
     assert update(old, new, by=EMPTY) == Decision(outcome="no_shard")
 
 
-def test_an_acknowledgement_that_is_asked_about_twice_counts_once() -> None:
-    old, new = obj(name=TO_B, owner=A, drain="true"), obj(name=TO_B)
-    first = update(old, new, writer=OWNERS_POD)
-
-    assert update(old, admitted(new, first.operations), writer=OWNERS_POD) == PASS
-
-
 # An update of an object without owner
 
 
@@ -285,14 +260,6 @@ def test_no_client_gives_an_owner_to_an_object_without_one(of: GroupResource) ->
     new = obj(of, name, owner=A, drain="true")
 
     assert stored(new, update(obj(of, name), new, of=of)).labels == {}
-
-
-def test_the_sharder_can_remove_the_owner_of_an_object_without_controller() -> None:
-    old, new = obj(CONFIGMAPS, owner=A), obj(CONFIGMAPS)
-
-    decision = update(old, new, of=CONFIGMAPS, writer=THE_SHARDER)
-
-    assert decision == PASS
 
 
 def test_an_object_without_controller_gets_no_owner() -> None:

@@ -24,7 +24,6 @@ from tests.unit.core.diagnosis.installed import deployment, released
 
 HERE = "sharding-system"
 UNREAD = Unread("forbidden")
-SOON = NOW + timedelta(seconds=2)
 READY = Condition(type="Ready", status="True", reason="ReconciliationSucceeded")
 
 
@@ -101,6 +100,23 @@ def test_a_ring_with_a_fence_has_a_line_more() -> None:
     assert found.warned == 1
 
 
+def test_what_cannot_be_read_is_a_warning_for_each_check() -> None:
+    blind = replace(HEALTHY, members=UNREAD, configuration=UNREAD, answer=UNREAD)
+    unread = replace(
+        facts(blind),
+        schema=UNREAD,
+        denied=UNREAD,
+        deployments=UNREAD,
+        leader=UNREAD,
+        certificates=UNREAD,
+    )
+
+    found = report(unread)
+
+    assert (found.failed, found.warned) == (0, 8)
+    assert [each.message for each in found.findings].count("not checked: forbidden") == 8
+
+
 @pytest.mark.parametrize(("rings", "level"), [(UNREAD, Level.FAIL), ((), Level.WARN)])
 def test_rings_that_cannot_be_read_fail_and_none_are_a_warning(
     rings: Unread | tuple[()], level: Level
@@ -108,12 +124,6 @@ def test_rings_that_cannot_be_read_fail_and_none_are_a_warning(
     found = report(replace(facts(), rings=rings))
 
     assert [each.level for each in found.findings if each.level is not Level.OK] == [level]
-
-
-def test_leases_that_cannot_be_read_are_a_warning_and_not_a_ring_without_shards() -> None:
-    found = report(facts(replace(HEALTHY, members=UNREAD)))
-
-    assert (found.failed, found.warned) == (0, 1)
 
 
 def test_a_ring_that_cannot_be_decoded_is_not_checked_further() -> None:

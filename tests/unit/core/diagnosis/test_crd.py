@@ -4,7 +4,7 @@ import msgspec
 
 from sharder.core.api.cluster import Schema
 from sharder.core.diagnosis.crd import crd, missing_in
-from sharder.core.diagnosis.finding import Level, Unread
+from sharder.core.diagnosis.finding import Level
 from tests.unit.core.diagnosis.installed import released
 
 
@@ -27,12 +27,6 @@ def test_the_crd_of_this_release_has_everything() -> None:
 
 def test_a_cluster_without_the_crd_fails() -> None:
     assert crd(None).level is Level.FAIL
-
-
-def test_a_schema_that_cannot_be_read_is_a_warning() -> None:
-    found = crd(Unread("forbidden"))
-
-    assert (found.level, found.message) == (Level.WARN, "not checked: forbidden")
 
 
 def test_the_first_of_many_missing_fields_are_named_and_the_rest_counted() -> None:

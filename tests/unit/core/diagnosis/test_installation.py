@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.core.diagnosis.finding import Finding, Level, Unread
+from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.installation import (
     Certificate,
     Certificates,
@@ -19,7 +19,6 @@ from tests.unit.core.diagnosis.installed import deployment
 
 LEASE = ObjectRef("sharding-system", "sharder")
 SECRET = ObjectRef("sharding-system", "sharder-certificates")
-UNREAD = Unread("forbidden")
 
 
 def levels(findings: list[Finding]) -> list[Level]:
@@ -45,10 +44,6 @@ def test_a_namespace_without_a_sharder_is_a_warning() -> None:
     assert levels([*replicas([other], "sharding-system")]) == [Level.WARN]
 
 
-def test_deployments_that_cannot_be_read_are_a_warning() -> None:
-    assert levels([*replicas(UNREAD, "sharding-system")]) == [Level.WARN]
-
-
 @pytest.mark.parametrize(
     ("changed", "age"),
     [
@@ -65,10 +60,6 @@ def test_no_replica_leads(changed: object, age: int) -> None:
     found = leader(changed, LEASE, NOW + timedelta(seconds=age))
 
     assert (found.level, found.advice is None) == (Level.FAIL, False)
-
-
-def test_a_lease_that_cannot_be_read_is_a_warning() -> None:
-    assert leader(UNREAD, LEASE, NOW).level is Level.WARN
 
 
 def held(*ends: timedelta, problem: str | None = None, soon: bool = False) -> Certificates:
@@ -121,10 +112,6 @@ def test_a_foreign_certificate_is_renewed_by_its_issuer() -> None:
     (ours,), (theirs,) = certificates(ended, NOW), certificates(foreign, NOW)
 
     assert ours.advice != theirs.advice == "renew it where it was issued"
-
-
-def test_certificates_that_cannot_be_read_are_a_warning() -> None:
-    assert levels([*certificates(UNREAD, NOW)]) == [Level.WARN]
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,15 @@ from pathlib import Path
 
 import yaml
 
-from sharder.core.diagnosis.finding import Level, Unread
+from sharder.core.diagnosis.finding import Level
 from sharder.core.diagnosis.rights import (
     FOR_ALL,
     Rule,
     own_rules,
     rights,
     ring_rules,
-    service_account,
 )
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import GroupResource
 from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS, ring
 
 MANIFEST = Path(__file__).parents[4] / "hack/manifests/sharder.yaml"
@@ -45,10 +44,6 @@ def test_the_rights_that_are_asked_for_are_those_of_the_chart() -> None:
     assert asked(own_rules("sharding-system", "sharder-certificates")) == granted("Role")
 
 
-def test_a_sharder_with_files_needs_no_secret() -> None:
-    assert [rule.resource.resource for rule in own_rules("here", None)] == ["leases"]
-
-
 def test_a_ring_needs_rights_on_each_of_its_resources() -> None:
     rules = ring_rules([(ring(), {"default"})], most_namespaces=1)
 
@@ -67,12 +62,6 @@ def test_all_rights_are_one_line() -> None:
     (found,) = rights({}, USER, asked=37)
 
     assert (found.level, found.message) == (Level.OK, f"{USER} has all 37 rights that it needs")
-
-
-def test_rights_that_cannot_be_asked_for_are_a_warning() -> None:
-    (found,) = rights(Unread("forbidden"), USER, asked=37)
-
-    assert found.level is Level.WARN
 
 
 def test_a_missing_right_on_objects_names_the_rule_and_the_value_of_the_chart() -> None:
@@ -113,11 +102,3 @@ def test_a_missing_right_on_one_object_names_it_and_its_role() -> None:
         'add {apiGroups: ["example.com"], resources: [things], resourceNames: [mine], '
         "verbs: [get]} to the sharder's Role in here"
     )
-
-
-def test_a_service_account_has_the_groups_of_its_namespace() -> None:
-    name, groups = service_account(ObjectRef("sharding-system", "sharder"))
-
-    assert name == USER
-    assert "system:serviceaccounts:sharding-system" in groups
-    assert "system:authenticated" in groups

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.api.selector import LabelSelector, Requirement
@@ -12,15 +11,12 @@ from sharder.core.diagnosis.webhook import (
     NO_SHARD,
     Answer,
     Configuration,
-    answer_of,
     configuration,
     probe_of,
-    relabelled,
     webhook,
 )
-from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource
-from tests.support.values import OWNER, SECRETS, A, obj, ring, snapshot
+from tests.support.values import OWNER, SECRETS, A, ring
 
 NODES = GroupResource("", "nodes")
 UNREAD = Unread("forbidden")
@@ -69,45 +65,6 @@ def test_there_is_no_probe_whose_content_is_not_known(other: ControllerRing) -> 
     assert probe_of(other) is None
 
 
-def test_the_webhook_never_leaves_the_label_of_a_probe() -> None:
-    _, created = probed(ring())
-    meta = msgspec.structs.replace(created.metadata, namespace="default", uid="u")
-    review = Review(
-        operation="CREATE",
-        uid="3f2b0c9e-6f7d-4a0e-9c31-0b6a7a3f7f10",
-        resource=SECRETS,
-        obj=msgspec.structs.replace(created, metadata=meta),
-        old=None,
-        writer=Writer(username="alice"),
-    )
-
-    decided = decide(review, snapshot(), frozenset())
-
-    assert decided.assigned in snapshot().members.available
-
-
-def test_the_webhook_never_leaves_the_label_of_an_update() -> None:
-    before = obj(SECRETS, "s", owner=A)
-    patch = msgspec.convert(relabelled(ring()), PartialObject)
-    meta = msgspec.structs.replace(before.metadata, labels=patch.metadata.labels)
-    after = msgspec.structs.replace(before, metadata=meta)
-    review = Review(
-        operation="UPDATE",
-        resource=SECRETS,
-        obj=after,
-        old=before,
-        writer=Writer(username="alice"),
-    )
-
-    assert decide(review, snapshot(), frozenset()).outcome == "restored"
-
-
-def test_an_answer_has_the_owner_that_came_back() -> None:
-    found = answer_of(ring(), "an update", obj(SECRETS, "s", owner=A))
-
-    assert found == Answer(request="an update", owner=A)
-
-
 @pytest.mark.parametrize(
     ("owner", "available", "level"),
     [
@@ -124,10 +81,6 @@ def test_the_owner_of_the_answer_says_whether_the_webhook_was_called(
     found = webhook(ring(), Answer(request="a create", owner=owner), available=available)
 
     assert (found.level, found.ring) == (level, "demo")
-
-
-def test_a_webhook_that_cannot_be_tried_is_a_warning() -> None:
-    assert webhook(ring(), UNREAD, available=2).level is Level.WARN
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,6 @@ def test_our_name_that_was_seen_to_change_is_a_living_twins() -> None:
     assert verdict(lease("me"), age=14.9) == Held("me")
 
 
-def test_what_another_holds_is_not_free_sooner_at_the_first_look() -> None:
-    assert verdict(lease("other"), is_first=True, age=14.9) == Held("other")
-
-
 @pytest.mark.parametrize(("old", "transitions"), [(None, 0), (lease(""), 5), (Lease(), 1)])
 def test_taking_counts_as_a_transition(old: Lease | None, transitions: int) -> None:
     spec = taken(old, identity="me", now=NOW, timing=LeaseTiming(lease_duration=20))

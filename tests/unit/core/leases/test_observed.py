@@ -82,18 +82,6 @@ def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
     assert observed.state_changes_in(now, 100.0 + silence) == wait
 
 
-def test_a_lease_is_silent_after_two_durations_without_a_write() -> None:
-    assert ObservedLease(lease(seconds=20), since=100.0).silent_at() == 140.0
-
-
-def test_a_renewal_breaks_the_silence() -> None:
-    renewed = lease(renewed=NOW + SECOND)
-
-    after = ObservedLease(lease(), since=1.0).then(renewed, at=5.0)
-
-    assert after == ObservedLease(renewed, since=5.0, renewed=True)
-
-
 def test_a_write_of_metadata_does_not_break_the_silence() -> None:
     labelled = lease(labels={"alpha.sharding.timebertt.dev/state": "expired"})
 

@@ -26,7 +26,6 @@ from sharder.core.names import (
     WEIGHT_ANNOTATION,
 )
 from tests.support.values import NOW, A, lease
-from tests.support.values_placement import shard
 
 
 def saying(
@@ -79,15 +78,6 @@ def test_a_shard_can_take_over_if_it_holds_its_lease_and_has_no_problem(
     other: Lease, can: bool
 ) -> None:
     assert can_take_over(other, NOW) is can
-
-
-@pytest.mark.parametrize(("weight", "is_"), [("0.001", 0.001), ("1M", 1e6), ("500m", 0.5)])
-def test_weights_reach_from_a_thousandth_to_a_million(weight: str, is_: float) -> None:
-    assert shard_of(saying({WEIGHT_ANNOTATION: weight})).weight == is_
-
-
-def test_two_zones_of_one_name_in_two_regions_are_two() -> None:
-    assert shard(zone="1", region="eu").place != shard(zone="1", region="us").place
 
 
 @pytest.mark.parametrize("capacity", ["objects=1e99", f"objects={MAX_CEILING + 1}"])

@@ -9,7 +9,6 @@ from sharder.core.leases.state import (
     DEFAULT_DURATION,
     ShardState,
     duration_of,
-    is_held,
     state_of,
 )
 from sharder.core.names import SHARDER_IDENTITY
@@ -68,10 +67,6 @@ def test_absurd_times_and_durations_are_judged_without_failing(
 
     assert state_of(absurd, now) in ShardState
     assert (ObservedLease(absurd, 100.0).state_changes_in(now, 100.0) or 1) > 0
-
-
-def test_a_lease_without_name_is_not_held_by_the_empty_identity() -> None:
-    assert not is_held(lease("", holder=""))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from tests.support.values import A, B, C
 from tests.support.values_placement import (
-    RENDEZVOUS,
     bounded,
     demand,
     placer,
@@ -35,13 +34,6 @@ def ceilings(of: Placer, counts: Tally, *, number: int | None = None) -> Ceiling
     return Ceilings(of.layout, of.strategy, counts, placing)
 
 
-def test_a_ring_whose_shards_are_all_closed_has_no_ceilings() -> None:
-    of = ceilings(placer(shard(A, cordoned=True)), tally({A: 5}))
-
-    assert of.keeps_one_more(shard(A, cordoned=True))
-    assert of.excess() == {}
-
-
 def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
     east = [shard(name, pool="east") for name in (A, B)]
     counts = tally({A: 2, B: 2})
@@ -51,12 +43,6 @@ def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
 
     assert counts.shard_of(lost.identity) == B
     assert chosen.shard == A
-
-
-def test_an_object_that_leaves_a_cordoned_shard_counts_among_those_to_be_placed() -> None:
-    of = placer(shard(A, cordoned=True), shard(B), shard(C))
-
-    assert ceilings(of, tally({A: 1, B: 2, C: 2}), number=0).of(shard(B)) == 3
 
 
 def test_objects_that_are_pinned_come_on_top_of_the_automatic_ceiling_of_their_shard() -> None:
@@ -84,14 +70,6 @@ def test_what_is_only_assumed_is_never_too_many(spec: PlacementSpec, pinned: boo
 
     assert counts.on(A) == 1600
     assert ceilings(of, counts).excess() == {}
-
-
-def test_objects_that_are_pinned_raise_no_ceiling_that_is_declared() -> None:
-    counts = Tally()
-    for identity in range(5):
-        counts.see("objects", identity, Entry(A, pinned=True))
-
-    assert ceilings(placer(shard(A, room=3), shard(B)), counts).excess() == {A: 2}
 
 
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=6), st.integers(1, 40), st.data())
@@ -208,13 +186,3 @@ def test_the_shards_with_room_are_those_without_an_objection(
         if one.name == asked.current or not found.objection(one, pinned=one.name == asked.pin)
     ]
     assert (with_room is available) == (len(with_room) == len(available))
-
-
-@pytest.mark.parametrize(("held", "room"), [(0, 3), (3, 0), (5, -2)])
-def test_the_room_on_a_shard_is_what_fits_under_its_own_ceiling(held: int, room: int) -> None:
-    limited = shard(A, room=3)
-
-    found = ceilings(placer(limited, shard(B), spec=RENDEZVOUS), tally({A: held}))
-
-    assert found.room(limited) == room
-    assert found.room(shard(B)) is None

@@ -64,13 +64,6 @@ def test_the_group_is_read_as_the_ring_says() -> None:
     assert reader.groups_of(obj(labels={"app": "web"})) == (read({"app": "web"}, spec).group,)
 
 
-def test_a_ring_without_groups_has_none() -> None:
-    reader = Reader(DEMO, CONSISTENT)
-
-    assert reader.groups_of(obj(labels={"app": "web"})) == ()
-    assert reader.group_in_words(obj(labels={"app": "web"})) == ()
-
-
 @pytest.mark.parametrize("key", [PIN, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL])
 def test_an_empty_label_is_invalid(key: str) -> None:
     assert mistakes({key: ""}) == [
@@ -97,11 +90,6 @@ def test_an_empty_label_is_invalid(key: str) -> None:
 )
 def test_an_annotation_that_cannot_be_parsed_is_invalid(key: str, text: str, why: str) -> None:
     assert mistakes(annotations={key: text}) == [f"the annotation {key} is ignored: {why}"]
-
-
-@pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
-def test_the_greatest_costs_are_valid(cost: int) -> None:
-    assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []
 
 
 def where_misplaced(shards: list[Shard], spec: PlacementSpec = CONSISTENT) -> dict[str, list[str]]:

@@ -43,15 +43,6 @@ def test_without_traits_an_object_belongs_together_with_nothing() -> None:
         assert grouping.groups_of(an()) == ()
 
 
-def test_an_object_is_a_member_of_its_own_group() -> None:
-    for grouping, obj in ((LABELS, an(WEB)), (SELECTORS, an(WEB)), (OWNER, an(owner="u"))):
-        assert counts_for(grouping, obj, obj)
-
-
-def test_controllers_do_not_count_unless_the_ring_says_so() -> None:
-    assert LABELS.groups_of(an(owner="u")) == ()
-
-
 def test_objects_of_two_namespaces_never_belong_together() -> None:
     for grouping in (LABELS, SELECTORS):
         assert not counts_for(grouping, an(WEB, namespace="other"), an(WEB))

@@ -12,7 +12,6 @@ from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategy import Choice
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
@@ -55,20 +54,6 @@ def test_an_object_that_asks_for_a_place_goes_to_no_other(asking: Demand, why: s
     assert why_not(replace(LIKED, name=A), asking) is None
 
 
-def test_a_ring_may_require_a_pool() -> None:
-    spec = PlacementSpec(require_pool=True)
-
-    assert why_not(shard(A), demand(), spec=spec) == "it has no pool"
-    assert why_not(shard(A, pool="p"), demand(), spec=spec) is None
-
-
-def test_a_ring_may_require_a_zone() -> None:
-    spec = PlacementSpec(require_zone=True)
-
-    assert why_not(shard(A), demand(), spec=spec) == "it has no zone"
-    assert why_not(shard(A, zone="z"), demand(), spec=spec) is None
-
-
 def test_an_object_that_is_counted_already_does_not_count_twice() -> None:
     of = placer(shard(A), shard(B))
     counted = structs.replace(demand(), identity=2)
@@ -78,13 +63,6 @@ def test_an_object_that_is_counted_already_does_not_count_twice() -> None:
     assert of.explain(counted, tally({A: 2, None: 1})).rejected == {
         A: "it is full: 2 of 2 objects"
     }
-
-
-@every_strategy
-def test_an_object_may_stay_on_a_cordoned_shard(spec: PlacementSpec) -> None:
-    of = placer(shard(A, cordoned=True), spec=spec)
-
-    assert of.place(demand(on=A), tally({A: 1})) == Choice(A)
 
 
 @every_strategy
@@ -122,24 +100,6 @@ def test_an_object_goes_to_a_late_shard_if_the_strategy_drops_all_others() -> No
 
     assert (explained.choice, explained.rejected) == (Choice(A), {})
     assert "dropped by antiAffinity: it holds a member" in explained.remarks[B]
-
-
-def test_with_a_strategy_that_sticks_an_object_stays_on_a_late_shard() -> None:
-    of = placer(shard(A, ready=False), shard(B))
-
-    assert A not in of.explain(demand(on=A), tally({A: 1})).rejected
-
-
-def test_a_strategy_that_follows_ignores_late_renewals() -> None:
-    of = placer(shard(A, ready=False), shard(B), spec=RENDEZVOUS)
-
-    assert of.explain(demand(), NO_COUNTS).rejected == {}
-
-
-def test_the_score_of_a_shard_is_known_while_it_is_away() -> None:
-    of = placer(shard(A), away=(shard(B, weight=2),))
-
-    assert of.score("key", B) == Ranking().score("key", shard(B, weight=2))
 
 
 def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:

@@ -1,9 +1,6 @@
 """Facts about `sharder.core.placement.placer`: where objects go while two revisions are there."""
 
-from collections.abc import Mapping
-
 import pytest
-from typing_extensions import override
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
@@ -11,13 +8,11 @@ from sharder.core.movement.desired import choose_anew, excess_of
 from sharder.core.movement.planner import plan_displaced, plan_main
 from sharder.core.movement.step import Drain, Keep, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from tests.support.values import WIDGETS, A, B, C, D, obj
 from tests.support.values_placement import (
-    Members,
     bounded,
     demand,
     layout,
@@ -25,7 +20,7 @@ from tests.support.values_placement import (
     shard,
     tally,
 )
-from tests.support.values_steering import APART, FOLLOWING, STICKING, known, steered
+from tests.support.values_steering import FOLLOWING, STICKING, known, steered
 
 OLD, NEW = "1", "2"
 
@@ -37,19 +32,6 @@ every_strategy = pytest.mark.parametrize(
     "spec", [*STICKING, *FOLLOWING], ids=lambda spec: spec.strategy
 )
 following = pytest.mark.parametrize("spec", FOLLOWING, ids=lambda spec: spec.strategy)
-
-
-class Asked(Members):
-    """Counts how often the members of a group were asked for."""
-
-    def __init__(self, on: Mapping[ShardName, int]) -> None:
-        super().__init__(on)
-        self.asked = 0
-
-    @override
-    def members_of(self, group: int) -> Mapping[ShardName, int]:
-        self.asked += 1
-        return super().members_of(group)
 
 
 def moving(key: str, group: int = 0) -> Demand:
@@ -104,14 +86,6 @@ def test_what_moves_goes_to_the_newest_revision(spec: PlacementSpec) -> None:
     assert targets(of, tally({A: 5, B: 5, C: 3, D: 3})) <= {C, D}
 
 
-def test_what_is_on_its_way_to_a_shard_is_as_good_as_there() -> None:
-    counts = tally({A: 9, B: 9, C: 2, D: 2})
-    for number in range(2):
-        counts.see("more", -1 - number, Entry(A, draining=True, heading=C))
-
-    assert targets(placer(*MIXED), counts) == {D}
-
-
 # What is not moved
 
 
@@ -136,14 +110,3 @@ def test_ceilings_that_are_declared_count_during_a_rollout() -> None:
     assert excess_of(ring) == {A: 1}
     assert plan_displaced(ring, too_many, A) == Drain(A)
     assert choose_anew(ring, too_many).shard == C
-
-
-def test_what_a_strategy_objects_to_is_worked_out_once_for_all_shards() -> None:
-    names = [ShardName(f"shard-{number}") for number in range(20)]
-    new = [shard(name, revision=NEW, since=2.0) for name in names]
-    group = Asked(dict.fromkeys(names, 1))
-
-    choice = placer(OLD_A, *new, spec=APART).place(moving("object", group=7), group)
-
-    # Once for the objections, and once for the strategy's own choice among all of them.
-    assert (choice.shard, group.asked) == (A, 2)

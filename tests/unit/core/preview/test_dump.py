@@ -9,7 +9,6 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
-from sharder.core.movement.step import Action
 from sharder.core.preview.dump import decode_dump, plan_dump
 from sharder.core.preview.report import PlanReport
 
@@ -129,31 +128,6 @@ def test_states_are_judged_at_the_newest_renewal_in_the_file() -> None:
 def test_a_file_that_cannot_be_planned_from_says_why(documents: list[Json], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         decode_dump(b"\n---\n".join(map(msgspec.json.encode, documents)))
-
-
-def test_empty_documents_do_not_matter() -> None:
-    data = b"---\n---\n" + msgspec.json.encode(RING) + b"\n---\n"
-
-    assert decode_dump(data).ring.name == "demo"
-
-
-def test_a_plan_of_a_file_shows_what_moves_for_balance() -> None:
-    spec = RING["spec"]
-    assert isinstance(spec, dict)
-    rebalance = {"rebalance": {"strategy": "EvenLoad"}}
-    ring = {**RING, "spec": {**spec, "placement": {"strategy": "LeastLoaded"}, **rebalance}}
-    labels = {"shard.alpha.sharding.timebertt.dev/demo": "a"}
-    secrets = [thing("Secret", name, labels=labels) for name in ("one", "two")]
-    dump = decode_dump(stream(ring, lease("a"), lease("b"), *secrets))
-
-    report = plan_dump(dump, dump.newest_renewal(), LabelSelector())
-
-    assert [(a.object, a.action, a.to) for a in report.assignments] == [
-        ("/Secret/default/one", Action.DRAIN, "b"),
-        ("/Secret/default/two", Action.KEEP, "a"),
-    ]
-    assert report.rebalance is not None
-    assert report.rebalance.why.startswith("1 move: ")
 
 
 def test_without_namespaces_in_the_file_those_of_the_system_are_not_selected() -> None:

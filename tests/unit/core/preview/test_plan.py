@@ -10,12 +10,8 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.diagnosis.advice import advice
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.movement.planner import plan_main
-from sharder.core.movement.step import Action, Drain, Keep, Step, Withdraw
+from sharder.core.movement.step import Action
 from sharder.core.names import (
-    POOL_LABEL,
-    WANTED_REGION_LABEL,
-    WANTED_ZONE_LABEL,
     ShardName,
     pin_label,
 )
@@ -25,7 +21,6 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
     CONFIGMAPS,
     DEMO,
-    NEXT,
     SECRETS,
     WIDGETS,
     A,
@@ -38,7 +33,7 @@ from tests.support.values import (
     ring,
     snapshot,
 )
-from tests.support.values_placement import BOUNDED, RENDEZVOUS, bounded, shard
+from tests.support.values_placement import BOUNDED, RENDEZVOUS, shard
 from tests.support.values_steering import steered
 
 NOW, PIN = snapshot(), pin_label(DEMO)
@@ -82,12 +77,6 @@ def test_a_person_is_told_what_to_do(
     told = advice(at, planned(owner, drain=drain, at=at))
 
     assert told == what if what is None else what in (told or "")
-
-
-def test_a_controlled_object_is_reported_to_follow_its_owner() -> None:
-    plan = child(A, of=named(SECRETS, B, NOW))
-
-    assert plan.why == "it follows its controller to shard-b"
 
 
 def sticking(
@@ -143,12 +132,6 @@ def test_a_drain_is_not_acknowledged_by_a_missing_shard() -> None:
     assert plan.why == "its shard is missing and might still be working"
 
 
-def test_nothing_withdraws_the_recall_of_an_object_whose_shard_is_back() -> None:
-    (planned,) = whole(sticking(), obj(WIDGETS, "x", owner=A, drain="recalled")).values()
-
-    assert (type(planned.step), planned.current) == (Keep, A)
-
-
 # Objects out of scope
 
 
@@ -196,60 +179,6 @@ def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: Place
     assert plan["on-shard-a-0"].why == "movement is paused"
     assert plan["asked"].why.endswith("its drain is withdrawn")
     assert plan["lost"].why == "shard-c is gone, and it belongs on shard-b"
-
-
-def test_a_plan_says_why_an_object_stays_on_a_shard_that_is_evacuated() -> None:
-    at = steered(shard(A, evacuating=True), shard(B), spec=bounded(per_shard=1))
-
-    plan = whole(at, *on(A, 1), *on(B, 1))
-
-    assert (plan["on-shard-a-0"].action, plan["on-shard-a-0"].to) == (Action.KEEP, A)
-    assert plan["on-shard-a-0"].why == (
-        "no shard can take the object: shard-a: it is being evacuated; "
-        "shard-b: it is full: 1 of 1 objects"
-    )
-
-
-@pytest.mark.parametrize(
-    ("labels", "drain", "on_b", "step", "reason"),
-    [
-        ({POOL_LABEL: "blue"}, None, 0, Keep, "in place"),
-        ({POOL_LABEL: "green"}, None, 0, Drain, "it belongs on shard-b; "),
-        ({POOL_LABEL: "green"}, "true", 0, Keep, "waiting for its shard"),
-        ({POOL_LABEL: "green"}, None, 1, Keep, "no shard can take the object: "),
-        ({POOL_LABEL: "red"}, None, 0, Keep, "no shard can take the object: "),
-        ({POOL_LABEL: "red"}, "true", 0, Withdraw, "it belongs where it is"),
-        ({WANTED_REGION_LABEL: "south"}, None, 0, Drain, "it belongs on shard-b; "),
-        ({WANTED_ZONE_LABEL: "2"}, None, 0, Drain, "it belongs on shard-b; "),
-        ({POOL_LABEL: "green", PIN: A}, None, 0, Keep, "no shard can take the object: "),
-        ({POOL_LABEL: "green", PIN: B}, None, 0, Drain, "it belongs on shard-b; "),
-    ],
-)
-def test_plan_and_leader_agree_on_objects_whose_labels_exclude_their_shard(
-    labels: dict[str, str], drain: str | None, on_b: int, step: type[Step], reason: str
-) -> None:
-    north = shard(A, region="north", zone="1", pool="blue")
-    south = shard(B, region="south", zone="2", pool="green")
-    at = steered(north, south, spec=bounded(per_shard=1))
-    misplaced = obj(WIDGETS, "misplaced", owner=A, drain=drain, labels=labels)
-
-    plan = whole(at, misplaced, *on(B, on_b))["misplaced"]
-
-    assert (type(plan.step), plan.why[: len(reason)]) == (step, reason)
-    assert plan_main(at, misplaced) == plan.step
-
-
-def test_a_plan_follows_a_direction_and_no_bad_one() -> None:
-    at = steered(shard(A), shard(B), shard(C, cordoned=True), spec=bounded(per_shard=5))
-    good, bad = (
-        obj(WIDGETS, name, owner=A, drain="true", annotations={NEXT: to})
-        for name, to in (("good", B), ("bad", C))
-    )
-
-    plan = whole(at, good, bad)
-
-    assert (plan["good"].action, plan["good"].to) == (Action.DRAIN, B)
-    assert (plan["bad"].step, plan["bad"].to) == (Withdraw(), A)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import msgspec
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.preview.plan import plan_ring
 from sharder.core.preview.report import report
@@ -93,17 +92,6 @@ def test_a_report_is_json_as_documented() -> None:
     }
 
 
-def test_what_nothing_controls_is_listed_but_not_counted() -> None:
-    plan = plan_ring(NOW, [(Role.CONTROLLED, obj(CONFIGMAPS, "c"))])
-
-    result = report(NOW, plan, {})
-
-    assert [(a.object, a.action) for a in result.assignments] == [
-        ("/ConfigMap/default/c", Action.NONE)
-    ]
-    assert (result.unassigned, result.summary.objects) == ((), 0)
-
-
 def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
     at = placing(
         PlacementSpec(strategy=StrategyName.BOUNDED_LOAD),
@@ -120,18 +108,6 @@ def test_a_strategy_that_sticks_shows_what_shards_have_and_may_have() -> None:
         A: ({"objects": 2}, {"objects": 2}),
         B: ({"objects": 1}, {"objects": 2}),
         C: ({"objects": 1}, None),
-    }
-
-
-def test_a_controlled_object_is_unassigned_for_the_reason_of_its_step() -> None:
-    at = snapshot(members({A: Standing.AVAILABLE, C: Standing.MISSING}))
-    child = obj(CONFIGMAPS, "c", controlled_by="s")
-    main = obj(SECRETS, "s", owner=C)
-
-    result = report(at, plan_ring(at, [(Role.LEADING, main), (Role.CONTROLLED, child)]), {})
-
-    assert result.reasons == {
-        "/ConfigMap/default/c": "the shard of its controller gets no new objects"
     }
 
 

@@ -9,7 +9,6 @@ from sharder.core.errors import ConfigError
 from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.names import (
-    CAPACITY_ANNOTATION,
     REGION_LABEL,
     ZONE_LABEL,
 )
@@ -28,14 +27,6 @@ def placed(name: str, zone: str, region: str = "r", **annotations: str) -> Lease
 def new_shards(many: int, *present: Lease, of: ControllerRing | None = None) -> list[Shard]:
     leases = WhatIf(add=many).leases(of or ring(), present, NOW)
     return [shard_of(it) for it in leases[len(present) :]]
-
-
-def test_another_strategy_leaves_the_rest_of_the_ring_alone() -> None:
-    there = WhatIf(strategy=StrategyName.SPREAD).ring(ring())
-
-    assert there.spec.placement.strategy is StrategyName.SPREAD
-    assert there.spec.resources == ring().spec.resources
-    assert there.metadata == ring().metadata
 
 
 def test_a_ring_that_is_resumed_keeps_its_limits() -> None:
@@ -89,12 +80,6 @@ def test_a_long_name_of_a_ring_is_cut_for_names_of_shards() -> None:
 
 def test_a_shard_without_zone_does_not_keep_new_ones_from_having_one() -> None:
     assert [shard.zone for shard in new_shards(2, lease(A), placed("x", "one"))] == ["one"] * 2
-
-
-def test_new_shards_have_the_capacity_that_all_have() -> None:
-    (shard,) = new_shards(1, placed("x", "one", **{CAPACITY_ANNOTATION: "objects=7"}))
-
-    assert shard.ceiling == 7
 
 
 @pytest.mark.parametrize("text", ["BoundedLoad", "boundedload", "BOUNDEDLOAD"])

@@ -17,13 +17,12 @@ from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import GroupResource
-from sharder.core.ring.build import build, roles_of
+from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.counting import bounded
 from tests.support.values import (
     CONFIGMAPS,
     SECRETS,
-    WIDGETS,
     A,
     B,
     C,
@@ -35,14 +34,6 @@ from tests.support.values import (
 )
 
 TEAM = frozenset({"team"})
-
-
-def test_every_resource_has_its_role() -> None:
-    assert roles_of(ring()) == {
-        WIDGETS: Role.MAIN,
-        SECRETS: Role.LEADING,
-        CONFIGMAPS: Role.CONTROLLED,
-    }
 
 
 def test_what_is_never_sharded_has_no_role_whatever_the_ring_lists() -> None:

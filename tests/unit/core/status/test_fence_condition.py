@@ -52,12 +52,6 @@ def test_a_fence_with_the_right_rules_is_enforced(before: RingStatus) -> None:
     assert message == f"shards that run as {USER} cannot write to objects of other shards"
 
 
-def test_some_of_many_accounts_are_named() -> None:
-    users = [f"system:serviceaccount:default:{index}" for index in range(5)]
-
-    assert f"as {', '.join(users[:3])} and 2 more cannot write" in said(fence(*users))[2]
-
-
 def test_a_fence_with_other_rules_is_outdated() -> None:
     status, reason, message = said(Fence(digest="0123456789ab", users=(USER,)))
 

@@ -7,7 +7,6 @@ import msgspec
 
 from sharder.core.api.ring import (
     LastRebalance,
-    LastResync,
     PlannedMove,
     RebalanceSpec,
     RebalanceStrategy,
@@ -17,7 +16,6 @@ from sharder.core.api.ring import (
 from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ready
 from sharder.core.status.stats import ObjectStats, ResyncReport
 from sharder.core.status.status import (
-    encode_status,
     encode_withdrawal,
     is_urgent,
     status_of,
@@ -79,17 +77,6 @@ def full(message: str, *, holds: bool = True) -> DesiredCondition:
     )
 
 
-RESYNC = ResyncReport(
-    time=NOW + timedelta(microseconds=123456),
-    seconds=0.12345678,
-    assigned=1,
-    moved=2,
-    drained=3,
-    conflicts=4,
-    failed=5,
-)
-
-
 LOOK = LastRebalance(
     time="2026-03-01T12:00:00Z",
     dry_run=True,
@@ -138,16 +125,6 @@ def test_since_when_objects_wait_stays_until_none_waits() -> None:
     ]
 
 
-def test_what_is_over_is_deleted_by_the_merge_patch() -> None:
-    body = encode_status(counts())
-
-    assert isinstance(body, dict)
-    written = body["status"]
-    assert isinstance(written, dict)
-    assert written["oldestUnassignedSince"] is None
-    assert written["unassigned"] == 0
-
-
 def test_no_more_than_200_shards_are_listed() -> None:
     exactly = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(200)))
     more = counts(shards=tuple(shard(f"s{n:03}", n) for n in range(201)))
@@ -155,20 +132,6 @@ def test_no_more_than_200_shards_are_listed() -> None:
     assert (len(exactly.shard_statuses), exactly.shard_statuses_truncated) == (200, False)
     assert (len(more.shard_statuses), more.shard_statuses_truncated) == (200, True)
     assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
-
-
-def test_the_last_resync_is_reported_and_kept_by_replicas_without_one() -> None:
-    first = counts(resync=RESYNC)
-
-    assert first.last_resync == LastResync(
-        time="2026-03-01T12:00:00Z",
-        duration_seconds=0.123,
-        assigned=1,
-        moved=2,
-        drained=3,
-        conflicts=4,
-    )
-    assert counts(first).last_resync == first.last_resync
 
 
 def test_the_last_rebalancing_is_reported_and_kept_by_replicas_without_one() -> None:

@@ -44,12 +44,6 @@ def test_shards_join_leave_and_are_lost() -> None:
     }
 
 
-def test_objects_that_are_not_counted_yet_are_not_mentioned() -> None:
-    assert told({A: READY}, {A: LEFT}, objects=None) == {
-        Kind.LEFT: "shard shard-a has left; no shard is available"
-    }
-
-
 @pytest.mark.parametrize(
     ("was", "now", "kind"),
     [

@@ -49,14 +49,6 @@ def sums(tally: Tally) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("entry", [Entry(A, (X,), draining=True), Entry(A, (X,), deleting=True)])
-def test_what_is_leaving_is_on_its_shard_and_does_not_stay(entry: Entry) -> None:
-    tally = counted(Entry(A, (X,)), entry)
-
-    assert tally.on(A) == 2
-    assert tally.staying_on(A) == tally.members_on(X, A) == 1
-
-
 def test_changes_and_departures_are_counted() -> None:
     tally = counted(Entry(A))
     tally.see(WIDGETS, 0, Entry(A))
@@ -209,18 +201,6 @@ def test_an_object_that_loses_its_pin_is_once_pinned_until_it_moves_or_is_pinned
     assert tally.once_pinned_on(A) == 1
 
 
-def test_time_changes_nothing_that_was_seen() -> None:
-    entries = [Entry(A, (X,)), Entry(B, pinned=True), Entry(None), Entry(C, draining=True)]
-    tally = counted(*entries)
-    tally.see(WIDGETS, 99, Entry(C))
-    tally.see(WIDGETS, 99, None)
-
-    for _ in range(2 * LIVES):
-        tally.age()
-
-    assert sums(tally) == sums(counted(*entries))
-
-
 def test_others_have_their_turn_while_much_is_forgotten() -> None:
     tally = counted(*[Entry(A)] * 3 * STEP)
 
@@ -228,16 +208,6 @@ def test_others_have_their_turn_while_much_is_forgotten() -> None:
     seen += [tally.objects for _ in tally.dropping(WIDGETS)]
 
     assert seen == [2 * STEP, STEP, 0]
-
-
-def test_all_parts_can_be_dropped_at_once() -> None:
-    tally = counted(Entry(A, (X,)), Entry(B))
-    tally.see(SECRETS, 2, Entry(C, pinned=True))
-    tally.assume(Reservation(1, Entry(A)))
-
-    tally.clear()
-
-    assert sums(tally) == sums(Tally())
 
 
 def test_what_is_assumed_while_a_part_is_dropped_stands_if_nothing_was_known_before() -> None:

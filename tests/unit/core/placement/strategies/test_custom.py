@@ -9,7 +9,6 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
-from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.custom import Custom
@@ -74,25 +73,6 @@ def test_where_no_strategy_is_named_that_is_reported() -> None:
 
     assert choice.fault
     assert choice.reason == ("spec.placement.custom is empty: name an installed strategy ('mine')")
-
-
-def test_where_nothing_is_installed_that_is_reported() -> None:
-    spec = PlacementSpec(strategy=StrategyName.CUSTOM, custom="mine")
-    layout = Layout(spec=spec, shards=SHARDS, available=SHARDS)
-
-    assert "(installed: nothing)" in Custom(layout).choose(DEMAND, SHARDS, Tally()).reason
-
-
-def test_a_remark_says_how_full_a_shard_is() -> None:
-    counts = Tally()
-    counts.see("objects", 2, Entry(B.name))
-
-    remarks = custom(always("shard-a")).remarks(DEMAND, [A, B], counts)
-
-    assert remarks == {
-        A.name: "0 objects here, 'mine' decides",
-        B.name: "1 objects here, 'mine' decides",
-    }
 
 
 def test_it_objects_to_a_shard_that_the_function_does_not_choose_even_alone() -> None:

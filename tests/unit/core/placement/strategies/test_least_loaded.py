@@ -43,15 +43,6 @@ def test_a_group_whose_region_has_no_shard_waits() -> None:
     )
 
 
-def test_a_group_in_two_regions_may_use_both() -> None:
-    one, two, three = (shard(region, region=region) for region in ("r1", "r2", "r3"))
-    scene = Ring([one, two, three])
-    scene.put(one, 2, group=WEB)
-    scene.put(two, 1, group=WEB)
-
-    assert scene.left(WEB) == ["r2"]
-
-
 def test_an_object_is_not_bound_by_itself() -> None:
     lost = shard("lost", "z1", region="r2")
     scene = Ring([shard("a", "z1")], spec(required=True, min_zones=2), lost=[lost])
@@ -116,22 +107,6 @@ def test_of_pools_that_are_more_than_half_full_a_fifth_is_dropped_where_room_is_
     assert scene.left() == [*left.replace(" ", "")]
 
 
-def test_no_more_shards_are_dropped_than_are_in_pools_without_room() -> None:
-    full_up = shard("rest", pool="p")
-    shards = [shard(str(index), pool="p" if index == 4 else "q") for index in range(10)]
-    scene = Ring(shards, spec(pool_capacity=100), lost=[full_up])
-    scene.put(full_up, 51)
-
-    assert scene.left() == [*"012356789"]
-
-
-def test_shards_in_no_pool_are_not_compared_by_room() -> None:
-    shards = [shard(str(index)) for index in range(10)]
-    scene = ring(dict.fromkeys(shards, 10), spec(pool_capacity=10))
-
-    assert len(scene.left()) == 10
-
-
 def test_without_a_capacity_the_largest_holder_is_full() -> None:
     scene = ring({shard("a", room=10): 6, shard("b"): 20, shard("c"): 10})
 
@@ -152,17 +127,6 @@ def test_a_shard_with_room_for_nothing_is_full_with_the_object_that_it_may_keep(
 
     assert explained.choice.shard == "a"
     assert explained.remarks[nothing.name].startswith("active load 300 %")
-
-
-def test_the_fullest_of_three_still_gets_two_of_nine() -> None:
-    shards = [shard("a", room=100), shard("b", room=200), shard("c", room=300)]
-    scene = Ring(shards)
-
-    for _ in range(270):
-        scene.create()
-
-    held = [scene.tally.on(where.name) for where in shards]
-    assert held == [pytest.approx(expected, abs=12) for expected in (60, 90, 120)]
 
 
 # Explanations

@@ -83,15 +83,6 @@ def test_the_members_on_a_full_shard_count_against_the_others_of_its_zone() -> N
     assert chosen.shard not in {A1.name, A2.name}
 
 
-def test_an_available_shard_outside_the_layout_is_in_no_zone() -> None:
-    unknown = shard("unknown")
-    layout = Layout(spec=APP, shards=(A1,), available=(A1, unknown))
-
-    chosen = Spread(layout).choose(web(), (A1, unknown), tally({A1: 1}))
-
-    assert chosen.shard == "unknown"
-
-
 def test_an_object_without_group_is_explained_by_its_key() -> None:
     remarks = strategy().remarks(Demand("key", 1), SIX, tally({A1: 1}))
 
