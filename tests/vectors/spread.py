@@ -146,7 +146,7 @@ def _check_scoring(case: ScoringCase) -> Result:
         tally.see("pods", identity, Entry(ShardName(pod.node), groups))
     demand = reader.demand(_object_of(case.pod), key="pod", identity=0, current=None)
 
-    members = [tally.members_on(demand.group, shard.name) for shard in shards]
+    members = [tally.members_of(demand.group).get(shard.name, 0) for shard in shards]
     problems = [*_named("members of", shards, case.matching_per_node, members)]
     for full, expected in ((10, case.expect10), (100, case.expect100)):
         if expected is not None:
@@ -174,14 +174,14 @@ def _check_fill(case: Fill) -> Result:
     spread = Spread(_layout_of(shards))
     problems: list[str] = []
     for number, step in enumerate(case.steps):
-        members = [tally.members_on(GROUP, shard.name) for shard in shards]
+        members = [tally.members_of(GROUP).get(shard.name, 0) for shard in shards]
         told = _check_scores(shards, members, step.scores, 100)
         demand = Demand(f"object-{number}", number, group=GROUP)
         choice = spread.choose(demand, shards, tally).shard
         told += differences({"choice": shards[step.placed].name}, {"choice": choice})
         problems += [f"step {number}: {problem}" for problem in told]
         tally.assume(Reservation(number, Entry(choice, (GROUP,))))
-    members = [tally.members_on(GROUP, shard.name) for shard in shards]
+    members = [tally.members_of(GROUP).get(shard.name, 0) for shard in shards]
     problems += _named("members of", shards, case.final_counts, members)
     return Result(case=f"filling: {case.name}", problems=tuple(problems))
 

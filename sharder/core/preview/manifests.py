@@ -25,9 +25,27 @@ def parse_stream(data: bytes) -> list[object]:
         pass  # YAML can begin like that too
     except RecursionError as error:
         raise ConfigError("it is nested too deeply") from error
-    from sharder.core.preview.yaml_stream import parse_yaml  # noqa: PLC0415 - JSON starts faster
+    return _parse_yaml(text)
 
-    return parse_yaml(text)
+
+def _parse_yaml(text: str) -> list[object]:
+    import yaml  # noqa: PLC0415 - JSON starts faster
+
+    class Loader(yaml.CSafeLoader):
+        """A loader that reads times as text, as Kubernetes has them, even without quotes."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+        for first, found in Loader.yaml_implicit_resolvers.items()
+    }
+    try:
+        return list(yaml.load_all(text, Loader=Loader))
+    except yaml.YAMLError as error:
+        raise ConfigError(
+            f"it is neither YAML nor JSON: {' '.join(str(error).split())}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"it cannot be read: {error}") from error
 
 
 def _parse_json(text: str) -> Iterator[object]:

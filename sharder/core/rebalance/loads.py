@@ -6,7 +6,6 @@ Every client that can write an object can declare its load.  An invalid value co
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import fsum
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -18,9 +17,6 @@ from sharder.core.rebalance.move_order import NO_RANK
 
 MAX_SHARE: Final = 10
 """A namespace's share of a load is at most this many times its share of the objects."""
-
-ONE_OBJECT: Final[Mapping[str, float]] = MappingProxyType({OBJECTS: 1.0})
-"""The load of an object without the annotation."""
 
 
 class LoadedShard(msgspec.Struct, frozen=True, kw_only=True):

@@ -109,10 +109,6 @@ class Counts:
         """Return how many objects of `staying_on` are no longer pinned to the shard."""
         return self._once_pinned[shard]
 
-    def members_on(self, group: int, shard: ShardName) -> int:
-        """Return how many members of a group stay on the shard or go there."""
-        return self.members_of(group).get(shard, 0)
-
     def members_of(self, group: int) -> Mapping[ShardName, int]:
         """Return the number of members for each shard that has any, even if the shard is gone."""
         return self._members.get(group, _NO_MEMBERS)

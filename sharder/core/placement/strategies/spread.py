@@ -6,11 +6,10 @@ are full would seem empty (kubernetes#71327).  Scores are exact, while upstream 
 and so has some scores that are one too low.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final
 
-import msgspec
 from typing_extensions import override
 
 from sharder.core.leases.shard import Shard
@@ -54,12 +53,12 @@ class Spread(Strategy):
         """
         if len(members.on) >= len(candidates):
             return ()
-        zones, scale = self.layout.by_place(candidates), _Scale.of(members, FULL_SCORE)
-        most = {place: scale.score(0, members.near(place)) for place in zones}
+        zones, score = self.layout.by_place(candidates), _scale_of(members, FULL_SCORE)
+        most = {place: score(0, members.near(place)) for place in zones}
         best = max(most.values())
-        places = [place for place, score in most.items() if score == best]
+        places = [place for place, found in most.items() if found == best]
         # Scores are rounded down, so a shard with a member can score as much as one without.
-        if best <= max(scale.score(1, members.near(place)) for place in places):
+        if best <= max(score(1, members.near(place)) for place in places):
             return ()
         return list(chain.from_iterable(zones[place] for place in places))
 
@@ -93,8 +92,8 @@ def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> 
         members: The members on all shards of the ring.
         full: The highest score; in kube-scheduler it was 10 up to 1.17, and is 100 since then.
     """
-    scale = _Scale.of(members, full)
-    return [scale.score(members.here(s), members.near(s.place)) for s in shards]
+    score = _scale_of(members, full)
+    return [score(members.here(s), members.near(s.place)) for s in shards]
 
 
 def _highest(candidates: Sequence[Shard], members: GroupMembers) -> list[Shard]:
@@ -104,25 +103,20 @@ def _highest(candidates: Sequence[Shard], members: GroupMembers) -> list[Shard]:
     return [s for s, score in zip(candidates, scores, strict=True) if score == highest]
 
 
-class _Scale(msgspec.Struct, frozen=True, gc=False):
-    """The scale of the scores."""
+def _scale_of(members: GroupMembers, full: int) -> Callable[[int, int | None], int]:
+    """Return the score of a shard by its own members and those in its zone, None without a zone.
 
-    shard_most: int
-    zone_most: int
-    full: int
+    If the group has no members, each shard gets the full score.
+    """
+    shard_most = max(members.on.values(), default=1)
+    zone_most = max(members.in_zone.values(), default=1)
 
-    @classmethod
-    def of(cls, members: GroupMembers, full: int) -> "_Scale":
-        """Return the scale of a group; if it has no members, each shard gets the full score."""
-        shard_most = max(members.on.values(), default=1)
-        return cls(shard_most, max(members.in_zone.values(), default=1), full)
-
-    def score(self, here: int, near: int | None) -> int:
-        """Return the score of a shard; `near` counts members in its zone, None without a zone."""
-        shard_most, zone_most, full = self.shard_most, self.zone_most, self.full
+    def score(here: int, near: int | None) -> int:
         shard_room = shard_most - here
         if near is None:
             return full * shard_room // shard_most
         by_shard = (_PARTS - _ZONE_PARTS) * shard_room * zone_most
         by_zone = _ZONE_PARTS * (zone_most - near) * shard_most
         return full * (by_shard + by_zone) // (_PARTS * shard_most * zone_most)
+
+    return score

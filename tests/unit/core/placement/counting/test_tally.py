@@ -41,10 +41,10 @@ def sums(tally: Tally) -> dict[str, object]:
         "staying": {s: tally.staying_on(s) for s in (A, B, C) if tally.staying_on(s)},
         "pinned": {s: tally.pinned_on(s) for s in (A, B, C) if tally.pinned_on(s)},
         "members": {
-            (g, s): tally.members_on(g, s)
+            (g, s): tally.members_of(g).get(s, 0)
             for g in (X, Y)
             for s in (A, B, C)
-            if tally.members_on(g, s)
+            if tally.members_of(g).get(s, 0)
         },
     }
 
