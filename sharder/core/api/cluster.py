@@ -59,13 +59,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod."""
-
-    spec: PodSpec = PodSpec()
-
-
-class PodTemplate(msgspec.Struct, frozen=True, kw_only=True):
-    """The template of the pods."""
+    """A pod, or a template of pods."""
 
     spec: PodSpec = PodSpec()
 
@@ -74,7 +68,7 @@ class DeploymentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The desired state of a Deployment."""
 
     replicas: int = 1
-    template: PodTemplate = PodTemplate()
+    template: Pod = Pod()
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -61,18 +61,11 @@ class ControlledResource(msgspec.Struct, frozen=True, kw_only=True, rename="came
         return GroupResource(self.group, self.resource)
 
 
-class RingResource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RingResource(ControlledResource, frozen=True, kw_only=True, rename="camel"):
     """A main resource of a ring, with the resources that its objects control."""
 
-    resource: str
-    group: str = ""
     controlled_resources: tuple[ControlledResource, ...] = ()
     hash_key: HashKey = HashKey.OBJECT
-
-    @property
-    def id(self) -> GroupResource:
-        """Group and resource."""
-        return GroupResource(self.group, self.resource)
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -8,10 +8,9 @@ evictions at once; then the last ones on the list can make the result worse
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ShardName
@@ -90,117 +89,35 @@ class ShardSide:
             self.room -= objects
 
 
-@dataclass(slots=True, kw_only=True)
+_Found: TypeAlias = tuple[ShardSide, ShardSide, Kind, int]
+"""The source, the target, the kind of the object, and its place in the order of all objects."""
+
+
 class Run:
-    """A run and its final state."""
+    """A run and its present state; it finds one move after the other.
 
-    policy: RebalancePolicy
-    budget: int
-    measure: Measure
-    sides: dict[ShardName, ShardSide]
-    """By name."""
-    before: dict[ShardName, float]
-    """The measure of each shard before the run."""
-    moves: list[Move]
-    is_spent: bool = False
-    """Whether there were more moves than the budget allows."""
-    weak: dict[ShardName, float]
-    """The gain of all moves from a shard, for shards where it is less than the minimum."""
-
-    @property
-    def threshold(self) -> float | None:
-        """ResourceBalance: objects leave shards above it; None with other strategies."""
-        return self.measure.threshold if isinstance(self.measure, Fragmentation) else None
-
-    def sources(self) -> list[ShardSide]:
-        """Return the shards that objects should leave, the worst first."""
-        found = [side for side in self.sides.values() if self.measure.is_source(side.number)]
-        return sorted(found, key=lambda side: (-round(side.number, DIGITS), side.name))
-
-
-def run(
-    policy: RebalancePolicy,
-    shards: Iterable[LoadedShard],
-    objects: Iterable[LoadedObject],
-    *,
-    budget: int,
-    pool_capacity: int | None = None,
-    begun: Collection[ShardName] = (),
-) -> Run:
-    """Return the run that balances a ring.
-
-    If the moves of a source gain too little together, all is decided again without that source.
-
-    Args:
-        policy: The policy of the ring, which has a strategy.
-        shards: The available shards, at least two, in any order.
-        objects: The objects, in any order; those on other shards are ignored.
-        budget: The maximum number of moves.
-        pool_capacity: How many objects the shards of a pool can have together; None: any number.
-        begun: The shards that objects left in the previous run: their moves continue, even if the
-            remaining gain is small.
+    An object moves at most once.
     """
-    shards, order = sorted(shards, key=attrgetter("name")), in_order(limited(objects))
-    weak: dict[ShardName, float] = {}
-    while True:
-        search = _Search(policy, shards, order, pool_capacity)
-        found = Run(
-            policy=policy,
-            budget=budget,
-            measure=search.measure,
-            sides=search.sides,
-            before={name: side.number for name, side in search.sides.items()},
-            moves=[],
-            weak=weak,
-        )
-        while move := search.next(found.sources(), without=weak.keys()):
-            if len(found.moves) >= budget:
-                found.is_spent = True
-                return found
-            found.moves.append(search.made(*move))
-        too_weak = _too_weak(found.moves, search.measure.min_gain, begun)
-        if not too_weak:
-            return found
-        weak = weak | too_weak
-
-
-def in_order(objects: Iterable[LoadedObject]) -> list[LoadedObject]:
-    """Return the objects by rank; of equal ranks the youngest comes first, then by key."""
-    found = sorted(objects, key=attrgetter("key"))
-    found.sort(key=attrgetter("created"), reverse=True)
-    found.sort(key=attrgetter("rank"))
-    return found
-
-
-def _too_weak(
-    moves: Iterable[Move], min_gain: float, begun: Collection[ShardName]
-) -> dict[ShardName, float]:
-    """Return the gain of each source whose moves together gain too little."""
-    gains: dict[ShardName, float] = {}
-    for move in (move for move in moves if move.source not in begun):
-        gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
-    return {name: gain for name, gain in gains.items() if gain < min_gain - TOLERANCE}
-
-
-class _Found(NamedTuple):
-    """A move that helps."""
-
-    source: ShardSide
-    target: ShardSide
-    kind: Kind
-    place: int
-
-
-class _Search:
-    """Finds one move after the other.  An object moves at most once."""
 
     def __init__(
         self,
         policy: RebalancePolicy,
         shards: Sequence[LoadedShard],
         order: Sequence[LoadedObject],
+        *,
+        budget: int,
         pool_capacity: int | None,
+        weak: dict[ShardName, float],
     ) -> None:
+        """Begin without moves; `shards` are by name, and objects in the order of their moves."""
+        self.policy = policy
+        self.budget = budget
+        self.moves = list[Move]()
+        self.is_spent = False
+        """Whether there were more moves than the budget allows."""
+        self.weak = weak
+        """The gain of all moves from a shard, for shards where it is less than the minimum: no
+        object leaves them."""
         self._order = order
         held: dict[ShardName, list[LoadedObject]] = {shard.name: [] for shard in shards}
         self._members = Counter[tuple[int, ShardName]]()
@@ -210,10 +127,13 @@ class _Search:
                 held[obj.shard].append(obj)
                 self._members.update((group, obj.shard) for group in obj.groups)
         self.sides = {shard.name: ShardSide(shard, held[shard.name]) for shard in shards}
+        """By name."""
         loads = {name: side.load for name, side in self.sides.items()}
-        self.measure = measure_of(policy, shards, loads)
+        self.measure: Measure = measure_of(policy, shards, loads)
         for side in self.sides.values():
             side.number = self.measure.of(side.shard, side.load)
+        self.before = {name: side.number for name, side in self.sides.items()}
+        """The measure of each shard before the run."""
         self._room_of_pool = Counter[str]()
         self._has_pools = pool_capacity is not None
         if pool_capacity is not None:
@@ -224,6 +144,16 @@ class _Search:
         # If there is no move between two shards, there is none until one of them changes.  Of a
         # shard without an entry, all targets have to be tried.
         self._untried: dict[ShardName, set[ShardName]] = {}
+
+    @property
+    def threshold(self) -> float | None:
+        """ResourceBalance: objects leave shards above it; None with other strategies."""
+        return self.measure.threshold if isinstance(self.measure, Fragmentation) else None
+
+    def sources(self) -> list[ShardSide]:
+        """Return the shards that objects should leave, the worst first."""
+        found = [side for side in self.sides.values() if self.measure.is_source(side.number)]
+        return sorted(found, key=lambda side: (-round(side.number, DIGITS), side.name))
 
     def _add_kinds(self, resources: Set[str]) -> None:
         """Group the objects that can leave; loads are compared by these resources only."""
@@ -242,10 +172,19 @@ class _Search:
                 self.sides[obj.shard].kinds.append(kind)
             kind.places.append(place)
 
-    def next(self, sources: Sequence[ShardSide], *, without: Set[ShardName]) -> _Found | None:
-        """Return the next move that helps, None if there is none."""
-        for source in sources:
-            if source.name in without:
+    def advance(self) -> bool:
+        """Make the next move that helps, if any; return whether it was made."""
+        found = self._next()
+        if found is not None and len(self.moves) >= self.budget:
+            self.is_spent = True
+        elif found is not None:
+            self.moves.append(self._made(*found))
+            return True
+        return False
+
+    def _next(self) -> _Found | None:
+        for source in self.sources():
+            if source.name in self.weak:
                 continue
             untried = sorted(self._untried.get(source.name, self.sides))
             targets = [self.sides[name] for name in untried]
@@ -262,8 +201,7 @@ class _Search:
             self._untried[source.name] = set()
         return None
 
-    def made(self, source: ShardSide, target: ShardSide, kind: Kind, place: int) -> Move:
-        """Make a move and return it."""
+    def _made(self, source: ShardSide, target: ShardSide, kind: Kind, place: int) -> Move:
         obj, before = self._order[place], source.number
         kind.places.remove(place)
         source.change(kind.relief, -1)
@@ -291,7 +229,7 @@ class _Search:
                 for target in self._ranked(kind, source, targets):
                     places = (p for p in kind.places if self._spreads(p, source, target))
                     if (place := next(places, None)) is not None:
-                        return _Found(source, target, kind, place)
+                        return source, target, kind, place
         return None
 
     def _ranked(
@@ -324,3 +262,55 @@ class _Search:
         if not groups:
             return True
         return self._members[groups[-1], target.name] < self._members[groups[-1], source.name]
+
+
+def run(
+    policy: RebalancePolicy,
+    shards: Iterable[LoadedShard],
+    objects: Iterable[LoadedObject],
+    *,
+    budget: int,
+    pool_capacity: int | None = None,
+    begun: Collection[ShardName] = (),
+) -> Run:
+    """Return the run that balances a ring.
+
+    If the moves of a source gain too little together, all is decided again without that source.
+
+    Args:
+        policy: The policy of the ring, which has a strategy.
+        shards: The available shards, at least two, in any order.
+        objects: The objects, in any order; those on other shards are ignored.
+        budget: The maximum number of moves.
+        pool_capacity: How many objects the shards of a pool can have together; None: any number.
+        begun: The shards that objects left in the previous run: their moves continue, even if the
+            remaining gain is small.
+    """
+    shards, order = sorted(shards, key=attrgetter("name")), in_order(limited(objects))
+    weak: dict[ShardName, float] = {}
+    while True:
+        found = Run(policy, shards, order, budget=budget, pool_capacity=pool_capacity, weak=weak)
+        while found.advance():
+            pass
+        too_weak = _too_weak(found.moves, found.measure.min_gain, begun)
+        if found.is_spent or not too_weak:
+            return found
+        weak = weak | too_weak
+
+
+def in_order(objects: Iterable[LoadedObject]) -> list[LoadedObject]:
+    """Return the objects by rank; of equal ranks the youngest comes first, then by key."""
+    found = sorted(objects, key=attrgetter("key"))
+    found.sort(key=attrgetter("created"), reverse=True)
+    found.sort(key=attrgetter("rank"))
+    return found
+
+
+def _too_weak(
+    moves: Iterable[Move], min_gain: float, begun: Collection[ShardName]
+) -> dict[ShardName, float]:
+    """Return the gain of each source whose moves together gain too little."""
+    gains: dict[ShardName, float] = {}
+    for move in (move for move in moves if move.source not in begun):
+        gains[move.source] = gains.get(move.source, 0.0) + move.before - move.after
+    return {name: gain for name, gain in gains.items() if gain < min_gain - TOLERANCE}

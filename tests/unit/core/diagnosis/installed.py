@@ -10,8 +10,8 @@ from sharder.core.api.cluster import (
     Deployment,
     DeploymentSpec,
     DeploymentStatus,
+    Pod,
     PodSpec,
-    PodTemplate,
     Schema,
 )
 from sharder.core.api.meta import ObjectMeta
@@ -28,7 +28,7 @@ def released() -> Schema:
 
 def deployment(*, wanted: int, ready: int, container: str = "sharder") -> Deployment:
     """Return a Deployment with a container of that name."""
-    pods = PodTemplate(spec=PodSpec(containers=(Container(name=container),)))
+    pods = Pod(spec=PodSpec(containers=(Container(name=container),)))
     return Deployment(
         metadata=ObjectMeta(name="sharder", namespace="sharding-system"),
         spec=DeploymentSpec(replicas=wanted, template=pods),
