@@ -11,12 +11,12 @@ from msgspec import inspect
 from sharder.core.api.cluster import Schema
 from sharder.core.api.ring import RingSpec, RingStatus
 from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown
+from sharder.core.plurals import named
 
 CHECK: Final = "crd"
 
 _INSTALL: Final = "install the CRD of this release: run helm upgrade --install"
 _PARTS: Final = {"spec": inspect.type_info(RingSpec), "status": inspect.type_info(RingStatus)}
-_SHOWN: Final = 5
 
 
 def crd(schema: Schema | Unread | None) -> Finding:
@@ -28,9 +28,7 @@ def crd(schema: Schema | Unread | None) -> Finding:
     missing = missing_in(schema)
     if not missing:
         return ok(CHECK, "ControllerRings are served with all fields of this release")
-    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-    names = ", ".join(missing[:_SHOWN])
-    return fail(CHECK, f"the CRD is too old: it lacks {names}{more}", _INSTALL)
+    return fail(CHECK, f"the CRD is too old: it lacks {named(missing, 5)}", _INSTALL)
 
 
 def missing_in(schema: Schema) -> list[str]:

@@ -10,7 +10,6 @@ object counts as a member for every object whose traits are a subset of its own.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
@@ -47,47 +46,6 @@ MAX_PLACES: Final = 4
 there; otherwise all objects with such a label are read."""
 
 _SEPARATOR = "\0"
-
-
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """Finds the group of an object."""
-
-    by: GroupBy
-
-    def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
-        """Return all groups for which the object counts: one for each set of its traits.
-
-        The last one is the object's own group, which has all its traits.
-        """
-        traits = self._traits(obj.metadata)
-        if len(traits) < 2:  # the usual case
-            return tuple(_digest(obj.metadata.namespace, (trait,)) for trait in traits)
-        return tuple(
-            _digest(obj.metadata.namespace, some)
-            for size in range(1, len(traits) + 1)
-            for some in combinations(traits, size)
-        )
-
-    def in_words(self, obj: PartialObject) -> tuple[str, ...]:
-        """Return the traits of the object's group, for people."""
-        traits = (trait.split(_SEPARATOR) for trait in self._traits(obj.metadata))
-        return tuple(f"{what} {'='.join(which)}" for what, *which in traits)
-
-    def _traits(self, meta: ObjectMeta) -> list[str]:
-        labels = meta.labels or {}
-        traits = [
-            f"label{_SEPARATOR}{key}{_SEPARATOR}{labels[key]}"
-            for key in self.by.labels
-            if key in labels
-        ]
-        for index, selector in enumerate(self.by.selectors):
-            if selector.matches(labels):
-                traits.append(f"selector{_SEPARATOR}{index}")
-        controller = meta.controller if self.by.owner else None
-        if controller is not None:
-            traits.append(f"owner{_SEPARATOR}{controller.uid}")
-        return traits[:MAX_TRAITS]
 
 
 def _digest(namespace: str, traits: Sequence[str]) -> int:
@@ -131,12 +89,13 @@ def identity_of(main_key: str) -> int:
 class Reader:
     """Reads the labels and annotations of one ring's objects."""
 
-    __slots__ = ("_asking", "_grouping", "_labels", "_pin", "_topology")
+    __slots__ = ("_asking", "_by", "_has_groups", "_labels", "_pin", "_topology")
 
     def __init__(self, ring: RingName, spec: PlacementSpec) -> None:
         self._pin = pin_label(ring)
         self._topology = spec.use_topology_labels
-        self._grouping = Grouping(spec.group_by) if spec.group_by != GroupBy() else None
+        self._by = spec.group_by
+        self._has_groups = spec.group_by != GroupBy()
         topology = {REGION_LABEL, ZONE_LABEL} if self._topology else set[str]()
         self._labels = (self._pin, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL)
         self._asking = topology | set(self._labels)
@@ -192,12 +151,38 @@ class Reader:
                     yield there, f"{label},{label}!={place}" if place else label
 
     def groups_of(self, obj: PartialObject) -> tuple[int, ...]:
-        """Return the groups for which the object counts."""
-        return () if self._grouping is None else self._grouping.groups_of(obj)
+        """Return all groups for which the object counts: one for each set of its traits.
+
+        The last one is the object's own group, which has all its traits.
+        """
+        traits = self._traits(obj.metadata) if self._has_groups else ()
+        if len(traits) < 2:  # the usual case
+            return tuple([_digest(obj.metadata.namespace, (trait,)) for trait in traits])
+        return tuple(
+            _digest(obj.metadata.namespace, some)
+            for size in range(1, len(traits) + 1)
+            for some in combinations(traits, size)
+        )
 
     def group_in_words(self, obj: PartialObject) -> tuple[str, ...]:
         """Return the traits of the object's group, for people."""
-        return () if self._grouping is None else self._grouping.in_words(obj)
+        traits = (trait.split(_SEPARATOR) for trait in self._traits(obj.metadata))
+        return tuple(f"{what} {'='.join(which)}" for what, *which in traits)
+
+    def _traits(self, meta: ObjectMeta) -> list[str]:
+        labels, by = meta.labels or {}, self._by
+        traits = [
+            f"label{_SEPARATOR}{key}{_SEPARATOR}{labels[key]}"
+            for key in by.labels
+            if key in labels
+        ]
+        for index, selector in enumerate(by.selectors):
+            if selector.matches(labels):
+                traits.append(f"selector{_SEPARATOR}{index}")
+        controller = meta.controller if by.owner else None
+        if controller is not None:
+            traits.append(f"owner{_SEPARATOR}{controller.uid}")
+        return traits[:MAX_TRAITS]
 
     def invalid_annotations(self, obj: PartialObject) -> Iterator[str]:
         """Yield which labels and annotations of the object are ignored, and why."""

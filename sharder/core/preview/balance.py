@@ -15,11 +15,9 @@ from sharder.core.keys import main_key
 from sharder.core.movement.desired import objection
 from sharder.core.movement.step import Drain
 from sharder.core.names import ShardName
-from sharder.core.preview.simulation import Move as ObjectMove
 from sharder.core.preview.simulation import Simulation
 from sharder.core.rebalance.balance import Balance
 from sharder.core.rebalance.messages import number
-from sharder.core.rebalance.packed import Outcome
 from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -90,52 +88,18 @@ def is_rebalanced(snapshot: RingSnapshot) -> bool:
 
 
 def balanced(ring: Simulation, children: Iterable[PartialObject]) -> Balanced:
-    """Move the objects of a settled ring for balance, unless that is a dry run."""
-    balance = Balance(ring.copied())
-    for move in ring.moves.values():
-        owner = ring.at.owner_of(move.now)
+    """Move the objects of a settled ring for balance; a dry run moves only copies."""
+    spec, balance = ring.at.ring.spec.rebalance, Balance(ring.copied())
+    for known in ring.moves.values():
+        owner = ring.at.owner_of(known.now)
         if owner is not None:
-            balance.add(move.before, to=owner)
+            balance.add(known.before, to=owner)
     for child in children:
         balance.add_controlled(child)
     outcome = balance.outcome()
-    return Balanced(report=_report(ring.at, outcome, _carried_out(ring, outcome)), balance=balance)
-
-
-def _carried_out(ring: Simulation, outcome: Outcome) -> list[tuple[Move, str | None]]:
-    """Make the moves, and return why some cannot be made after those before; None if it is.
-
-    The search takes earlier moves into account, except for groups and pools.
-    """
-    judged, undo = list[tuple[Move, str | None]](), list[tuple[ObjectMove, PartialObject]]()
-    for move in outcome.moves:
-        known = ring.moves[move.key]
-        why = objection(ring.at, known.now, move.target)
-        judged.append((move, why))
-        if why is None:
-            undo.append((known, known.now))
-            ring.put(known, ring.on(known.now, move.target))
-    for known, before in undo if ring.at.ring.spec.rebalance.dry_run else ():
-        ring.put(known, before)
-    if not ring.at.ring.spec.rebalance.dry_run:
-        for move, why in judged:
-            if why is None:
-                _noted(ring.moves[move.key], move, outcome.noun)
-    return judged
-
-
-def _noted(known: ObjectMove, move: Move, noun: str) -> None:
-    """Let a move for balance be the step of an object; one that moves anyway is not chosen."""
-    fall = f"from {number(move.before)} to {number(move.after)}"
-    known.balance = f"the {noun} of {move.source} falls {fall} without it"
-    known.step = Drain(move.source, move.target)
-
-
-def _report(
-    snapshot: RingSnapshot, outcome: Outcome, moves: Iterable[tuple[Move, str | None]]
-) -> BalanceReport:
-    spec = snapshot.ring.spec.rebalance
-    return BalanceReport(
+    if spec.dry_run:
+        ring = Simulation(ring.at, [known.now for known in ring.moves.values()])
+    report = BalanceReport(
         strategy=spec.strategy,
         dry_run=spec.dry_run,
         measure=outcome.noun or None,
@@ -144,16 +108,30 @@ def _report(
             ShardMeasure(name=name, before=before, after=outcome.after[name])
             for name, before in outcome.before.items()
         ),
-        moves=tuple(
-            BalanceMove(
-                object=move.key,
-                source=move.source,
-                target=move.target,
-                before=move.before,
-                after=move.after,
-                refused=refused,
-            )
-            for move, refused in moves
-        ),
+        moves=tuple([_moved(ring, move, outcome.noun) for move in outcome.moves]),
         why=outcome.why,
+    )
+    return Balanced(report=report, balance=balance)
+
+
+def _moved(ring: Simulation, move: Move, noun: str) -> BalanceMove:
+    """Make a move, unless that cannot be done after the moves before it.
+
+    The search takes earlier moves into account, except for groups and pools.  The move is the step
+    of the object: one that moves anyway is not chosen.
+    """
+    known = ring.moves[move.key]
+    refused = objection(ring.at, known.now, move.target)
+    if refused is None:
+        ring.put(known, ring.on(known.now, move.target))
+        fall = f"from {number(move.before)} to {number(move.after)}"
+        known.balance = f"the {noun} of {move.source} falls {fall} without it"
+        known.step = Drain(move.source, move.target)
+    return BalanceMove(
+        object=move.key,
+        source=move.source,
+        target=move.target,
+        before=move.before,
+        after=move.after,
+        refused=refused,
     )

@@ -9,7 +9,7 @@ from sharder.core.fence.policy import digest_of, how_to_apply
 from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, is_subdomain
-from sharder.core.plurals import counted
+from sharder.core.plurals import counted, named
 from sharder.core.status.conditions import (
     DesiredCondition,
     condition_of,
@@ -23,9 +23,6 @@ ENFORCED, NOT_INSTALLED, OUTDATED, UNKNOWN = "Enforced", "NotInstalled", "Outdat
 
 FORGOTTEN_AFTER: Final = timedelta(days=1)
 """How long a missing fence is reported.  If it is missing longer, its removal is intended."""
-
-_SHOWN: Final = 3
-"""Maximum accounts in a message."""
 
 
 def fenced(
@@ -91,12 +88,10 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
             f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
             "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace",
         )
-    more = f" and {len(fence.users) - _SHOWN} more" if len(fence.users) > _SHOWN else ""
     return is_true(
         FENCED,
         ENFORCED,
-        f"shards that run as {', '.join(fence.users[:_SHOWN])}{more} cannot write to "
-        "objects of other shards",
+        f"shards that run as {named(fence.users)} cannot write to objects of other shards",
     )
 
 

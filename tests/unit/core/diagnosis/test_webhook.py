@@ -11,8 +11,10 @@ from sharder.core.diagnosis.webhook import (
     NO_SHARD,
     Answer,
     Configuration,
+    answer_of,
     configuration,
     probe_of,
+    relabelled,
     webhook,
 )
 from sharder.core.names import GroupResource
@@ -99,3 +101,9 @@ def test_a_configuration_is_there_and_trusts_the_certificate(
     found: Configuration | Unread | None, level: Level
 ) -> None:
     assert configuration(ring(), found).level is level
+
+
+def test_an_existing_object_is_tried_with_the_label_of_no_shard() -> None:
+    patch = msgspec.convert(relabelled(ring()), PartialObject)
+
+    assert answer_of(ring(), "an update", patch) == Answer(request="an update", owner=NO_SHARD)

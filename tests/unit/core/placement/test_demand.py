@@ -92,6 +92,11 @@ def test_an_annotation_that_cannot_be_parsed_is_invalid(key: str, text: str, why
     assert mistakes(annotations={key: text}) == [f"the annotation {key} is ignored: {why}"]
 
 
+@pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
+def test_the_greatest_costs_are_valid(cost: int) -> None:
+    assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []
+
+
 def where_misplaced(shards: list[Shard], spec: PlacementSpec = CONSISTENT) -> dict[str, list[str]]:
     found = dict[str, list[str]]()
     for names, labels in Reader(DEMO, spec).misplaced_on(shards):

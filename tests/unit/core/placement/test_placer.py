@@ -104,6 +104,7 @@ def test_an_object_goes_to_a_late_shard_if_the_strategy_drops_all_others() -> No
 
 def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:
     assert placer(shard(A, cordoned=True)).has_room(Tally())
+    assert not placer(shard(A), spec=bounded(per_shard=1)).has_room(tally({A: 1}))
 
 
 # Pins to shards that get nothing, and moves that users ask for

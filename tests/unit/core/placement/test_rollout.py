@@ -8,6 +8,7 @@ from sharder.core.movement.desired import choose_anew, excess_of
 from sharder.core.movement.planner import plan_displaced, plan_main
 from sharder.core.movement.step import Drain, Keep, Withdraw
 from sharder.core.names import ShardName
+from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
@@ -20,7 +21,7 @@ from tests.support.values_placement import (
     shard,
     tally,
 )
-from tests.support.values_steering import FOLLOWING, STICKING, known, steered
+from tests.support.values_steering import APART, FOLLOWING, STICKING, known, steered
 
 OLD, NEW = "1", "2"
 
@@ -110,3 +111,11 @@ def test_ceilings_that_are_declared_count_during_a_rollout() -> None:
     assert excess_of(ring) == {A: 1}
     assert plan_displaced(ring, too_many, A) == Drain(A)
     assert choose_anew(ring, too_many).shard == C
+
+
+def test_an_object_that_no_new_shard_can_have_goes_to_an_old_one() -> None:
+    counts = tally({})
+    for number, name in enumerate((C, D)):
+        counts.see("group", number, Entry(name, (7,)))
+
+    assert placer(*MIXED, spec=APART).place(moving("object", group=7), counts).shard in {A, B}

@@ -134,3 +134,9 @@ def test_without_namespaces_in_the_file_those_of_the_system_are_not_selected() -
     objects = [thing("Secret", "s", namespace=each) for each in ("kube-system", "sharding-system")]
 
     assert planned(lease("a"), *objects) == {}
+
+
+def test_empty_documents_do_not_matter() -> None:
+    data = b"---\n---\n" + msgspec.json.encode(RING) + b"\n---\n"
+
+    assert decode_dump(data).ring.name == "demo"

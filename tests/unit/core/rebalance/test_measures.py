@@ -18,6 +18,7 @@ def test_an_implausible_rate_is_capped() -> None:
 
     assert found == [MAX_RATE, 0.0]
     assert math.isfinite(fragmentation([*found, 0.0]))
+    assert fragmentation([]) == 0
 
 
 def test_without_a_least_gain_a_source_may_stay_as_it_is_but_not_become_worse() -> None:
