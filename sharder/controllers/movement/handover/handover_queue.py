@@ -23,6 +23,10 @@ UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
 fewer dependents have to be listed."""
 
+STANDBY_AT_ONCE = 25
+"""Objects that are handed over together on standby: between two such batches we look whether
+another replica is at work."""
+
 LOOK_SECONDS = 0.05
 """Seconds between two looks of a pass whether its objects were tried."""
 
@@ -120,12 +124,12 @@ class HandoverQueue:
             self._wait(part.resource_key, ref, seconds, held=True)
 
     def take(self, part: Part) -> Sequence[ObjectRef]:
-        """Return due objects, at most `AT_ONCE`, and remove them."""
+        """Return due objects, at most `AT_ONCE` or `STANDBY_AT_ONCE`, and remove them."""
         objects, now = self._objects.get(part, {}), self._clock.monotonic()
         if now < self._earliest(part):
             return ()
         every = (ref for ref, known in objects.items() if known.due <= now)
-        due = dict.fromkeys(islice(every, AT_ONCE))
+        due = dict.fromkeys(islice(every, STANDBY_AT_ONCE if self._grace else AT_ONCE))
         for ref in due:
             del objects[ref]
         self._taken[part] = due.keys()
