@@ -15,6 +15,9 @@ from tests.history.traces import Held, Span, Trace, Write
 
 CLOCK_SECONDS: Final = 0.3
 """So much two times can be apart that were read off the clocks of two processes."""
+NEW_SECONDS: Final = 3.0
+"""An object that is younger and has no owner counts as one that never had any (docs/protocol.md,
+"Objects that lost their owner label")."""
 OUTAGE_SECONDS: Final = 3.0
 """So much earlier the API server can answer than an outage is noted to end, or begin later."""
 
@@ -31,11 +34,14 @@ class Departure:
     """Whether the first one acknowledged a drain."""
     stripped: Write | None
     """The write of a user that removed its label, if one did."""
+    created_at: float
 
     @property
     def waited(self) -> float:
-        """Seconds since then, infinite if no user removed the label."""
-        return inf if self.stripped is None else self.next.at - self.stripped.at
+        """Seconds since then, infinite if no user removed the label, or that of a new object."""
+        if self.stripped is None or self.stripped.at < self.created_at + NEW_SECONDS:
+            return inf
+        return self.next.at - self.stripped.at
 
     @override
     def __str__(self) -> str:
@@ -57,7 +63,11 @@ def departures(writes: Sequence[Write]) -> Iterator[Departure]:
                     stripped = write if by_user else None
             else:
                 yield Departure(
-                    last=last, next=write, acknowledged=acknowledged, stripped=stripped
+                    last=last,
+                    next=write,
+                    acknowledged=acknowledged,
+                    stripped=stripped,
+                    created_at=states[0].at,
                 )
             if write.owner:
                 last, acknowledged, stripped = write, False, None

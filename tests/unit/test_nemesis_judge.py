@@ -103,19 +103,20 @@ def test_an_object_of_a_shard_whose_lease_was_taken_may_go() -> None:
 def test_an_object_whose_label_a_user_removed_stays_where_it_is_for_3_s() -> None:
     removed = wrote(11, stamp="1")
 
-    early = judged(wrote(10, "a"), removed, wrote(12, "b", stamp="1"))
-    late = judged(wrote(10, "a"), removed, wrote(14, "b", stamp="1"))
-    returned = judged(wrote(10, "a"), removed, wrote(12, "a", stamp="1"))
+    early = judged(wrote(7, "a"), removed, wrote(12, "b", stamp="1"))
+    new = judged(wrote(10, "a"), removed, wrote(12, "b", stamp="1"))
+    late = judged(wrote(7, "a"), removed, wrote(14, "b", stamp="1"))
+    returned = judged(wrote(7, "a"), removed, wrote(12, "a", stamp="1"))
 
     assert early.stripped == ["one: a -> b 1.00 s later"]
-    assert early.unacknowledged == late.stripped == returned.stripped == []
+    assert early.unacknowledged == late.stripped == returned.stripped == new.stripped == []
     assert (early.strips, late.strips, returned.strips) == (1, 1, 0)
 
 
 def test_a_user_cannot_acknowledge_for_a_shard() -> None:
     asked = wrote(11, "a", draining=True)
 
-    verdict = judged(wrote(10, "a"), asked, wrote(12, stamp="1"), wrote(13, "b", stamp="1"))
+    verdict = judged(wrote(7, "a"), asked, wrote(12, stamp="1"), wrote(13, "b", stamp="1"))
 
     assert len(verdict.stripped) == 1
 
