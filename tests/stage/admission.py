@@ -190,7 +190,7 @@ def _covers(rule: Any, attributes: Attributes) -> bool:
         resources.add(f"{place.resource}/*")  # of a policy; webhooks do not use it
     return (
         attributes.operation in rule["operations"]
-        and place.group in rule["apiGroups"]
+        and not {place.group, "*"}.isdisjoint(rule["apiGroups"])
         and bool(resources & set(rule["resources"]))
         and (not rule.get("resourceNames") or place.name in rule["resourceNames"])
     )

@@ -74,13 +74,15 @@ class Faults:
         for leader in leaders:
             leader.is_ready = False  # else users' writes pass without a webhook meanwhile
             leader.pause()
+        self.held_down.add(actor.name)
         if actor.is_running:
             actor.terminate()
             await actor.until_ended()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(max(0.1, 2 * self.stage.lag))  # the others see that it has ended
         others = [each for each in self.stage.replicas.values() if each not in leaders]
         for other in others:
             other.link.stall("leases")
+        self.held_down.discard(actor.name)
         self.held_down |= {leader.name for leader in leaders}
         for leader in leaders:
             if leader.is_running:

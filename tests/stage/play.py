@@ -1,6 +1,7 @@
 """One play: users work, faults come by the seed, and everything comes to rest."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -36,6 +37,10 @@ REQUEST_SECONDS: Final = 40.0
 """How long a user waits: a webhook that does not answer takes 5 s, for each try of the server."""
 REST_SECONDS: Final = 60.0
 """So long after the last fault everything is in its place."""
+COUNTED_SECONDS: Final = 45.0
+"""And so long after everything is in its place every replica has counted it rightly."""
+REFUSED_EACH: Final = 8
+"""Of so many objects that users create, a policy refuses one after admission."""
 SKEWS: Final = (0, 0, 40, -40, -3600)
 UNPLAYED: Final = {Kind.ROTATE}
 """Faults of certificates, which the stage has none of."""
@@ -121,6 +126,7 @@ class _Play:
         """Play until everything is at rest, or should be; return what happened."""
         stage, loop = self.stage, asyncio.get_running_loop()
         await stage.set_up(self._spec(), fence=self.setup.fence)
+        await stage.deny_creation("websites", unless="object.spec.value > 0")
         for name in SHARDERS:
             stage.replica(name)
         for name in SHARDS:
@@ -169,8 +175,27 @@ class _Play:
         while loop.time() < until:
             await asyncio.sleep(2)
             if not self._out_of_place() and not judge(self.stage.history.trace()).left:
+                await self._counted()
                 return
         self.odd += [f"not at rest: {each}" for each in self._out_of_place()]
+
+    async def _counted(self) -> None:
+        """Wait until each replica counts the objects that there are; note which does not."""
+        until = asyncio.get_running_loop().time() + COUNTED_SECONDS
+        while (wrong := self._miscounted()) and asyncio.get_running_loop().time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(1)
+        self.odd += wrong
+
+    def _miscounted(self) -> list[str]:
+        sites = self.stage.storage.of(WEBSITES.id).values()
+        truth = dict(Counter(stored.meta.label(owner_label(RING)) or None for stored in sites))
+        wrong = list[str]()
+        for name, actor in self.stage.replicas.items():
+            snapshot = actor.replica.cache.snapshot(RING)
+            counts = None if snapshot is None else snapshot.tally
+            if counts is not None and (counted := +Counter(counts.on_each)) != truth:
+                wrong.append(f"{name} counts {dict(counted)}, not {truth}")
+        return wrong
 
     def _out_of_place(self) -> list[str]:
         leases = self.stage.storage.of(LEASES.id)
@@ -248,7 +273,9 @@ class _Play:
         old = sorted(name for name, at in self.names.items() if at < now - 0.5)
         name = self.rng.choice(old) if old and verb != "POST" else f"site-{self._numbers}"
         metadata: dict[str, Json] = {"name": name, "annotations": {STAMP: str(self._numbers)}}
-        body: dict[str, Json] = {"metadata": metadata, "spec": {"value": self._numbers}}
+        is_refused = verb == "POST" and self._numbers % REFUSED_EACH == 0
+        value = 0 if is_refused else self._numbers
+        body: dict[str, Json] = {"metadata": metadata, "spec": {"value": value}}
         path = SITES if verb == "POST" else f"{SITES}/{name}"
         if verb == "DELETE":
             self.names.pop(name, None)
@@ -263,6 +290,8 @@ class _Play:
         except (NotFound, Conflict):
             return
         except ApiError as error:
+            if is_refused:
+                return
             end = asyncio.get_running_loop().time()
             what = f"{verb} {name}: {error!r:.200}"
             self.stage.history.refused.append(Request(begin=now, end=end, what=what))

@@ -383,15 +383,18 @@ async def lease_held(story: Story) -> None:
 
 async def release(story: Story) -> None:
     """A shard releases its Lease after its work has ended."""
-    await story.begin("p0 p1", sites=8)
+    leader = await story.begin("p0 p1", sites=8)
     for _ in range(4):
         await asyncio.sleep(1)
         for name in story.of("p0"):
             await story.edit(name)
         await asyncio.sleep(0.05)
+        leader.pause()  # else it takes the objects, which ends the work on them
         story.shards["p0"].terminate()
         await story.until(lambda: story.holder("p0") == "")
-        await asyncio.sleep(2)
+        await asyncio.sleep(1)
+        leader.resume()
+        await asyncio.sleep(1)
         await story.join("p0")
 
 

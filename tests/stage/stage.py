@@ -146,9 +146,24 @@ class Stage:
         if fence:
             ring = self.storage.of(RINGS.id)[ObjectRef("", RING)].as_(ControllerRing)
             policy, binding = fence_of(ring, [ObjectRef("default", "shard")])
-            for resource, body in ((POLICIES, policy), (BINDINGS, binding)):
-                path = f"/apis/{resource.id.group}/v1/{resource.id.resource}"
-                await self.write("POST", path, body)
+            await self._bind(policy, binding)
+
+    async def deny_creation(self, resource: str, *, unless: str) -> None:
+        """Let a policy refuse, after admission, to create objects without a property."""
+        rule: Json = {"apiGroups": ["*"], "operations": ["CREATE"], "resources": [resource]}
+        spec: Json = {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": unless, "message": "the cluster does not want it"}],
+        }
+        policy: Json = {"metadata": {"name": "unwanted"}, "spec": spec}
+        await self._bind(
+            policy, {"metadata": {"name": "unwanted"}, "spec": {"policyName": "unwanted"}}
+        )
+
+    async def _bind(self, policy: Json, binding: Json) -> None:
+        for resource, body in ((POLICIES, policy), (BINDINGS, binding)):
+            path = f"/apis/{resource.id.group}/v1/{resource.id.resource}"
+            await self.write("POST", path, body)
 
     def backup(self) -> tuple[int, dict[GroupResource, dict[ObjectRef, Stored]]]:
         """Return the state of etcd, to be restored."""

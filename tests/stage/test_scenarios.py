@@ -16,8 +16,6 @@ SCENARIOS = {
     for name, plot in vars(module).items()
     if inspect.iscoroutinefunction(plot) and not name.startswith("_")
 }
-RACES = {"two-handovers", "early-release"}
-"""Bugs that need a race which no scenario has."""
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +32,7 @@ def test_a_scenario_goes_as_promised(plot: Plot) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(MUTANTS.keys() - RACES))
+@pytest.mark.parametrize("name", MUTANTS)
 def test_a_bug_breaks_the_scenario_of_its_law(name: str) -> None:
     with mutated(name):
         assert Story().play(SCENARIOS[MUTANTS[name].law])
