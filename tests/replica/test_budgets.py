@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import CONFIGMAPS, DRAIN, GONE, OWNER, PIN, SECRETS, World, staged
+from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, PIN, SECRETS, World, staged
 from tests.stage.stage import eventually
 
 PLAIN = {"controllerring": "demo", "group": "", "resource": "secrets"}
@@ -34,22 +34,6 @@ def moved(world: World) -> int:
 def withheld(world: World, limit: str) -> float:
     """Return how many drains were withheld because of a limit."""
     return world.metric("drains_withheld_total", controllerring="demo", limit=limit) or 0.0
-
-
-@pytest.mark.slow
-@staged
-async def test_no_more_drains_begin_in_a_minute_than_the_ring_allows(world: World) -> None:
-    await misplaced(world, 8, maxMovesPerMinute=3)
-    await asyncio.sleep(20)
-    assert len(draining(world)) == 3
-    assert withheld(world, "maxMovesPerMinute") > 0
-    for name in draining(world):
-        await world.acknowledge(name, SECRETS)
-    await asyncio.sleep(30)
-    assert draining(world) == [], "the minute is used up"
-    await eventually(lambda: len(draining(world)) == 3, within=30)
-    world.puppets["p0"].acknowledges = True
-    await eventually(lambda: moved(world) == 8, within=200)
 
 
 @staged
@@ -170,26 +154,6 @@ async def test_parents_keep_their_place_until_they_have_an_owner_again(world: Wo
     assert withheld(world, "handOver") > 0
     world.puppets["p0"].acknowledges = True
     await eventually(lambda: set(world.owners().values()) == {"p1"}, within=120)
-
-
-@staged
-async def test_a_ring_that_is_paused_moves_nothing_but_rescues(world: World) -> None:
-    await world.begin("p0", "p1", "p2", movement={"paused": True})
-    await world.put("moves", "p0", SECRETS, to="p1")
-    await world.put("unwanted", "p0", SECRETS, to="p0", draining=True)
-    await world.put("rescued", "p2", SECRETS)
-    await world.put("new", "", SECRETS)
-    world.puppets["p0"].acknowledges = False
-    await asyncio.sleep(5)
-    assert world.owners(SECRETS)["moves"] == "p0"
-    assert world.owner("new", SECRETS)
-    world.puppets["p2"].kill()
-    await asyncio.sleep(GONE + 2)
-    assert world.owner("rescued", SECRETS) in {"p0", "p1"}
-    assert world.conditions()["Reconciling"] in {"MovementPaused", "ObjectsSettled", "Paused"}
-    await world.edit_ring(movement={"paused": None})
-    await eventually(lambda: world.owners(SECRETS)["moves"] == "p0*", within=10)
-    await eventually(lambda: world.conditions()["Paused"] == "MovementActive", within=10)
 
 
 # Drains that take too long.

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import EVACUATE_ANNOTATION
-from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, SITES, World, staged
+from tests.replica.world import OWNER, SECRETS, SITES, World, staged
 from tests.stage.stage import RINGS_PATH, eventually
 
 MANY = 21
@@ -125,32 +125,6 @@ async def test_room_that_comes_takes_what_is_on_shards_that_should_be_empty(
     assert sum(count for owner, count in left.items() if owner.startswith("p2")) == 1
     await world.delete("t0")
     await eventually(lambda: "p2" not in str(world.counts()), within=20)
-
-
-@staged
-async def test_the_objects_of_a_lost_shard_are_spread_with_their_children(world: World) -> None:
-    await quiet(world, "p0", "p1", "p2")
-    await fill(world, "p0", 3)
-    await fill(world, "p2", 6, "lost")
-    for number in range(6):
-        await world.put(f"c{number}", "p2", CONFIGMAPS, of=f"lost{number}")
-    await world.puppets["p2"].release()
-    await eventually(lambda: "p2" not in world.counts(), within=20)
-    counts = world.counts()
-    assert sorted(counts.values()) == [4, 5]
-    for number in range(6):
-        assert world.owner(f"c{number}", CONFIGMAPS) == world.owner(f"lost{number}")
-
-
-@staged
-async def test_a_pin_wins_over_a_place_that_would_stay(world: World) -> None:
-    await quiet(world, "p0", "p1")
-    await fill(world, "p0", 2)
-    await fill(world, "p1", 2, "t")
-    await world.label("s0", {PIN: "p1"})
-    await world.edit_ring(movement={"drainTimeout": "7m"})
-    await eventually(lambda: world.owner("s0") == "p0*", within=10)
-    assert [world.owner(name) for name in ("s1", "t0", "t1")] == ["p0", "p1", "p1"]
 
 
 @pytest.mark.parametrize("code", [403, 503])

@@ -1,19 +1,15 @@
 """Rebalancing drains objects until the shards are even, within its limits, and says why not."""
 
 import asyncio
-from collections.abc import Mapping
 
 import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
-    CORDONED_ANNOTATION,
     LOAD_ANNOTATION,
-    REVISION_LABEL,
-    WEIGHT_ANNOTATION,
 )
-from tests.replica.world import LEASE_PATH, SECRETS, World, staged
+from tests.replica.world import SECRETS, World, staged
 from tests.stage.stage import eventually
 
 INTERVAL = 60.0
@@ -100,38 +96,6 @@ async def test_a_look_moves_no_more_than_it_may(
     elif not first:
         assert moves == 0
         assert "paused" in why or "rebalance.threshold 'much' must be" in why
-
-
-LEASES_SAY: Mapping[str, Mapping[str, Json]] = {
-    "rollout": {
-        "p0": {"labels": {REVISION_LABEL: "old"}},
-        "p1": {"labels": {REVISION_LABEL: "new"}},
-    },
-    "cordoned": {"p1": {"annotations": {CORDONED_ANNOTATION: "true"}}},
-    "weight": {"p0": {"annotations": {WEIGHT_ANNOTATION: "2"}}},
-}
-
-
-@pytest.mark.parametrize(
-    ("what", "moves"),
-    [("rollout", 0), ("cordoned", 0), ("weight", 2), ("one shard", 0), ("follows", 0)],
-)
-@staged
-async def test_what_is_even_or_must_not_move_stays_and_says_why(
-    world: World, what: str, moves: int
-) -> None:
-    await lopsided(world, 6, None, *(["p0"] if what == "one shard" else ["p0", "p1"]))
-    for name, metadata in LEASES_SAY.get(what, {}).items():
-        await world.patch(f"{LEASE_PATH}/{name}", {"metadata": metadata})
-    if what == "follows":
-        await world.edit_ring(placement={"strategy": "ConsistentHash"})
-    await asyncio.sleep(2)
-    await world.edit_ring(rebalance=even())
-    await asyncio.sleep(40)
-    if what != "follows":
-        assert counts(world).get("p0*", 0) == moves
-    assert last(world)[0] == moves
-    assert last(world)[1]
 
 
 @pytest.mark.parametrize("what", ["moved", "deleted", "refused", "paused"])

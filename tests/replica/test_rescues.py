@@ -4,19 +4,15 @@ import asyncio
 
 import pytest
 
-from sharder.core.api.meta import Json
 from sharder.core.names import SHARDER_IDENTITY
-from sharder.kube.typed_stores import LEASES
 from tests.replica.world import (
     CONFIGMAPS,
     DRAIN,
     GONE,
     LEASE_PATH,
     NEXT,
-    OWNER,
     SECRETS,
     World,
-    now,
     staged,
 )
 from tests.stage.stage import eventually
@@ -157,27 +153,6 @@ async def test_a_shard_that_returns_in_the_middle_does_not_own_the_object(
     assert world.owner("site") == world.owner("site-c", CONFIGMAPS)
 
 
-@pytest.mark.parametrize("seen", [True, False])
-@staged
-async def test_nothing_is_taken_from_a_shard_that_is_back(world: World, seen: bool) -> None:
-    await world.begin("p0", "p1")
-    for number in range(5):
-        await family(world, f"s{number}", "p0", to="p0")
-    end = world.refuse(500, part="/websites/")
-    await world.puppets["p0"].release()
-    await asyncio.sleep(4)
-    if not seen:
-        world.replicas["r0"].link.stall()
-    world.join("p0").acknowledges = False
-    await asyncio.sleep(0.5)
-    end()
-    await asyncio.sleep(8)
-    world.replicas["r0"].link.heal()
-    await asyncio.sleep(60)
-    assert set(world.owners().values()) == {"p0"}
-    assert set(world.owners(CONFIGMAPS).values()) == {"p0"}
-
-
 @staged
 async def test_a_released_lease_is_held_while_objects_are_taken_and_given_back_as_it_was(
     world: World,
@@ -258,64 +233,3 @@ async def test_a_lease_that_others_write_while_it_is_held_runs_out_by_itself(
     assert world.lease("p0").spec.holder_identity in {SHARDER_IDENTITY, ""}
     world.join("p0")
     await eventually(lambda: world.lease("p0").spec.holder_identity == "p0", within=40)
-
-
-@staged
-async def test_a_leader_that_is_cut_off_or_paused_writes_nothing_old(world: World) -> None:
-    first = await world.begin("p0", "p1")
-    world.start("r1")
-    await family(world, "site", "p0", to="p0")
-    await asyncio.sleep(5)
-    first.pause()
-    world.puppets["p0"].kill()
-    await eventually(lambda: world.replicas["r1"].leads, within=20)
-    await asyncio.sleep(1)
-    back = world.join("p0")
-    back.acknowledges = False
-    await asyncio.sleep(1)
-    owner = world.owner("site")
-    written = len(world.written)
-    first.resume()
-    await asyncio.sleep(20)
-    assert not first.leads
-    assert world.replicas["r1"].leads
-    assert world.owner("site") == owner
-    assert len(world.written) == written
-
-
-@staged
-async def test_a_missing_shard_keeps_its_objects_until_it_is_certainly_gone(world: World) -> None:
-    await world.set_up(world.spec())
-    world.join("p1")
-    await family(world, "site", "stranger")
-    world.has_webhook = False
-    world.start()
-    await asyncio.sleep(25)
-    assert world.owner("site") == "stranger"
-    assert world.conditions()["Covered"] != "AllOwned"
-    await eventually(lambda: world.owner("site") == "p1", within=30)
-    await world.write("DELETE", f"{LEASE_PATH}/p1")
-    await asyncio.sleep(3)
-    assert world.owner("site") == "p1"
-
-
-@staged
-async def test_nothing_is_taken_while_the_leases_cannot_be_watched(world: World) -> None:
-    await world.begin("p0", "p1")
-    await family(world, "site", "p0", to="p0")
-    body: Json = {"spec": {"holderIdentity": ""}}
-    replica = world.replicas["r0"]
-    world.forbid("list", LEASES.id)
-    world.forbid("watch", LEASES.id)
-    world.storage.compact()
-    await asyncio.sleep(10)
-    world.puppets["p0"].kill()
-    await world.patch(f"{LEASE_PATH}/p0", body)
-    await asyncio.sleep(20)
-    assert world.owner("site") == "p0"
-    assert replica.leads
-    assert world.metric("watch_healthy", watch="leases") == 0
-    world.permit()
-    await eventually(lambda: world.owner("site") == "p1", within=60)
-    assert world.lease("p0").spec.renew_time != now()
-    assert OWNER in (world.meta("site").labels or {})

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from random import Random
 
 import pytest
 
@@ -214,44 +213,3 @@ async def test_without_the_right_to_watch_a_standby_lists_often_while_drains_are
     await world.acknowledge("site")
     took = await eventually(lambda: world.owner("site") == "p1", within=30)
     assert took < 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(12))
-def test_two_replicas_that_hand_over_at_once_leave_no_child_behind(seed: int) -> None:
-    world = World(seed)
-    world.play(_contested(world))
-    assert not world.broken, world.broken
-
-
-async def _contested(world: World) -> None:
-    await world.begin("p0", "p1", "p2")
-    world.puppets["p0"].acknowledges = False
-    world.has_webhook = False
-    world.start("r1")
-    await asyncio.sleep(5)
-    rng = Random(f"contested {world.seed}")
-
-    async def dawdle(_: object) -> None:
-        await asyncio.sleep(rng.choice([0.0, 0.0, 0.2, 0.9, 1.5]))
-
-    for number in range(6):
-        await drained(world, f"s{number}", to=f"p{1 + number % 2}")
-        await world.put(f"s{number}-d", "p0", CONFIGMAPS, of=f"s{number}")
-    for replica in world.replicas.values():
-        replica.link.before.append(dawdle)
-    await asyncio.sleep(rng.uniform(0, 2))
-    blind = world.replicas[rng.choice(["r0", "r1"])].link
-    blind.stall()
-    for number in range(6):
-        await world.acknowledge(f"s{number}")
-        await asyncio.sleep(rng.uniform(0, 0.4))
-        if number == 3:
-            await world.puppets[rng.choice(["p1", "p2"])].release()
-    await asyncio.sleep(rng.uniform(0, 3))
-    blind.heal()
-    await asyncio.sleep(60)
-    owners = world.owners()
-    assert "" not in owners.values()
-    for name, owner in world.owners(CONFIGMAPS).items():
-        assert owner == owners[name[:2]].rstrip("*")

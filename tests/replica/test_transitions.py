@@ -82,27 +82,6 @@ async def test_a_deleted_lease_is_told_long_before_its_objects_are_taken(world: 
     assert set(await reader.news(40)) == {"ShardLost"}
 
 
-@pytest.mark.slow
-@staged
-async def test_many_transitions_are_few_events(world: World) -> None:
-    await world.begin("p0")
-    reader = Reader(world)
-    for number in range(100):
-        world.join(f"p{number:03}", seconds=60)
-    news = await reader.news(10)
-    assert "more have joined" in news["ShardJoined"]
-    assert len(world.events("ShardJoined")) <= 8
-    before = len(world.events())
-    for number in range(60):
-        await world.puppets[f"p{number:03}"].release()
-        await asyncio.sleep(0.5)
-    await asyncio.sleep(5)
-    assert len(world.events("ShardLeft")) <= 12
-    assert len(world.events()) - before <= 24
-    world.join("last")
-    await eventually(lambda: "last" in str(world.events("ShardJoined")), within=14)
-
-
 @staged
 async def test_what_a_user_does_is_shown_in_the_status_and_makes_no_event(world: World) -> None:
     await world.begin("p0", "p1")
