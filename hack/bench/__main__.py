@@ -17,13 +17,10 @@ import msgspec
 
 from hack.bench.report import Result, markdown
 from hack.bench.row import Row, Sample, Scale
-from hack.bench.rows import admission, counting, creates, moves, objects
+from hack.bench.rows import admission, moves
 from hack.bench.rows import load as websites
 
-ROWS: Final = {
-    row.name: row
-    for row in (*websites.ROWS, *admission.ROWS, creates.ROW, moves.ROW, objects.ROW, counting.ROW)
-}
+ROWS: Final = {row.name: row for row in (*websites.ROWS, *admission.ROWS, moves.ROW)}
 USUAL: Final = [name for name in ROWS if "--" not in name]
 FLAGS: Final = [name.removeprefix("load ") for name in ROWS if "--" in name]
 QUICK: Final = "quick"
@@ -36,16 +33,9 @@ async def measured(row: Row, scale: Scale) -> Sequence[Sample]:
     began, samples = time.monotonic(), list[Sample]()
     async for sample in row.samples(scale):
         samples.append(sample)
-        progress(f"{row.name}: {sample.case} {sample.size or ''}", began)
-    print(file=sys.stderr)
+        told = f"{row.name}: {sample.case} {sample.size or ''}"
+        print(f"{time.monotonic() - began:4.0f} s {told}", file=sys.stderr, flush=True)
     return samples
-
-
-def progress(what: str, began: float) -> None:
-    """Show the last measurement, on a terminal always on the same line."""
-    text = f"{time.monotonic() - began:4.0f} s {what}"
-    end = "" if sys.stderr.isatty() else "\n"
-    print(f"\r\x1b[K{text}" if not end else text, end=end, file=sys.stderr, flush=True)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -37,7 +37,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The requests use them in turn."""
     first: int = 0
     requests: int = 0
-    rate: float = 0.0
     expect: str = ""
     timetable: Sequence[Entry] = ()
     """The requests, instead of all fields above but the first three."""

@@ -59,7 +59,11 @@ def markdown(results: Sequence[Result]) -> str:
 def goals(results: Iterable[Result]) -> str:
     """Return the table of the goals and the measured values."""
     rows = [
-        (result.row.name, what(goal), bound(goal), shown(measured), verdict(goal, measured))
+        (
+            *(result.row.name, what(goal)),
+            f"{'≥' if goal.limit.at_least else '≤'} {shown(goal.limit.value)}",
+            *(shown(measured), "reached" if goal.limit.holds(measured) else "missed"),
+        )
         for result in results
         for goal in result.row.goals
         if (measured := result.judged(goal)) is not None
@@ -73,16 +77,6 @@ def what(goal: Goal) -> str:
     over = f" over {goal.over}" if goal.over else ""
     other = f" at {goal.over_size:,}" if goal.over_size is not None else ""
     return f"{goal.case}{at}: {goal.column.replace(', ', ' in ')}{over}{other}"
-
-
-def bound(goal: Goal) -> str:
-    """Return the bound of a goal, in words."""
-    return f"{'≥' if goal.limit.at_least else '≤'} {shown(goal.limit.value)}"
-
-
-def verdict(goal: Goal, measured: float) -> str:
-    """Return whether a goal is reached, as a word."""
-    return "reached" if goal.limit.holds(measured) else "missed"
 
 
 def section(result: Result) -> str:

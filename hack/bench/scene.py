@@ -3,7 +3,6 @@
 import asyncio
 import http.client
 import json
-import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -135,7 +134,6 @@ class Scene:
         *,
         method: str = "POST",
         first: int = 0,
-        rate: float = 0.0,
         expect: str = "",
     ) -> load.Report:
         """Send requests to the API server over 20 connections."""
@@ -151,7 +149,6 @@ class Scene:
                 bodies=bodies,
                 first=first,
                 requests=requests,
-                rate=rate,
                 expect=expect,
             )
         )
@@ -179,12 +176,6 @@ class Scene:
             return connection.getresponse().read()
         finally:
             connection.close()
-
-    def metric(self, name: str, ring: str) -> float:
-        """Return a metric of the sharder for a ring, 0 if there is none yet."""
-        pattern = rf'^{name}\{{controllerring="{ring}"\}} (\S+)$'
-        match = re.search(pattern, self.playground.scrape(SHARDER), re.MULTILINE)
-        return float(match[1]) if match else 0.0
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Return when `holds` is true."""

@@ -1,8 +1,6 @@
 """A ring of Secrets whose shards already have objects, and reviews of new objects."""
 
 import json
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Final
 
 from sharder.core.api.meta import Json, ObjectMeta, Resource
@@ -17,11 +15,8 @@ from sharder.core.api.ring import (
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import GroupResource, RingName, ShardName
-from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.registry import GROUPING
-from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook.review import decode
@@ -33,23 +28,13 @@ SERVED: Final = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=Tru
 OBJECTS_PER_SHARD: Final = 20
 """Existing objects of each shard, in groups of `GROUP`."""
 GROUP: Final = 10
-
-FIRST: Final = "first"
-
-
-def first(demand: Demand, candidates: Sequence[Shard], counts: Counts) -> ShardName | None:
-    """Return the first candidate: the simplest custom strategy."""
-    return candidates[0].name
-
-
-CUSTOM: Final[Mapping[str, CustomFunction]] = MappingProxyType({FIRST: first})
+STRATEGIES: Final = tuple(name for name in StrategyName if name is not StrategyName.CUSTOM)
 
 
 def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
     """Return a ring that places Secrets by this strategy on shards in three zones."""
     placement = PlacementSpec(
         strategy=strategy,
-        custom=FIRST if strategy is StrategyName.CUSTOM else "",
         group_by=GroupBy(labels=("app",)) if strategy in GROUPING else GroupBy(),
     )
     resources = (RingResource(resource=SECRETS.resource),)
@@ -67,7 +52,6 @@ def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
         ),
         namespaces=frozenset({"default"}),
         served=[SERVED],
-        custom=CUSTOM,
     )
 
 

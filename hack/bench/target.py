@@ -23,7 +23,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
-from hack.bench.secrets_ring import filled
+from hack.bench.secrets_ring import STRATEGIES, filled
 from hack.certificates import Authority
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import StrategyName
@@ -117,7 +117,7 @@ async def serve(sizes: Sequence[int]) -> None:
     Prints the ports and the certificate of the authority.  Each line of input names a ring: its
     reservations are dropped, and then an empty line is printed.
     """
-    rings = {ring_name(name, n): filled(name, n) for name in StrategyName for n in sizes}
+    rings = {ring_name(name, n): filled(name, n) for name in STRATEGIES for n in sizes}
     app = Webhook(
         AdmissionEndpoint(
             rings=rings.get,

@@ -1,4 +1,4 @@
-// Command generator sends HTTP requests as fast as they are answered, at a rate or by a timetable, and
+// Command generator sends HTTP requests as fast as they are answered or by a timetable, and
 // reports how long the answers took.
 //
 // It reads jobs from its standard input, one JSON object each, and writes a report for each.
@@ -31,7 +31,6 @@ type job struct {
 	Bodies      []string
 	First       int     // the number of the first request
 	Requests    int     // how many
-	Rate        float64 // how many a second; 0: as fast as they are answered
 	Expect      string  // a part of every good answer
 	Timetable   []entry // the requests, if it is not empty: only Expect is of use beside it
 }
@@ -143,8 +142,5 @@ func (j job) entry(i int) entry {
 	number := strconv.Itoa(j.First + i)
 	fill := func(text string) string { return strings.ReplaceAll(text, "{n}", number) }
 	e := entry{Method: j.Method, Path: fill(j.Path), Type: j.Type, Body: fill(j.Bodies[i%len(j.Bodies)])}
-	if j.Rate > 0 {
-		e.At = float64(i) / j.Rate
-	}
 	return e
 }

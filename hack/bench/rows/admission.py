@@ -10,7 +10,7 @@ from hack.bench import load, target
 from hack.bench.load import Job, Load
 from hack.bench.process import Meter
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Turn, Values, take_turns
-from hack.bench.secrets_ring import request
+from hack.bench.secrets_ring import STRATEGIES, request
 from hack.bench.target import Target, ring_name
 from sharder.core.api.ring import StrategyName
 from sharder.core.names import WEBHOOK_PATH_PREFIX, RingName
@@ -23,17 +23,16 @@ GROUPS: Final = 50
 NULL, OTHER = "null", "the other sharder"
 CPU: Final = "server CPU, µs"
 DEFAULT: Final = StrategyName.CONSISTENT_HASH
-STICKING: Final = tuple(n for n in StrategyName if n not in (DEFAULT, StrategyName.RENDEZVOUS))
+STICKING: Final = tuple(n for n in STRATEGIES if n not in (DEFAULT, StrategyName.RENDEZVOUS))
 
 
 class Reviews:
     """Reviews of new objects; no name is used twice."""
 
-    def __init__(self, sender: Load, *, batches: int, connections: int, data: int) -> None:
+    def __init__(self, sender: Load, *, batches: int, data: int) -> None:
         """Send `batches` batches in each turn; each object has `data` bytes of data."""
         self._load = sender
         self._batches = batches
-        self._connections = connections
         self._bodies = [request("new-{n}", group, data=data) for group in range(GROUPS)]
         self._sent = Counter[str]()
 
@@ -47,7 +46,7 @@ class Reviews:
             report = await self._load.send(
                 Job(
                     url=f"{parts.scheme}://{parts.netloc}",
-                    connections=self._connections,
+                    connections=CONNECTIONS,
                     path=f"{parts.path}?timeout=5s",
                     bodies=self._bodies,
                     first=self._sent[url],
@@ -64,16 +63,16 @@ class Reviews:
 
 
 async def measured(
-    scale: Scale, *, sizes: Sequence[int], connections: int = CONNECTIONS, data: int = 720
+    scale: Scale, *, sizes: Sequence[int], data: int = 720
 ) -> AsyncIterator[Sample]:
     """Measure `null`, strategies, and another sharder if there is one.
 
     These are all strategies with several sizes, and else the default one.
     """
-    strategies = tuple(StrategyName) if len(sizes) > 1 else (DEFAULT,)
+    strategies = STRATEGIES if len(sizes) > 1 else (DEFAULT,)
     sizes = scale.sizes(*sizes)
     async with load.started() as sender, target.started(*sizes) as server:
-        reviews = Reviews(sender, batches=scale.of(2, 1), connections=connections, data=data)
+        reviews = Reviews(sender, batches=scale.of(2, 1), data=data)
         for shards in sizes:
             # One size after the other: large rings would leave cold caches to small rings.
             null = server.null + WEBHOOK_PATH_PREFIX + NULL
@@ -107,13 +106,6 @@ ROWS: Final = (
             *(goal(name, 3, 1.5, DEFAULT) for name in STICKING),
             *(goal(name, 1_000, 3.0, DEFAULT) for name in STICKING),
         ],
-    ),
-    Row(
-        name="alone",
-        what="The same one after the other on one connection, with three shards: reviews that "
-        "arrive together are answered together.",
-        samples=partial(measured, sizes=(3,), connections=1),
-        base=NULL,
     ),
     Row(
         name="large",

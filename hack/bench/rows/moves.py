@@ -9,12 +9,11 @@ from hack.bench import scene
 from hack.bench.process import Meter
 from hack.bench.row import Goal, Limit, Row, Sample, Scale, Values
 from hack.bench.scene import Scene
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource, owner_label
 from sharder.core.names import RingName as Name
 from sharder.kube.client import connect
 from sharder.kube.objects import KubeObjects
-from sharder.ports import Writable
 from sharder.runtime.task_pool import batch
 
 RAW, ASSIGNMENT, TAKEOVER = "raw PATCH", "first assignment", "takeover"
@@ -42,29 +41,24 @@ async def samples(scale: Scale) -> AsyncIterator[Sample]:
 
 
 async def patched(cluster: Scene, namespace: str, objects: int) -> Values:
-    """Add a label to every Secret with the sharder's client, without the rest of the sharder."""
+    """Add a label to every Secret with the sharder's client, guarded by what was read."""
     client = await connect(str(cluster.playground.kubeconfig_of("sharder")))
     try:
         known = KubeObjects(client)
         secrets = await known.find(GroupResource("", "secrets"))
         store = known.of(secrets, namespace=namespace)
+        labels: Json = {owner_label(Name("raw")): "raw-shard-0"}
         listed = [obj async for obj in store.stream()]
         began = asyncio.get_running_loop().time()
         meter = Meter({**cluster.pids, "sharder": os.getpid()})
         async with batch(AT_ONCE) as writes:
             for obj in listed:
-                await writes.add(labelled(store, obj))
+                version = obj.metadata.resource_version
+                body: Json = {"metadata": {"resourceVersion": version, "labels": labels}}
+                await writes.add(store.patch(obj.metadata.ref, body))
         return values(meter, objects, asyncio.get_running_loop().time() - began)
     finally:
         await client.close()
-
-
-async def labelled(store: Writable[PartialObject], obj: PartialObject) -> None:
-    """Add a label to an object, guarded by the resourceVersion that was read."""
-    meta = obj.metadata
-    labels = {owner_label(Name("raw")): "raw-shard-0"}
-    version = meta.resource_version
-    await store.patch(meta.ref, {"metadata": {"resourceVersion": version, "labels": labels}})
 
 
 async def assigned(cluster: Scene, ring: str, objects: int) -> Values:
@@ -80,7 +74,8 @@ async def taken_over(cluster: Scene, ring: str, objects: int) -> Values:
     """Let the shard leave, then another one join, and wait until this one owns all objects."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{ring}-shard-0"
     await cluster.send(path, ['{"spec":{"holderIdentity":""}}'], 1, method="PATCH")
-    await cluster.until(lambda: is_dead(cluster, path))
+    noted = b'"alpha.sharding.timebertt.dev/state":"dead"'
+    await cluster.until(lambda: noted in cluster.get(path))
     began = asyncio.get_running_loop().time()
     meter = Meter(cluster.pids)
     await cluster.add_shards(ring, 1, first=1)
@@ -99,11 +94,6 @@ async def until_all_on(cluster: Scene, ring: str, objects: int, shard: str) -> N
     owned = f'"{owner_label(Name(ring))}":"{shard}"'.encode()
     await cluster.until(lambda: owned in cluster.get(path))
     await cluster.until(lambda: not cluster.has_any(ring, f"{owner_label(Name(ring))}!={shard}"))
-
-
-def is_dead(cluster: Scene, path: str) -> bool:
-    """Return whether the sharder has noted that the Lease is released."""
-    return b'"alpha.sharding.timebertt.dev/state":"dead"' in cluster.get(path)
 
 
 def values(meter: Meter, objects: int, seconds: float) -> Values:
