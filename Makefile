@@ -26,7 +26,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PREFLIGHT = command -v $(PYTHON) >/dev/null \
 	|| { echo "error: no $(PYTHON): install Python >= 3.11, or name one with make PYTHON=..." >&2; exit 1; }; \
-	$(PYTHON) hack/preflight.py
+	$(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	|| { echo "error: $(PYTHON) is no Python >= 3.11 with venv: install it (python3-venv), or name one with make PYTHON=..." >&2; exit 1; }
 
 RESOLVE = $(VENV)/uv pip compile -q --no-config --no-header --no-annotate --python-version=3.11
 HASHED := --universal --generate-hashes --constraints=hack/constraints.txt

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import ssl
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
@@ -22,7 +23,6 @@ from typing import Final
 
 from hack import binaries
 from hack.certificates import Authority
-from hack.kubectl import kubectl
 from hack.ports import free_ports
 from hack.supervisor import ProcessError, Supervisor
 
@@ -36,6 +36,10 @@ Rare garbage collections save a fourth of the CPU time of a start, for a third m
 """
 TAIL_LINES = 25
 """Lines at the end of a log that an error message shows."""
+
+
+class KubectlError(Exception):
+    """kubectl failed; the message has the command and its standard error."""
 
 
 class ControlPlane:
@@ -63,7 +67,6 @@ class ControlPlane:
         self._apiserver_flags = tuple(apiserver_flags)
         self._authority = Authority("sharder-test-cluster")
         self._etcd_port, self._peer_port, self._port = free_ports(3)
-        self._pids: dict[str, int] = {}
 
     @property
     def directory(self) -> Path:
@@ -87,7 +90,7 @@ class ControlPlane:
 
     def pid(self, process: str) -> int:
         """Return the process id of the last start of `etcd` or `kube-apiserver`."""
-        return self._pids[process]
+        return self.supervisor.pid_of(process)
 
     def start(self) -> None:
         """Start both processes and return when the API server is ready.
@@ -227,15 +230,24 @@ class ControlPlane:
         """Run kubectl with `kubeconfig`, by default the admin's; return its standard output.
 
         Raises:
-            hack.kubectl.KubectlError: kubectl ended with a code other than 0.
+            KubectlError: kubectl ended with a code other than 0.
         """
-        return kubectl(
-            self._programs / "kubectl",
-            *arguments,
-            kubeconfig=kubeconfig or self.admin_kubeconfig,
-            cache=self.directory / "kubectl",
-            stdin=stdin,
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig or self.admin_kubeconfig),
+            "KUBECACHEDIR": str(self.directory / "kubectl"),  # instead of ~/.kube/cache
+        }
+        done = subprocess.run(
+            [self._programs / "kubectl", *arguments],
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        if done.returncode != 0:
+            raise KubectlError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
 
     def apply(self, manifest: Path | str) -> str:
         """Apply a file, a folder of files, or a text of YAML or JSON, as the admin.
@@ -244,7 +256,7 @@ class ControlPlane:
             The standard output of kubectl.
 
         Raises:
-            hack.kubectl.KubectlError: The server rejected an object.
+            KubectlError: The server rejected an object.
         """
         command = ("apply", "--server-side", "--force-conflicts", "-f")
         if isinstance(manifest, Path):
@@ -260,8 +272,7 @@ class ControlPlane:
 
     def _run(self, name: str, *flags: str) -> None:
         environment = {"GOGC": GOGC, **os.environ}
-        command = [str(self._programs / name), *flags]
-        self._pids[name] = self.supervisor.run(name, command, environment)
+        self.supervisor.run(name, [str(self._programs / name), *flags], environment)
 
     def _write_identities(self) -> None:
         """Write certificates and keys for the API server and the admin, but not the CA's key."""

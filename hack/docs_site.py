@@ -44,21 +44,12 @@ def build(folder: Path) -> None:
         shutil.copy(ROOT / name, pages / name)
     shutil.copy(ROOT / CONFIG, folder)
     shutil.copy(ROOT / STYLE, pages)
-    for page in pages.rglob("*.md"):
-        widen(page)
     config = folder / "mermaid.json"
     config.write_text(json.dumps(NATURAL_SIZE))
     drawings = {file: source for page in pages.rglob("*.md") for file, source in drawn(page)}
     with ThreadPoolExecutor() as pool:
         list(pool.map(partial(draw, config=config), drawings, drawings.values()))
     run("zensical", "build", "--strict", "--config-file", CONFIG, cwd=folder)
-
-
-def widen(page: Path) -> None:
-    """Hide the table of contents of a page without sections, so that its table has more room."""
-    text = page.read_text()
-    if "\n## " not in text:
-        page.write_text(f"---\nhide: [toc]\n---\n{text}")
 
 
 def drawn(page: Path) -> Iterator[tuple[Path, str]]:

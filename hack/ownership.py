@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from math import ceil
 from pathlib import Path
 
 from hack.playground import NAMESPACE, RING, SHARDS
@@ -21,7 +20,6 @@ from sharder.core.leases.state import is_held
 from sharder.core.names import (
     RING_LABEL,
     GroupResource,
-    ObjectRef,
     RingName,
     ShardName,
     drain_label,
@@ -52,8 +50,6 @@ class Ownership:
     ConsistentHash chooses it by the key alone; under any other strategy each current owner is
     right.
     """
-    ceiling: int | None = None
-    """The maximum number of Secrets of a shard; None if there is no limit."""
 
     def owner(self, uid: str) -> str:
         """Return the owner label of a Secret, empty if it has none."""
@@ -87,11 +83,6 @@ class Ownership:
             if s.metadata.label(OWNER) != self.expected[uid]
         ]
 
-    def overfull(self) -> list[str]:
-        """Return the shards above the ceiling."""
-        limit = len(self.secrets) if self.ceiling is None else self.ceiling
-        return [f"{shard} ({held})" for shard, held in self.shares().items() if held > limit]
-
     def strays(self) -> list[str]:
         """Return the Secrets that do not have exactly one ConfigMap, with the same owner."""
         return [
@@ -106,7 +97,6 @@ class Ownership:
         parts = {
             "without exactly one live owner": self.orphans(),
             "not where the ring wants them": self.misplaced(),
-            "above the ceiling": self.overfull(),
             "without their checksums on the same shard": self.strays(),
         }
         return "; ".join(
@@ -132,19 +122,12 @@ class Observer:
             parent = child.metadata.controller
             if parent is not None:
                 checksums.setdefault(parent.uid, []).append(child)
-        share = ceil(len(secrets) / len(live)) if live else 0
         return Ownership(
             live=live,
             secrets=secrets,
             checksums=checksums,
             expected=_expected(self._strategy, live, secrets),
-            ceiling=share if self._strategy is StrategyName.BOUNDED_LOAD else None,
         )
-
-    async def owner_of(self, name: str) -> str:
-        """Return the owner label of one Secret, empty if it has none."""
-        store = self._objects.of(await self._objects.find(SECRETS))
-        return (await store.get(ObjectRef(NAMESPACE, name))).metadata.label(OWNER)
 
     async def settled(
         self, live: set[str], *, within: float, show: Callable[[Ownership], None] | None = None

@@ -59,10 +59,7 @@ class Playground:
         self.sharder: Sequence[str] = SHARDER
         self._service_port = service_port
         self._strategies = strategies
-        self._probes: dict[str, str] = {}
-        self._webhook_ports: dict[str, int] = {}
-        self._metrics_ports: dict[str, int] = {}
-        self._pids: dict[str, int] = {}
+        self._ports: dict[str, dict[str, int]] = {}
         self._kubeconfigs: dict[str, Path] = {}
         self._environments: dict[str, Mapping[str, str]] = {}
         self.scraper_token = ""
@@ -142,26 +139,19 @@ class Playground:
                 filter(None, (str(self._strategies), before))
             )
         self._run(name, command, variables)
-        self._probes[name] = f"http://127.0.0.1:{health}/readyz"
-        self._webhook_ports[name] = webhook
-        self._metrics_ports[name] = metrics
+        self._ports[name] = {"webhook": webhook, "health": health, "metrics": metrics}
 
     def webhook_port(self, name: str) -> int:
         """Return the port of a sharder's webhook."""
-        return self._webhook_ports[name]
+        return self._ports[name]["webhook"]
 
     def ports(self, name: str) -> dict[str, int]:
         """Return all ports of a sharder: `webhook`, `health` and `metrics`."""
-        health = int(self._probes[name].removesuffix("/readyz").rpartition(":")[2])
-        return {
-            "webhook": self._webhook_ports[name],
-            "health": health,
-            "metrics": self._metrics_ports[name],
-        }
+        return self._ports[name]
 
     def metrics_url(self, name: str) -> str:
         """Return the URL of a sharder's metrics, for a `config` without `metrics`."""
-        return f"https://127.0.0.1:{self._metrics_ports[name]}/metrics"
+        return f"https://127.0.0.1:{self._ports[name]['metrics']}/metrics"
 
     def scrape(self, name: str = "sharder-0", *, path: str = "/metrics") -> str:
         """Return a sharder's metrics, or the text at another path of the same server."""
@@ -191,8 +181,9 @@ class Playground:
         code = self.exit_code(name)
         if code is not None:
             raise RuntimeError(f"{name} ended with {code}{self.plane.log_tail(name)}")
+        probe = f"http://127.0.0.1:{self._ports[name]['health']}/readyz"
         try:
-            with urllib.request.urlopen(self._probes[name], timeout=2) as answer:  # noqa: S310
+            with urllib.request.urlopen(probe, timeout=2) as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
@@ -219,11 +210,11 @@ class Playground:
         # The control plane's end also removes the temporary files of killed processes.
         variables["TMPDIR"] = str(self.plane.directory)
         environment = {**os.environ, **variables, **self._environments.get(name, {})}
-        self._pids[name] = self.plane.supervisor.run(name, command, environment)
+        self.plane.supervisor.run(name, command, environment)
 
     def pid(self, name: str) -> int:
         """Return the process id of the last process that was started under this name."""
-        return self._pids[name]
+        return self.plane.supervisor.pid_of(name)
 
     def exit_code(self, name: str) -> int | None:
         """Return None while a process runs, else its exit code."""

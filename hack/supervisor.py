@@ -70,8 +70,8 @@ class Supervisor:
 
     def run(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> int:
-        """Start `command` and return its pid; append to the log of an earlier process `name`.
+    ) -> None:
+        """Start `command`; append to the log of an earlier process `name`.
 
         Args:
             name: A name that no running process has.
@@ -98,7 +98,10 @@ class Supervisor:
                 raise ProcessError(f"{name} did not start: {problem}") from problem
         self._processes[name] = process
         self._tell(f"{process.pid}\n")
-        return process.pid
+
+    def pid_of(self, name: str) -> int:
+        """Return the number of the last process that was started under this name."""
+        return self._processes[name].pid
 
     def exit_code(self, name: str) -> int | None:
         """Return None while process `name` runs, else its exit code; -N after signal N."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from hack.kubectl import KubectlError
+from hack.control_plane import KubectlError
 from sharder.core.api.meta import Json, PartialObject, Resource
 from tests.support.console import events_of
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from hack.kubectl import KubectlError
+from hack.control_plane import KubectlError
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import (
     FIELD_MANAGER,

@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from hack import binaries
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from tests.chart.matrix import MATRIX, NEEDS_CERT_MANAGER
 from tests.chart.rendering import CHART, REQUIRED, Helm, decode_manifests, find
 

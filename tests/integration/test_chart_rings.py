@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from hack.playground import SYSTEM
 from sharder.core.api.lease import format_time
 from sharder.core.names import EVACUATE_ANNOTATION, RING_LABEL, RingName, drain_label, owner_label

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from tests.support.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
 CALLER = """
 import signal
-from hack.control_plane import ControlPlane
+from hack.control_plane import ControlPlane, KubectlError
 plane = ControlPlane()
 plane.start()
 print(plane.directory, plane.supervisor.pid, flush=True)

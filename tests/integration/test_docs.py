@@ -11,8 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import yaml
 
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.names import CONFIG_API_VERSION, RingName, drain_label, owner_label

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from hack.playground import CRD
 from sharder.core.api.ring import (
     Condition,

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from hack.kubectl import KubectlError
+from hack.control_plane import KubectlError
 from sharder.controllers.leader_controllers import APPLY_SECONDS
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import Condition

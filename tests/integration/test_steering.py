@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from hack import binaries
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from sharder.core import names
 from sharder.core.names import RingName
 from tests.chart.rendering import Helm

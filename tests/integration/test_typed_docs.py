@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from hack import binaries
-from hack.control_plane import ControlPlane
-from hack.kubectl import KubectlError
+from hack.control_plane import ControlPlane, KubectlError
 from sharder.core.names import VALIDATION_NAME
 from tests.support.documented_ring import CRD, SHARDER
 from tests.support.documents import ROOT, blocks, commands, read

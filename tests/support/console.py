@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from hack.kubectl import KubectlError
+from hack.control_plane import KubectlError
 from sharder.cli.reports import Explanation
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.preview.report import PlanReport

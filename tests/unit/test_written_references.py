@@ -3,7 +3,7 @@
 import yaml
 from prometheus_client import CollectorRegistry, Metric
 
-from hack.reference import configuration, readme, ring, sdk_api
+from hack.reference import configuration, ring, sdk_api
 from hack.reference.configuration import SCHEMA, VALUES
 from sharder.core.leases.state import ShardState
 from sharder.metrics.registry import PREFIX, Metrics
@@ -27,7 +27,9 @@ def registered(family: Metric) -> tuple[str, list[str]]:
 
 
 def test_the_readme_of_the_chart_is_what_its_schema_says_today() -> None:
-    assert readme.DOCUMENT.read_text() == readme.document(SCHEMA.read_text(), VALUES.read_text())
+    document = configuration.readme(SCHEMA.read_text(), VALUES.read_text())
+
+    assert configuration.README.read_text() == document
 
 
 def test_the_page_of_the_configuration_is_what_the_chart_says_today() -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from hack.kubectl import KubectlError
+from hack.control_plane import KubectlError
 from hack.playground import NAMESPACE, RING, SHARDS
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
