@@ -59,7 +59,7 @@ def test_our_writes_do_what_they_say_and_touch_nothing_else(
     meta = obj.metadata
     cases: list[tuple[Json, Changes, Changes]] = [
         (patches.assign(snapshot, meta, shard), {OWNER: shard, DRAIN: None}, {NEXT: None}),
-        (patches.drain(snapshot, obj), {DRAIN: "true"}, {NEXT: None}),
+        (patches.drain(snapshot, obj), {DRAIN: "true"}, {NEXT: ""}),
         (patches.withdraw(snapshot, meta), {DRAIN: None}, {NEXT: None}),
         (
             patches.acknowledge(meta, owner_label=OWNER, drain_label=DRAIN),

@@ -205,6 +205,7 @@ class ReplicaActor(Actor):
         if not self.is_running:
             raise ConnectionRefusedError
         answered: asyncio.Future[bytes] = self.stage.loop.create_future()
+        replies = set[asyncio.Task[None]]()
 
         def settle(answer: Answer) -> None:
             if not answered.done():
@@ -218,7 +219,8 @@ class ReplicaActor(Actor):
             if isinstance(reply, Answer):
                 settle(reply)
             else:
-                self.stage.loop.create_task(finish(reply), context=self.context)
+                task = self.stage.loop.create_task(finish(reply), context=self.context)
+                replies.add(task)  # the loop has only a weak reference
 
         self.stage.loop.call_later(self.link.takes(), work, context=self.context)
         return await answered

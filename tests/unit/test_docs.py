@@ -353,7 +353,7 @@ def test_the_outcomes_on_their_page_are_those_in_the_code() -> None:
 def _outcome_of(call: ast.Call) -> list[ast.expr]:
     """Return the argument that is an outcome, if there is one."""
     called = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
-    place = {"_Outcome": 0, "_refuse": 1, "refused": 0}.get(called)
+    place = {"_drop": 0, "_refuse": 2, "partial": 2, "refused": 0}.get(called)
     if place is not None:
         return [*call.args[place : place + 1]]
     return [keyword.value for keyword in call.keywords if keyword.arg == "outcome"]
