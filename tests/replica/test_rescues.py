@@ -118,6 +118,32 @@ async def test_the_first_objects_have_a_shard_before_the_last_lose_theirs(world:
 
 
 @staged
+async def test_nothing_is_drained_for_a_shard_that_joins_before_all_are_rescued(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    for number in range(40):
+        await family(world, f"s{number}", "p0")
+        await family(world, f"t{number}", "p1")
+    drained, busy = list[str](), asyncio.Lock()
+
+    async def look(_: object) -> None:
+        async with busy:
+            await asyncio.sleep(0.01)
+        owners = world.owners().values()
+        if any(owner.endswith("*") for owner in owners):
+            drained.extend(owner for owner in owners if owner in {"", "p0"})
+
+    world.intercept(look)
+    world.puppets["p1"].acknowledges = False
+    await world.puppets["p0"].release()
+    await asyncio.sleep(0.3)
+    world.join("p2")
+    await eventually(lambda: any(o.endswith("*") for o in world.owners().values()), within=20)
+    assert drained == []
+
+
+@staged
 async def test_an_object_that_cannot_be_sent_gets_a_shard_all_the_same(world: World) -> None:
     await world.begin("p0", "p1")
     await family(world, "site", "p0", to="p0")

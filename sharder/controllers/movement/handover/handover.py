@@ -73,13 +73,14 @@ class Handover:
 
     async def _take_on(self, snapshot: RingSnapshot, part: Part) -> None:
         refs = self._pending.take(part)
-        left = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS)
+        left, are_tried = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS), True
         try:
             if refs:
                 waits = self._backing_off(part, refs)
                 due = [ref for ref in refs if ref not in waits]
                 left = waits | await self._move(snapshot, part.resource_key, due)
         except Superseded:
+            are_tried = False
             if self._ports.cache.snapshot(part.ring) is snapshot:
                 # There is no newer snapshot: we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(refs, AGAIN_SECONDS)
@@ -91,7 +92,7 @@ class Handover:
         else:
             self._failed_reads.pop(part, None)
         finally:
-            self._pending.put_back(part, left)
+            self._pending.put_back(part, left, are_tried=are_tried)
 
     def _backing_off(self, part: Part, refs: Collection[ObjectRef]) -> dict[ObjectRef, float]:
         """Return the objects that must not be written yet, and for how many seconds."""

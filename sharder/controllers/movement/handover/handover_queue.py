@@ -117,11 +117,16 @@ class HandoverQueue:
         """Retry the object in `seconds`, not earlier."""
         self._wait(key.resource_key, key.ref, seconds, held=True)
 
-    def put_back(self, part: Part, left: Mapping[ObjectRef, float]) -> None:
-        """Return the objects in `left` to the queue, each for its number of seconds."""
+    def put_back(
+        self, part: Part, left: Mapping[ObjectRef, float], *, are_tried: bool = True
+    ) -> None:
+        """Return the objects in `left` to the queue, each for its number of seconds.
+
+        A pass still waits for those that were not tried to the end.
+        """
         self._taken.pop(part, None)
         for ref, seconds in left.items():
-            self._wait(part.resource_key, ref, seconds, held=True)
+            self._wait(part.resource_key, ref, seconds, held=are_tried)
 
     def take(self, part: Part) -> Sequence[ObjectRef]:
         """Return due objects, at most `AT_ONCE` or `STANDBY_AT_ONCE`, and remove them."""
