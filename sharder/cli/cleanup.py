@@ -146,7 +146,8 @@ class Sweep:
 
     async def _clean(self, obj: PartialObject) -> None:
         try:
-            self.cleaned += await self._write(obj)
+            is_cleaned = await self._write(obj)
+            self.cleaned += is_cleaned  # read after the wait: others count meanwhile
         except SharderError as error:
             self.failures[str(obj.metadata.ref)] = error
         self.cluster.shown.show(self._line())
