@@ -1,18 +1,22 @@
 """Facts about how much of forged Leases is kept, and what follows where some are forgotten."""
 
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
+import msgspec
 import pytest
 
-from sharder.core.api.lease import Lease
+from sharder.core.api.lease import Lease, read_lease
 from sharder.core.leases.index import MAX_HELD, MAX_OTHERS, Known, judged
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.register import MAX_GUESTS, Membership
 from sharder.core.leases.validity import MAX_LEASES
 from sharder.core.names import (
+    RING_LABEL,
     STATE_LABEL,
     ZONE_LABEL,
     RingName,
@@ -63,6 +67,32 @@ def test_a_bounded_number_of_leases_is_kept_whatever_they_are() -> None:
     assert kept(shards) == MAX_HELD
     assert kept(released) == kept(strangers) == MAX_OTHERS
     assert kept(foreign) == MAX_OTHERS
+
+
+def test_ten_thousand_forged_leases_take_5_megabytes_at_most_however_large_they_are() -> None:
+    def fat() -> Iterator[Lease]:
+        spec = {"leaseDurationSeconds": 15, "acquireTime": YOUNG, "renewTime": YOUNG}
+        labels = {RING_LABEL: DEMO, **{f"example.com/{number}": "x" * 63 for number in range(20)}}
+        for number in range(10_000):
+            name = f"forged-{number}"
+            metadata = {
+                "name": name, "namespace": "default", "uid": name, "creationTimestamp": YOUNG,
+                "labels": labels, "annotations": {"example.com/note": name * 1000},
+            }  # fmt: skip
+            body = {"metadata": metadata, "spec": {**spec, "holderIdentity": name}}
+            yield read_lease(msgspec.json.encode(body))
+
+    membership = Membership(0.0)
+    membership.expect(DEMO, ())
+    tracemalloc.start()
+    for each in fat():
+        membership.see(each, AT)
+    members(membership)
+    current, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept(membership) == MAX_HELD
+    assert current < 5_000_000
 
 
 def test_leases_of_rings_that_do_not_exist_are_bounded_all_together() -> None:
@@ -146,11 +176,28 @@ def test_a_shard_that_holds_a_lease_unseen_is_missing() -> None:
     assert members(membership, AT + 60).standing_of(A) is Standing.MISSING
 
 
+def test_a_list_that_was_seen_says_more_than_a_question() -> None:
+    membership = watching(lease(A, holder=""))
+
+    membership.absent(DEMO, B, AT)
+
+    assert members(membership).standing_of(B) is Standing.GONE
+
+
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
     membership = Membership(0.0)
     membership.replace(list(forged(MAX_GUESTS + 1, holder="")), AT)
 
     assert members(membership).standing_of(C) is Standing.GONE
+
+
+def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -> None:
+    membership = Membership(0.0)
+    membership.see(lease(A), AT)
+    membership.forget(lease(A), AT)
+
+    assert members(membership, AT + 29).standing_of(A) is Standing.MISSING
+    assert members(membership, AT + 30).standing_of(A) is Standing.GONE
 
 
 def test_a_ring_may_be_made_while_a_list_is_judged() -> None:

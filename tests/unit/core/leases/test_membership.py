@@ -6,13 +6,13 @@ import pytest
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.register import Membership
+from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
 from sharder.core.names import (
     REVISION_LABEL,
     RingName,
     ShardName,
 )
-from tests.support.values import DEMO, NOW, A, B, lease
+from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OTHER = RingName("other")
 LONG_AFTER = 1000.0
@@ -35,7 +35,37 @@ def watching(*leases: Lease, at: float = LONG_AFTER) -> Membership:
 # Strangers
 
 
+def test_a_stranger_may_be_working_until_30_seconds_after_our_start() -> None:
+    membership = Membership(100.0)
+
+    assert UNKNOWN_SILENCE == 30.0
+    assert standing_at(membership, 100.0) is Standing.MISSING
+    assert standing_at(membership, 129.999) is Standing.MISSING
+    assert standing_at(membership, 130.0) is Standing.GONE
+
+
 # Leases that are gone
+
+
+def test_a_shard_whose_lease_was_deleted_may_work_for_two_durations_after_its_last_renewal() -> (
+    None
+):
+    membership = watching(lease(seconds=20), at=1000.0)
+
+    affected = membership.forget(lease(), at=1010.0)
+
+    assert affected == {DEMO}
+    assert standing_at(membership, 1010.0) is Standing.MISSING
+    assert membership.next_change(1010.0) == 1040.0
+    assert standing_at(membership, 1039.999) is Standing.MISSING
+    assert standing_at(membership, 1040.0) is Standing.GONE
+
+
+def test_a_lease_that_is_not_kept_changes_nothing_when_it_is_deleted() -> None:
+    membership = watching(lease(A), at=1000.0)
+
+    assert membership.forget(lease(B), at=1010.0) == frozenset()
+    assert standing_at(membership, 1010.0, B) is Standing.GONE
 
 
 def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_stranger() -> None:
@@ -51,6 +81,16 @@ def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_s
 # Whole lists
 
 
+def test_a_list_replaces_all_that_was_known() -> None:
+    membership = watching(lease(A), lease(B, of=OTHER), at=1000.0)
+
+    affected = membership.replace([lease(A), lease(C)], at=1001.0)
+
+    assert affected == {DEMO, OTHER}
+    assert membership.members(DEMO, 1001.0).available == {A, C}
+    assert membership.members(OTHER, 1001.0).available == frozenset()
+
+
 def test_a_list_that_shows_mere_renewals_affects_no_ring() -> None:
     membership = watching(lease(), at=1000.0)
 
@@ -58,6 +98,16 @@ def test_a_list_that_shows_mere_renewals_affects_no_ring() -> None:
 
 
 # Which rings a Lease affects
+
+
+@pytest.mark.parametrize(
+    "after", [lease(holder=""), lease(holder="another-client"), lease(seconds=0)]
+)
+def test_a_change_of_standing_affects_the_ring(after: Lease) -> None:
+    membership = watching(lease(), at=1000.0)
+
+    assert membership.see(after, at=1002.0) == {DEMO}
+    assert membership.see(lease(), at=1004.0) == {DEMO}
 
 
 # Observed Leases
@@ -102,6 +152,13 @@ def test_a_shard_that_takes_its_lease_anew_is_news_if_it_says_its_revision(
 def inside(membership: Membership, at: float, before: Members | None = None) -> Members:
     """The members of a ring that has its shards in the namespace `default`."""
     return membership.members(DEMO, at, namespaces=("default",), before=before)
+
+
+def test_a_lease_in_another_namespace_is_no_shard() -> None:
+    known = inside(watching(lease(A)), LONG_AFTER)
+    membership = watching(lease(A), lease(B, namespace="evil"))
+
+    assert inside(membership, LONG_AFTER, known) == known
 
 
 def test_a_namesake_in_another_namespace_keeps_no_dead_shard_alive() -> None:

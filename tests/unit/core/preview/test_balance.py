@@ -20,6 +20,7 @@ from sharder.core.preview.balance import Balanced
 from sharder.core.preview.observe import members_of, states_of
 from sharder.core.preview.plan import Planned, plan_ring
 from sharder.core.preview.report import PlanReport, report
+from sharder.core.rebalance.balance import FOLLOWS
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
@@ -92,6 +93,14 @@ def test_a_move_says_what_it_brings() -> None:
     )
 
 
+def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
+    full = PlacementSpec(strategy=StrategyName.LEAST_LOADED, per_shard_capacity=2)
+
+    found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full)
+
+    assert [(s.name, s.before) for s in found.balance.report.shards] == [(A, 2.0), (B, 2.0)]
+
+
 def test_what_an_object_controls_counts_with_it_and_stays_until_it_has_moved() -> None:
     child = obj(
         CONFIGMAPS, "c", owner=A, controlled_by="s", annotations={LOAD_ANNOTATION: "cpu=4"}
@@ -105,6 +114,13 @@ def test_what_an_object_controls_counts_with_it_and_stays_until_it_has_moved() -
         (B, 0.0, 0.5),
     ]
     assert draining(found.plan.objects) == {"s": B}
+
+
+def test_a_strategy_that_follows_is_not_compared() -> None:
+    found = Ring(*on(A, 1), placement=PlacementSpec()).report().rebalance
+
+    assert found is not None
+    assert (found.why, found.measure, found.threshold, found.shards) == (FOLLOWS, None, None, ())
 
 
 def test_a_dry_run_of_rebalancing_reports_its_moves_and_plans_none() -> None:
@@ -141,3 +157,12 @@ def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
     refused = found.balance.verdict(objects[1])
     assert refused.startswith(f"would move to {B}, but cannot: ")
     assert "group" in refused
+
+
+def test_a_verdict_is_that_of_the_balance() -> None:
+    objects = on(A, 4)
+
+    found = Ring(*objects)
+
+    assert found.balance.verdict(objects[0]).startswith(f"would move to {B}: ")
+    assert found.balance.verdict(objects[3]).startswith("stays: ")

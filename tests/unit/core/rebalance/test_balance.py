@@ -22,6 +22,8 @@ from sharder.core.names import (
     MOVE_COST_ANNOTATION,
     POOL_ANNOTATION,
     REVISION_LABEL,
+    WANTED_ZONE_LABEL,
+    ZONE_LABEL,
     ShardName,
     pin_label,
 )
@@ -186,6 +188,16 @@ def test_an_object_that_is_pinned_elsewhere_goes_there_alone() -> None:
 
     assert moves(found)["shard-a-0"] == C
     assert moves(found).get("0", B) == B
+
+
+def test_an_object_goes_only_to_the_zone_that_it_asks_for() -> None:
+    wishes = {WANTED_ZONE_LABEL: "z"}
+    objects = [obj(SECRETS, f"s{n}", owner=A, labels=wishes) for n in range(4)]
+    labels = {A: {ZONE_LABEL: "z"}, B: {ZONE_LABEL: "y"}, C: {ZONE_LABEL: "z"}}
+
+    found = weighed(objects, shards={A: {}, B: {}, C: {}}, labels=labels)
+
+    assert moves(found) == {"s0": C, "s1": C}
 
 
 def test_a_full_pool_gets_nothing_from_elsewhere() -> None:

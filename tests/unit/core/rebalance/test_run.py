@@ -3,6 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
+from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.rebalance.loads import LoadedShard
+from sharder.core.rebalance.policy import RebalancePolicy
 from tests.support.values_rebalance import (
     A,
     B,
@@ -49,6 +52,28 @@ def test_of_targets_that_end_alike_the_one_with_fewer_objects_is_taken_then_by_n
     assert moved(run(balance(0.15), (shard("a"), *shards[:2]), objects)) == {"big": "b"}
 
 
+def test_a_target_has_room_in_every_resource_that_the_object_loads() -> None:
+    objects = [obj("x", "a", 50, 0), obj("y", "a", 10, 10), obj("p", "b", 60, 80)]
+
+    assert run(balance(0.15), (shard("a"), shard("b")), objects).moves == ()
+    assert moved(run(balance(0.15), (shard("a"), shard("b", 110)), objects)) == {"x": "b"}
+
+
+@pytest.mark.parametrize(
+    "small", [LoadedShard(name=B, capacity={"objects": 2.0}), plain("b", room=2)]
+)
+def test_a_shard_gets_no_more_objects_than_it_declares_or_has_room_for(small: LoadedShard) -> None:
+    assert run(even(), (plain("a"), small), many("a", 9)).after == {A: 7, B: 2}
+
+
+def test_a_shard_that_is_not_open_gives_up_and_does_not_get() -> None:
+    closed = shard("b", 1e12, 1e12, open=False)
+
+    assert run(balance(0.15), (shard("a"), closed), LOPSIDED).moves == ()
+    outcome = run(balance(0.15), (shard("a", open=False), shard("b", 1e12, 1e12)), LOPSIDED)
+    assert moved(outcome) == {"big": "b"}
+
+
 def test_what_goes_to_one_shard_does_not_hide_what_may_go_to_another() -> None:
     objects = [obj("1", "a", 30, 0), obj("2", "a", 30, 0)]
     shards = (shard("a"), shard("b", 1e12, 1e12), shard("c", 1e12, 1e12))
@@ -85,6 +110,62 @@ def test_of_equal_objects_the_youngest_moves_first_then_by_key() -> None:
     outcome = run(balance(0.0), (shard("a"), shard("b", 1e12, 1e12)), objects)
 
     assert [move.key for move in outcome.moves] == ["b", "c", "d", "a", "e"]
+
+
+def test_an_object_that_must_stay_does_not_change_the_order_of_others() -> None:
+    # Of the equal objects with the youngest one, only an old one can move.
+    objects = [
+        obj("young", "a", 10, 0, created="2026-03-01T00:00:00Z"),
+        obj("old", "a", 10, 0, created="2026-01-01T00:00:00Z"),
+        obj("middle", "a", 20, 10, created="2026-02-01T00:00:00Z"),
+    ]
+    shards = (shard("a"), shard("b", 1e12, 1e12))
+
+    outcome = run(balance(0.0), shards, objects, admits=lambda key, _: key != "young")
+
+    assert [move.key for move in outcome.moves] == ["middle", "old"]
+
+
+def test_objects_move_in_order_whichever_equal_objects_must_stay() -> None:
+    # The first of each kind must stay; the others have the same age, or not.
+    objects = [
+        obj("a", "a", 10, 0, created="2026-03-01T00:00:00Z"),
+        obj("d", "a", 10, 0, created="2026-02-01T00:00:00Z"),
+        obj("b", "a", 20, 10, created="2026-03-01T00:00:00Z"),
+        obj("c", "a", 20, 10, created="2026-02-01T00:00:00Z"),
+        obj("e", "a", 30, 20, created="2026-02-01T00:00:00Z"),
+        obj("f", "a", 40, 30, created="2026-03-01T00:00:00Z"),
+        obj("g", "a", 40, 30, created="2026-01-01T00:00:00Z"),
+    ]
+    shards = (shard("a"), shard("b", 1e12, 1e12))
+
+    outcome = run(balance(0.0), shards, objects, admits=lambda key, _: key not in "abf")
+
+    assert [move.key for move in outcome.moves] == ["c", "d", "e", "g"]
+
+
+def test_an_object_without_load_is_not_moved() -> None:
+    objects = [obj("idle", "a"), obj("x", "a", 50, 0, kept="is pinned")]
+
+    outcome = run(balance(0.1, min_gain=0.0), (shard("a"), shard("b")), objects)
+
+    assert outcome.moves == ()
+
+
+def test_without_a_strategy_nothing_is_looked_at() -> None:
+    outcome = run(
+        RebalancePolicy(strategy=RebalanceStrategy.NONE), (shard("a"), shard("b")), STORY
+    )
+
+    assert (outcome.moves, outcome.before, outcome.after) == ((), {}, {})
+    assert outcome.why == "rebalancing is off: spec.rebalance.strategy is None"
+
+
+@pytest.mark.parametrize("names", ["", "a"])
+def test_a_single_shard_is_not_rebalanced(names: str) -> None:
+    outcome = run(balance(), [shard(name) for name in names], LOPSIDED)
+
+    assert outcome.why == "rebalancing needs at least two available shards"
 
 
 def test_a_shard_that_joins_gets_its_share_of_the_objects() -> None:
@@ -136,6 +217,19 @@ def test_what_the_budget_has_ended_is_not_judged_by_its_gain() -> None:
     outcome = run(balance(0.15), (shard("a"), shard("b", 1e12, 1e12)), objects, budget=3)
 
     assert len(outcome.moves) == 3
+
+
+def test_an_object_moves_once_though_its_shard_stays_uneven() -> None:
+    # Of three equal objects the one in the middle may go, after which a is still uneven.
+    objects = [obj(str(number), "a", 20, 0) for number in range(3)]
+    near = [obj(f"n{index}", "b", 1, 0) for index in range(32)]
+    shards = (shard("a"), shard("b"), shard("c", 1e12, 1e12))
+
+    outcome = run(
+        balance(0.15), shards, [*objects, *near], admits=lambda key, _: key not in {"0", "2"}
+    )
+
+    assert [move.key for move in outcome.moves] == ["1"]
 
 
 def test_a_group_is_never_less_spread_than_before() -> None:

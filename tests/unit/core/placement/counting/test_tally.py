@@ -210,6 +210,16 @@ def test_others_have_their_turn_while_much_is_forgotten() -> None:
     assert seen == [2 * STEP, STEP, 0]
 
 
+def test_all_parts_can_be_dropped_at_once() -> None:
+    tally = counted(Entry(A, (X,)), Entry(B))
+    tally.see(SECRETS, 2, Entry(C, pinned=True))
+    tally.assume(Reservation(1, Entry(A)))
+
+    tally.clear()
+
+    assert sums(tally) == sums(Tally())
+
+
 def test_what_is_assumed_while_a_part_is_dropped_stands_if_nothing_was_known_before() -> None:
     tally = counted(*[Entry(A)] * (STEP + 1))
 

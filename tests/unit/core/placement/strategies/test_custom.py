@@ -9,6 +9,7 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
+from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.custom import Custom
@@ -22,6 +23,18 @@ DEMAND = Demand("apps/Deployment/default/web", 1)
 def custom(function: CustomFunction, name: str = "mine") -> Custom:
     spec = PlacementSpec(strategy=StrategyName.CUSTOM, custom=name)
     return Custom(Layout(spec=spec, shards=SHARDS, available=SHARDS, custom={"mine": function}))
+
+
+def test_a_remark_says_how_full_a_shard_is() -> None:
+    counts = Tally()
+    counts.see("objects", 2, Entry(B.name))
+
+    remarks = custom(always("shard-a")).remarks(DEMAND, [A, B], counts)
+
+    assert remarks == {
+        A.name: "0 objects here, 'mine' decides",
+        B.name: "1 objects here, 'mine' decides",
+    }
 
 
 def always(answer: object) -> CustomFunction:

@@ -24,6 +24,15 @@ def test_a_group_with_more_members_than_shards_leaves_the_surplus_without() -> N
     }
 
 
+def test_a_group_that_is_on_every_shard_goes_where_it_has_the_fewest_members() -> None:
+    crowded, other = shard("a"), shard("b")
+    scene = Ring([crowded, other])
+    scene.put(crowded, 2, group=WEB)
+    scene.put(other, 1, group=WEB)
+
+    assert scene.left(WEB) == ["b"]
+
+
 def test_a_group_keeps_to_its_region() -> None:
     here, full_here, there = shard("a", "z1"), shard("b", "z1"), shard("c", "z2", region="r2")
     scene = ring({here: 5, full_here: 50, there: 0})

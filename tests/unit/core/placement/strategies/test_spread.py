@@ -89,3 +89,10 @@ def test_an_object_without_group_is_explained_by_its_key() -> None:
     score = Ranking().score("key", A1)
     assert remarks[A1.name] == f"the object has no group, its key alone scores {score:.4g}"
     assert remarks.keys() == {s.name for s in SIX}
+
+
+def test_the_usual_candidates_are_sorted_by_place_once() -> None:
+    layout = Layout(spec=APP, shards=SIX, available=SIX)
+
+    assert layout.by_place(layout.open) is layout.by_place(layout.open)
+    assert layout.by_place(layout.open) == layout.by_place(list(SIX))
