@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 from hack.playground import NAMESPACE, RING, SHARDS
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import StrategyName
 from sharder.core.keys import main_key
+from sharder.core.leases.shard import Shard
 from sharder.core.leases.state import is_held
 from sharder.core.names import (
     RING_LABEL,
@@ -26,6 +28,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.ranking import Ranking
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import leases
@@ -47,9 +50,11 @@ class Ownership:
     expected: dict[str, ShardName | None] = field(default_factory=dict)
     """The right owner of each Secret, by uid.
 
-    ConsistentHash chooses it by the key alone; under any other strategy each current owner is
-    right.
+    ConsistentHash and Rendezvous choose it by the key alone; under any other strategy each current
+    owner is right.
     """
+    ceiling: int | None = None
+    """The maximum number of Secrets of a shard; None if there is no limit."""
 
     def owner(self, uid: str) -> str:
         """Return the owner label of a Secret, empty if it has none."""
@@ -83,6 +88,11 @@ class Ownership:
             if s.metadata.label(OWNER) != self.expected[uid]
         ]
 
+    def overfull(self) -> list[str]:
+        """Return the shards above the ceiling."""
+        limit = len(self.secrets) if self.ceiling is None else self.ceiling
+        return [f"{shard} ({held})" for shard, held in self.shares().items() if held > limit]
+
     def strays(self) -> list[str]:
         """Return the Secrets that do not have exactly one ConfigMap, with the same owner."""
         return [
@@ -97,6 +107,7 @@ class Ownership:
         parts = {
             "without exactly one live owner": self.orphans(),
             "not where the ring wants them": self.misplaced(),
+            "above the ceiling": self.overfull(),
             "without their checksums on the same shard": self.strays(),
         }
         return "; ".join(
@@ -122,11 +133,13 @@ class Observer:
             parent = child.metadata.controller
             if parent is not None:
                 checksums.setdefault(parent.uid, []).append(child)
+        share = ceil(len(secrets) / len(live)) if live else 0
         return Ownership(
             live=live,
             secrets=secrets,
             checksums=checksums,
             expected=_expected(self._strategy, live, secrets),
+            ceiling=share if self._strategy is StrategyName.BOUNDED_LOAD else None,
         )
 
     async def settled(
@@ -169,6 +182,9 @@ def _expected(
     if strategy is StrategyName.CONSISTENT_HASH:
         ring = HashRing(live)
         return {uid: ring.owner(main_key(s)) for uid, s in secrets.items()}
+    if strategy is StrategyName.RENDEZVOUS and live:
+        shards, ranking = [Shard(name=name) for name in sorted(live)], Ranking()
+        return {uid: ranking.best(main_key(s), shards).name for uid, s in secrets.items()}
     return {uid: ShardName(s.metadata.label(OWNER)) for uid, s in secrets.items()}
 
 
