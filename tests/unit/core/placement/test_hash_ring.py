@@ -27,6 +27,12 @@ def test_a_ring_without_members_owns_nothing() -> None:
     assert HashRing([]).owner("/Secret/default/s") is None
 
 
+def test_a_ring_whose_members_stay_is_not_built_again() -> None:
+    ring = HashRing([ONE, ELEVEN])
+
+    assert ring.of([ELEVEN, ONE]) is ring
+
+
 def test_a_walk_meets_every_member_once() -> None:
     members = [ShardName(f"shard-{number}") for number in range(9)]
     ring = HashRing(members)
