@@ -78,7 +78,8 @@ class HandoverQueue:
         """Add objects that a drain released, or unassigned ones."""
         seconds = ACKNOWLEDGED_SECONDS if are_released else UNASSIGNED_SECONDS
         for ref in refs:
-            self._wait(resource_key, ref, self._grace + seconds, held=False)
+            if self._wait(resource_key, ref, self._grace + seconds, held=False):
+                self._arrived[resource_key.ring] = self._clock.monotonic()
 
     async def carry(
         self, resource_key: ResourceKey, refs: Collection[ObjectRef], check: Callable[[], object]
@@ -179,8 +180,8 @@ class HandoverQueue:
         seconds: float,
         *,
         held: bool,
-    ) -> None:
-        """Add an object, or update one that waits.
+    ) -> bool:
+        """Add an object, or update one that waits; return whether it is new.
 
         An object that is held back keeps its due time, however often it is written; any other
         object keeps its earliest due time.
@@ -194,8 +195,7 @@ class HandoverQueue:
             else:
                 due = min(known.due, due)
             held = held or known.held
-        if known is None and not held:
-            self._arrived[part.ring] = self._clock.monotonic()
         objects[ref] = _Due(due, held)
         if known is None or due < known.due:
             self._queue.add_after(part, seconds)
+        return known is None

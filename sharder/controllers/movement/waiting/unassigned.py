@@ -29,7 +29,7 @@ MAX_RELEASES: Final = 10_000
 """Limit on the remembered releases, about 3 MB; a forgotten one only costs time."""
 
 
-class Release(NamedTuple):
+class LastRelease(NamedTuple):
     """A write that left an object without owner on purpose."""
 
     shard: ShardName
@@ -47,7 +47,7 @@ class Release(NamedTuple):
         return self.version in {"", obj.metadata.resource_version}
 
 
-class Waiting(Protocol):
+class FirstSeen(Protocol):
     """The unassigned objects of one resource."""
 
     def since(self, ref: ObjectRef) -> float | None:
@@ -65,10 +65,10 @@ class UnassignedObjects:
     def __init__(self, server_time: Callable[[], datetime | None]) -> None:
         """`server_time` is the clock that sets creation times; our own clock can be wrong."""
         self._server_time = server_time
-        self._waiting: dict[ResourceKey, Waiting] = {}
-        self._releases: dict[ObjectKey, Release] = {}
+        self._waiting: dict[ResourceKey, FirstSeen] = {}
+        self._releases: dict[ObjectKey, LastRelease] = {}
 
-    def watch(self, resource_key: ResourceKey, waiting: Waiting) -> None:
+    def watch(self, resource_key: ResourceKey, waiting: FirstSeen) -> None:
         """Use these objects of a resource from now on."""
         self._waiting[resource_key] = waiting
 
@@ -86,18 +86,18 @@ class UnassignedObjects:
         known = self._releases.get(key)
         if known is None or known.version != before.resource_version:
             proof = fingerprint(before, snapshot)
-            self._remember(key, Release(shard, before.resource_version, proof))
+            self._remember(key, LastRelease(shard, before.resource_version, proof))
 
     def not_draining(self, key: ObjectKey, shard: ShardName) -> None:
         """Record that a list has shown the end of a drain."""
-        self._remember(key, Release(shard))
+        self._remember(key, LastRelease(shard))
 
     def sent(
         self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName, after: ObjectMeta
     ) -> None:
         """Record our write that took an object from a shard that is gone."""
         proof = fingerprint(after, snapshot)
-        self._remember(key, Release(shard, after.resource_version, proof, is_sent=True))
+        self._remember(key, LastRelease(shard, after.resource_version, proof, is_sent=True))
 
     def settled(self, key: ObjectKey) -> None:
         """Forget the release of an object that has an owner, or is deleted."""
@@ -143,7 +143,7 @@ class UnassignedObjects:
             return False
         return not known.version or known.proof == fingerprint(obj.metadata, snapshot)
 
-    def _remember(self, key: ObjectKey, release: Release) -> None:
+    def _remember(self, key: ObjectKey, release: LastRelease) -> None:
         self._releases.pop(key, None)
         self._releases[key] = release
         while len(self._releases) > MAX_RELEASES:
