@@ -11,7 +11,7 @@ from sharder.controllers.fence_proofs import FenceProofs
 from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import Movement
-from sharder.controllers.movement.writes.mover import AGAIN_SECONDS
+from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.permissions import Watching
 from sharder.controllers.ring_controller import Problems, RingController
 from sharder.controllers.ring_status import RingFacts, StatusReports

@@ -14,7 +14,7 @@ import pytest
 from fastapi import FastAPI, HTTPException, Request
 
 from sharder.console.console import Console
-from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.meta import Json
 from sharder.core.names import STATE_LABEL, ZONE_LABEL, ObjectRef, ShardName
 from sharder.core.status.conditions import EXHAUSTED

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from sharder.controllers.movement.watches.overdue import OVERDUE
+from sharder.controllers.movement.overdue import OVERDUE
 from sharder.core.api.ring import MovementSpec
 from sharder.core.status.conditions import COVERED
 from sharder.core.status.conditions import OVERDUE as OVERDUE_REASON

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from sharder.controllers import annotation_warnings as mistakes
 from sharder.controllers import refused_acknowledgements
-from sharder.controllers.movement.watches import overdue
-from sharder.controllers.movement.writes import failures
+from sharder.controllers.movement import failures, overdue
 from sharder.core.status import conditions
 from sharder.core.status.transitions import Kind
 from tests.support.documents import DOCUMENTS, ROOT, code, read, section, tables

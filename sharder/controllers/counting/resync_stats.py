@@ -26,17 +26,13 @@ class ResyncStats:
         """Count a written step; `obj` is the object before the write."""
         match step:
             case Assign():
-                self.handed_over(snapshot, obj)
+                had_owner = snapshot.owner_of(obj) is not None
+                self._moved += had_owner
+                self._assigned += not had_owner
             case Drain():
                 self._drained += 1
             case _:
                 pass
-
-    def handed_over(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Count an object that the hand-over assigns."""
-        had_owner = snapshot.owner_of(obj) is not None
-        self._moved += had_owner
-        self._assigned += not had_owner
 
     def failed(self, error: Exception) -> None:
         """Count an object that could not be written."""

@@ -8,12 +8,12 @@ from typing import Final
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
+from sharder.controllers.movement.arrivals import Arrivals
 from sharder.controllers.movement.handover_loop import HandoverLoop
+from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.rebalancer import Rebalancer
-from sharder.controllers.movement.resync.arrivals import Arrivals
-from sharder.controllers.movement.resync.resync import Resync
-from sharder.controllers.movement.writes.lease_guard import LeaseGuard
+from sharder.controllers.movement.resync import Resync
 from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -71,7 +71,7 @@ class Movement:
         self.resync = Resync(
             inside,
             mover=mover,
-            pending=self._loop.pending,
+            handover=self._loop.handover,
             annotation_warnings=annotation_warnings,
             unread=self.unread,
             count=self._object_count,

@@ -8,16 +8,16 @@ import asyncio
 from collections.abc import Collection
 
 from sharder.controllers.handover_times import HandoverTimes
-from sharder.controllers.movement.handover.handover import Handover
-from sharder.controllers.movement.handover.handover_queue import HandoverQueue
+from sharder.controllers.movement.drain_budget import DrainBudget
+from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.handover import Handover
+from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.lease_guard import LeaseGuard
+from sharder.controllers.movement.mover import Mover
+from sharder.controllers.movement.orphan_watches import OrphanWatches
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
-from sharder.controllers.movement.watches.orphan_watches import OrphanWatches
-from sharder.controllers.movement.writes.drain_budget import DrainBudget
-from sharder.controllers.movement.writes.failures import Failures
-from sharder.controllers.movement.writes.lease_guard import LeaseGuard
-from sharder.controllers.movement.writes.mover import Mover
-from sharder.controllers.movement.writes.written_steps import WrittenSteps
+from sharder.controllers.movement.unassigned import UnassignedObjects
+from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.core.ring.snapshot import Role
 
 
@@ -41,8 +41,8 @@ class HandoverLoop:
             roles: Only resources of these roles are watched.
             grace: Seconds to wait for another replica to do the work.
         """
-        self.pending = HandoverQueue(ports, grace=grace)
-        failures, drains = Failures(ports, retry=self.pending.retry), DrainBudget(ports)
+        pending = HandoverQueue(ports, grace=grace)
+        failures, drains = Failures(ports, retry=pending.retry), DrainBudget(ports)
         unassigned = UnassignedObjects(ports.objects.server_time)
         self.times = HandoverTimes(ports.metrics, ports.clock)
         self.mover = Mover(
@@ -53,11 +53,11 @@ class HandoverLoop:
             unassigned=unassigned,
             written=WrittenSteps(ports, unassigned, self.times),
         )
-        self._handover = Handover(ports, mover=self.mover, failures=failures, pending=self.pending)
+        self.handover = Handover(ports, mover=self.mover, failures=failures, pending=pending)
         self.watches = OrphanWatches(
             ports,
-            pending=self.pending,
-            forget=self._handover.forget,
+            pending=pending,
+            forget=self.handover.forget,
             drains=drains,
             unassigned=unassigned,
             roles=roles,
@@ -66,5 +66,5 @@ class HandoverLoop:
     async def run(self) -> None:
         """Watch and hand over until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._handover.run(), name="hand-over")
+            group.create_task(self.handover.run(), name="hand-over")
             group.create_task(self.watches.run(), name="watches")

@@ -8,7 +8,7 @@ import pytest
 from sharder.cli.app import run_command
 from sharder.console.models import Health
 from sharder.console.shards import MAX_SHARDS
-from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, StrategyName
 from sharder.core.diagnosis.ring import WAITING

@@ -1,7 +1,7 @@
 """Facts about what the console remembers, and for how long."""
 
 from sharder.console.memory import MAX_EVENTS, MAX_TEXT, Memory
-from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.names import NO_RING
 from sharder.core.status.transitions import Kind, Transition
 from sharder.sdk.testing.fake_clock import FakeClock

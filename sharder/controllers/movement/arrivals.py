@@ -6,9 +6,9 @@ needs no pass (docs/protocol.md, "Moving objects").
 """
 
 from sharder.controllers.counting.object_count import ObjectCount
+from sharder.controllers.movement.mover import AGAIN_SECONDS, Superseded
 from sharder.controllers.movement.ports import BACKOFF, Ports
-from sharder.controllers.movement.resync.resync import Resync
-from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Superseded
+from sharder.controllers.movement.resync import Resync
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.names import RingName
 from sharder.runtime.workqueue import WorkQueue

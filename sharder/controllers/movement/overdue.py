@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple, NoReturn
 
+from sharder.controllers.movement.backlog import Backlog, Seen
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.backlog import Backlog, Seen
 from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.ring import MovementSpec

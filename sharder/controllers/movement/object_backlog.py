@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection
 from sys import intern
 from typing import NamedTuple, TypeAlias
 
-from sharder.controllers.movement.handover.handover_queue import HandoverQueue
-from sharder.controllers.movement.waiting.backlog import Backlog, Limit
-from sharder.controllers.movement.waiting.unassigned import UNSEEN_SECONDS, UnassignedObjects
-from sharder.controllers.movement.writes.dependents_list import UNKNOWN
-from sharder.controllers.movement.writes.drain_budget import OpenDrains
+from sharder.controllers.movement.backlog import Backlog, Limit
+from sharder.controllers.movement.drain_budget import OpenDrains
+from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.unassigned import UNKNOWN, UNSEEN_SECONDS, UnassignedObjects
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.desired import choose

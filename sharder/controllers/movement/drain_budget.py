@@ -6,8 +6,8 @@ Every drain goes through here; other steps never wait (docs/protocol.md, "Budget
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sharder.controllers.movement.backlog import Seen
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.backlog import Seen
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.errors import ApiError, SharderError, Unavailable
 from sharder.core.movement.budget import Budget, Leavers, Refusal

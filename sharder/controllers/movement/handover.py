@@ -1,24 +1,21 @@
 """Hand over single objects that were released, are unassigned, or failed before.
 
-Each object is read again before a decision, so outdated events do no harm.  Its dependents are
-relabelled first, then it is assigned, so that the new shard never sees children that belong to the
-old shard (docs/protocol.md, "Moving objects").
+Each object is read again before a decision, so outdated events do no harm.  A pass hands over the
+objects that it has listed itself; the queue does not touch these meanwhile (docs/protocol.md,
+"Moving objects").
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
-from sharder.controllers.movement.handover.handover_queue import (
-    ACKNOWLEDGED_SECONDS,
-    HandoverQueue,
-)
+from sharder.controllers.movement.dependents import DependentsFollower
+from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, HandoverQueue
+from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
+from sharder.controllers.movement.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.writes.dependents import DependentsFollower
-from sharder.controllers.movement.writes.failures import Failures
-from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.movement.writes.owner_transfer import OwnerTransfer
 from sharder.controllers.permissions import read
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
@@ -68,19 +65,12 @@ class Handover:
         if snapshot is None or part.resource not in snapshot.roles:
             self.forget(part.resource_key)
             return None
-        await self._take_on(snapshot, part)
-        return self._pending.next_in(part)
-
-    async def _take_on(self, snapshot: RingSnapshot, part: Part) -> None:
         refs = self._pending.take(part)
-        left, are_tried = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS), True
+        left, is_tried = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS), True
         try:
-            if refs:
-                waits = self._backing_off(part, refs)
-                due = [ref for ref in refs if ref not in waits]
-                left = waits | await self._move(snapshot, part.resource_key, due)
+            left = await self._move(snapshot, part.resource_key, refs) if refs else {}
         except Superseded:
-            are_tried = False
+            is_tried = False
             if self._ports.cache.snapshot(part.ring) is snapshot:
                 # There is no newer snapshot: we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(refs, AGAIN_SECONDS)
@@ -92,40 +82,76 @@ class Handover:
         else:
             self._failed_reads.pop(part, None)
         finally:
-            self._pending.put_back(part, left, are_tried=are_tried)
+            self._pending.finish(part, refs, left, held=is_tried)
+        return self._pending.next_in(part)
 
-    def _backing_off(self, part: Part, refs: Collection[ObjectRef]) -> dict[ObjectRef, float]:
-        """Return the objects that must not be written yet, and for how many seconds."""
-        waits = {ref: self._failures.wait(ObjectKey(part.resource_key, ref)) for ref in refs}
-        return {ref: seconds for ref, seconds in waits.items() if seconds > 0}
+    async def rescue(
+        self,
+        snapshot: RingSnapshot,
+        resource: Resource,
+        found: Sequence[PartialObject],
+        stats: ResyncStats,
+    ) -> set[ObjectRef]:
+        """Move objects of a leading resource that no shard works on, after their dependents.
+
+        Those that the queue has in work are left to it, and waited for.
+
+        Returns:
+            The objects that may still have no shard; the queue retries them.
+
+        Raises:
+            Superseded: we lost leadership, or the ring has changed.
+        """
+        refs = [obj.metadata.ref for obj in found]
+        work = self._pending.start(ResourceKey(snapshot.name, resource.id), refs)
+        mine = {ref for part in work.mine.values() for ref in part}
+        left = dict[ObjectRef, float]()
+        try:
+            transfer = OwnerTransfer(
+                snapshot, objects=self._ports.objects, mover=self._mover, stats=stats
+            )
+            left = await transfer.run(resource, [o for o in found if o.metadata.ref in mine])
+        except ApiError as error:
+            stats.failed(error)
+            left = dict.fromkeys(mine, READ_BACKOFF.base)
+        finally:
+            for part, of_part in work.mine.items():
+                again = {ref: left[ref] for ref in of_part if ref in left}
+                self._pending.finish(part, of_part, again)
+        await self._pending.until_finished(work.busy)
+        return {*left, *(set(refs) - mine)}
 
     async def _move(
         self, snapshot: RingSnapshot, resource_key: ResourceKey, refs: Collection[ObjectRef]
     ) -> dict[ObjectRef, float]:
         """Move the objects one step; return the objects that wait, and for how many seconds."""
-        objects, mover, failures = self._ports.objects, self._mover, self._failures
+        objects, mover = self._ports.objects, self._mover
+        left = {
+            ref: seconds
+            for ref in refs
+            if (seconds := self._failures.wait(ObjectKey(resource_key, ref))) > 0
+        }
         resource = await objects.find(resource_key.resource)
         reader = ObjectReader(
-            snapshot, resource, objects=objects, failures=failures, limit=mover.limit
+            snapshot, resource, objects=objects, failures=self._failures, limit=mover.limit
         )
-        found = await reader.run(refs)
-        for ref in set(refs) - {obj.metadata.ref for obj in found}:
+        found = await reader.run([ref for ref in refs if ref not in left])
+        for ref in reader.settled:
             mover.unassigned.settled(ObjectKey(resource_key, ref))
         if not mover.takes:
             found = [obj for obj in found if is_directed(snapshot, obj)]
         if snapshot.roles[resource_key.resource] is Role.CONTROLLED:
             follower = DependentsFollower(snapshot, objects=objects, mover=mover)
             await follower.run(resource, found)
-            return {}
-        early = {
+            return left
+        left |= {
             obj.metadata.ref: seconds
             for obj in found
             if (seconds := mover.wait(snapshot, resource, obj))
         }
-        due = [obj for obj in found if obj.metadata.ref not in early]
         stats = ResyncStats()
         transfer = OwnerTransfer(snapshot, objects=objects, mover=mover, stats=stats)
-        left = early | await transfer.run(resource, due)
+        left |= await transfer.run(resource, [o for o in found if o.metadata.ref not in left])
         if stats.fault is not None:
             self._report_fault(snapshot, stats.fault)
         return left
@@ -166,9 +192,11 @@ class ObjectReader:
         self._limit = limit
         self._role = snapshot.roles[resource.id]
         self._found = list[PartialObject]()
+        self.settled = set[ObjectRef]()
+        """The objects that were read, or are gone, and need no step."""
 
     async def run(self, refs: Collection[ObjectRef]) -> list[PartialObject]:
-        """Return the objects that need a step; record that the others need none.
+        """Return the objects that need a step.
 
         Raises:
             ApiError: the objects of a namespace could not be listed.
@@ -199,21 +227,24 @@ class ObjectReader:
         labels = f"{self._snapshot.owner_label} notin ({available})"
         store = self._objects.of(self._resource, labels, namespace=namespace)
         listed = await store.list(lambda obj: obj.metadata.ref in refs)
-        self._found += filter(self._needs_step, listed.items)
+        found = list(filter(self._needs_step, listed.items))
+        self._found += found
+        self.settled |= refs - {obj.metadata.ref for obj in found}
 
     async def _read(self, ref: ObjectRef) -> None:
         key = self._key(ref)
         try:
             obj = await read(self._objects, self._resource, ref)
-        except NotFound:
-            self._failures.over(key)
         except (ApiError, InvalidObject) as error:
-            await self._failures.failed(key, self._unread(ref), error)
+            if not isinstance(error, NotFound):
+                await self._failures.failed(key, self._unread(ref), error)
+                return
         else:
             if self._needs_step(obj):
                 self._found.append(obj)
-            else:
-                self._failures.over(key)
+                return
+        self._failures.over(key)
+        self.settled.add(ref)
 
     def _needs_step(self, obj: PartialObject) -> bool:
         is_needed = is_free(self._snapshot, obj) or self._key(obj.metadata.ref) in self._failures

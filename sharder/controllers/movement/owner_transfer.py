@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from sharder.controllers.counting.resync_stats import ResyncStats
-from sharder.controllers.movement.ports import BACKOFF
-from sharder.controllers.movement.writes.dependents import DependentsFollower
-from sharder.controllers.movement.writes.dependents_list import (
-    UNKNOWN,
+from sharder.controllers.movement.dependents import (
     Dependent,
+    DependentsFollower,
     list_dependents,
 )
-from sharder.controllers.movement.writes.failures import BackingOff
-from sharder.controllers.movement.writes.mover import Decide, Mover
+from sharder.controllers.movement.failures import BackingOff
+from sharder.controllers.movement.mover import Decide, Mover
+from sharder.controllers.movement.ports import BACKOFF
+from sharder.controllers.movement.unassigned import UNKNOWN
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject

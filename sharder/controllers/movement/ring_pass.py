@@ -8,9 +8,8 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.resync.deferred_drains import RETRY_SECONDS
-from sharder.controllers.movement.resync.part_lists import Shared
-from sharder.controllers.movement.resync.part_pass import PartPass
+from sharder.controllers.movement.deferred_drains import RETRY_SECONDS
+from sharder.controllers.movement.part_pass import PartPass, Shared
 from sharder.controllers.scope import ListScope, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
@@ -19,13 +18,14 @@ from sharder.core.movement.planner import keep_priority_of, plan_displaced
 from sharder.core.names import ShardName
 from sharder.core.placement.displacement import LowestPriorities
 from sharder.runtime.clock import Clock
+from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
 CONCURRENT_PARTS: Final = 8
 """Parts of a pass that are listed at the same time: each holds a page of up to 8 MB."""
 
 
-class ResyncPass:
+class RingPass:
     """A pass over some parts of a ring, or over all."""
 
     def __init__(
@@ -56,11 +56,7 @@ class ResyncPass:
         self._added = added
 
     async def run(
-        self,
-        main: Collection[RingResource],
-        *,
-        clock: Clock,
-        drains_excess: bool = False,
+        self, main: Collection[RingResource], *, clock: Clock, drains_excess: bool = False
     ) -> None:
         """Rescue orphaned objects, then drain full shards, then follow the placement.
 
@@ -74,9 +70,11 @@ class ResyncPass:
         await self._each(parts, PartPass.rescue)
         if drains_excess:
             await self._drain_excess(parts)
-        await self._each(parts, self._follow)
+        await self._each(parts, PartPass.follow)
         await self._wait(clock)
         self.read = [part for part in parts if part.part not in self.unread]
+        for part in parts:
+            self.unread |= part.missing
 
     async def _parts(self, main: Collection[RingResource]) -> list[PartPass]:
         parts = list[PartPass]()
@@ -88,15 +86,12 @@ class ResyncPass:
                 resource = await self._shared.find(ring_resource.id)
             except Unreadable as error:
                 self.unread[part] = error
-            else:
-                parts += self._parts_of(ring_resource, resource)
+                continue
+            each = [(request,) for request in self._list_scope]
+            for scope in each if resource.namespaced else [self._list_scope]:
+                found = PartPass(self._shared, ring_resource, resource, scope, self._added)
+                parts += [] if self._leaves_out(found.part) else [found]
         return parts
-
-    def _parts_of(self, main: RingResource, resource: Resource) -> list[PartPass]:
-        each: list[ListScope] = [(request,) for request in self._list_scope]
-        scopes = each if resource.namespaced else [self._list_scope]
-        parts = [PartPass(self._shared, main, resource, scope, self._added) for scope in scopes]
-        return [part for part in parts if not self._leaves_out(part.part)]
 
     async def _each(
         self, parts: Collection[PartPass], work: Callable[[PartPass], Awaitable[None]]
@@ -113,10 +108,6 @@ class ResyncPass:
             for part in parts:
                 if part.part not in self.unread:
                     await running.add(noting(part))
-
-    async def _follow(self, part: PartPass) -> None:
-        await part.follow()
-        self.unread |= part.missing
 
     async def _drain_excess(self, parts: Collection[PartPass]) -> None:
         """Drain the objects above a ceiling, one shard after the other."""
@@ -136,10 +127,11 @@ class ResyncPass:
     ) -> None:
         """Offer the shard's objects of a part, except objects that leave the shard anyway."""
         labels = f"{self._snapshot.owner_label}={shard}"
-        async for obj in part.lists.stream(part.resource, labels):
-            if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
-                priority = keep_priority_of(self._snapshot, obj, shard)
-                displaced.offer(priority, (part.resource, obj))
+        async with closing(part.stream(part.resource, labels)) as found:
+            async for obj in found:
+                if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
+                    priority = keep_priority_of(self._snapshot, obj, shard)
+                    displaced.offer(priority, (part.resource, obj))
 
     async def _wait(self, clock: Clock) -> None:
         """Write deferred drains as soon as the budget allows, while waiting is worth it."""

@@ -7,8 +7,7 @@ A pass waits only a few seconds for its budget; the remaining drains wait for th
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sharder.controllers.movement.writes.drain_budget import DrainDeferred
-from sharder.controllers.movement.writes.mover import Decide, Mover
+from sharder.controllers.movement.mover import Decide, Mover
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -49,7 +48,7 @@ class DeferredDrains:
         self._left_out = False
 
     def add(
-        self, resource: Resource, obj: PartialObject, decide: Decide, withheld: DrainDeferred
+        self, resource: Resource, obj: PartialObject, decide: Decide, shard: ShardName
     ) -> None:
         """Remember a deferred drain, up to the limit."""
         if self._until is None:
@@ -57,7 +56,7 @@ class DeferredDrains:
         if sum(map(len, self._waiters.values())) >= MAX_WAITING:
             self._left_out = True
             return
-        waiters = self._waiters.setdefault(withheld.shard, [])
+        waiters = self._waiters.setdefault(shard, [])
         waiters.append(DeferredDrain(resource, obj, decide))
 
     def take(self) -> Iterator[DeferredDrain]:

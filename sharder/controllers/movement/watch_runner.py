@@ -7,8 +7,8 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Generic, TypeVar
 
+from sharder.controllers.movement.object_backlog import ObjectBacklog
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.watches.object_backlog import ObjectBacklog
 from sharder.controllers.scope import WHOLE, ListRequest, ListScope, ResourceKey, Watch
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound

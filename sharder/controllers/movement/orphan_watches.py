@@ -9,17 +9,17 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
-from sharder.controllers.movement.handover.handover_queue import HandoverQueue
-from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.backlog import MAX_REMEMBERED, Backlog, Limit
-from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
-from sharder.controllers.movement.watches.object_backlog import (
+from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
+from sharder.controllers.movement.drain_budget import DrainBudget
+from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.object_backlog import (
     Limits,
     ObjectBacklog,
 )
-from sharder.controllers.movement.watches.overdue import OverdueDrains
-from sharder.controllers.movement.watches.watch_runner import WatchRunner
-from sharder.controllers.movement.writes.drain_budget import DrainBudget
+from sharder.controllers.movement.overdue import OverdueDrains
+from sharder.controllers.movement.ports import Ports
+from sharder.controllers.movement.unassigned import UnassignedObjects
+from sharder.controllers.movement.watch_runner import WatchRunner
 from sharder.controllers.scope import (
     ListScope,
     ResourceKey,

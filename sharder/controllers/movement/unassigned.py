@@ -19,6 +19,8 @@ from sharder.core.movement.desired import is_misdirected
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 
+UNKNOWN: Final = ShardName("")
+"""The shard of an object if the releasing shard is unknown."""
 UNSEEN_SECONDS: Final = 3.0
 """Seconds after which a shard has seen the loss of an object, and stopped: one for the watch of a
 busy API server, and two for writes in flight.  The SDK cancels at once."""

@@ -4,13 +4,14 @@ The objects of one part of a ring are handled together, so that their dependents
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from math import inf
 from typing import NamedTuple
 
+from sharder.controllers.movement.owner_transfer import AT_ONCE
 from sharder.controllers.movement.ports import BACKOFF, Ports
-from sharder.controllers.movement.writes.owner_transfer import AT_ONCE
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue
@@ -27,9 +28,6 @@ STANDBY_AT_ONCE = 25
 """Objects that are handed over together on standby: between two such batches we look whether
 another replica is at work."""
 
-LOOK_SECONDS = 0.05
-"""Seconds between two looks of a pass whether its objects were tried."""
-
 ARRIVALS_SECONDS = 3.0
 """Seconds for which arrivals alone show that another replica is at work: it sends objects before
 the first of them gets an owner.  If it died after that, the objects wait no longer."""
@@ -41,6 +39,14 @@ CONCURRENCY = 64
 class _Due(NamedTuple):
     due: float
     held: bool
+
+
+class Work(NamedTuple):
+    """Objects that a pass hands over, by their parts."""
+
+    mine: Mapping[Part, Set[ObjectRef]]
+    busy: Mapping[Part, Set[ObjectRef]]
+    """The objects that were in work before."""
 
 
 class HandoverQueue:
@@ -65,8 +71,9 @@ class HandoverQueue:
             metrics=None if ports.recorder is None else ports.metrics.client_go,
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
-        self._taken: dict[Part, KeysView[ObjectRef]] = {}
-        """The objects in work."""
+        self._in_work: dict[Part, set[ObjectRef]] = {}
+        self._finished = asyncio.Event()
+        """Set, and replaced, whenever work on some objects ends."""
         self._progress: dict[RingName, float] = {}
         """When an object of a ring last got an owner, if we only stand by."""
         self._arrived: dict[RingName, float] = {}
@@ -81,24 +88,24 @@ class HandoverQueue:
             if self._wait(resource_key, ref, self._grace + seconds, held=False):
                 self._arrived[resource_key.ring] = self._clock.monotonic()
 
-    async def carry(
-        self, resource_key: ResourceKey, refs: Collection[ObjectRef], check: Callable[[], object]
-    ) -> None:
-        """Add objects without a working shard, and wait until each was tried once.
-
-        `check` is called while waiting, and can raise.
-        """
-        for ref in refs:
-            self._wait(resource_key, ref, 0.0, held=False)
+    def start(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> "Work":
+        """Take objects, whether they wait or not, but those that are in work already."""
+        mine, busy = dict[Part, set[ObjectRef]](), dict[Part, set[ObjectRef]]()
         for ref in refs:
             part = self._part_of(resource_key, ref)
-            while self._is_untried(part, ref):
-                await self._clock.sleep(LOOK_SECONDS)
-                check()
+            is_busy = ref in self._in_work.get(part, ())
+            (busy if is_busy else mine).setdefault(part, set()).add(ref)
+        for part, of_part in mine.items():
+            self._in_work.setdefault(part, set()).update(of_part)
+            for ref in of_part & self._objects.get(part, {}).keys():
+                del self._objects[part][ref]
+        return Work(mine, busy)
 
-    def _is_untried(self, part: Part, ref: ObjectRef) -> bool:
-        waits = self._objects.get(part, {}).get(ref)
-        return ref in self._taken.get(part, ()) or (waits is not None and not waits.held)
+    async def until_finished(self, work: Mapping[Part, Set[ObjectRef]]) -> None:
+        """Wait until none of the objects is in work."""
+        for part, refs in work.items():
+            while refs & self._in_work.get(part, set()):
+                await self._finished.wait()
 
     def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
         """Drop objects that have an owner now, unless an attempt at them has failed.
@@ -118,37 +125,52 @@ class HandoverQueue:
         """Retry the object in `seconds`, not earlier."""
         self._wait(key.resource_key, key.ref, seconds, held=True)
 
-    def put_back(
-        self, part: Part, left: Mapping[ObjectRef, float], *, are_tried: bool = True
-    ) -> None:
-        """Return the objects in `left` to the queue, each for its number of seconds.
-
-        A pass still waits for those that were not tried to the end.
-        """
-        self._taken.pop(part, None)
-        for ref, seconds in left.items():
-            self._wait(part.resource_key, ref, seconds, held=are_tried)
-
     def take(self, part: Part) -> Sequence[ObjectRef]:
         """Return due objects, at most `AT_ONCE` or `STANDBY_AT_ONCE`, and remove them."""
         objects, now = self._objects.get(part, {}), self._clock.monotonic()
         if now < self._earliest(part):
             return ()
-        every = (ref for ref, known in objects.items() if known.due <= now)
-        due = dict.fromkeys(islice(every, STANDBY_AT_ONCE if self._grace else AT_ONCE))
+        in_work = self._in_work.setdefault(part, set())
+        every = (r for r, known in objects.items() if known.due <= now and r not in in_work)
+        due = tuple(islice(every, STANDBY_AT_ONCE if self._grace else AT_ONCE))
         for ref in due:
             del objects[ref]
-        self._taken[part] = due.keys()
-        return tuple(due)
+        in_work.update(due)
+        return due
+
+    def finish(
+        self,
+        part: Part,
+        refs: Iterable[ObjectRef],
+        left: Mapping[ObjectRef, float],
+        *,
+        held: bool = True,
+    ) -> None:
+        """End the work on objects; those in `left` wait again, each for its number of seconds.
+
+        If they are held, nothing lets them be tried earlier.
+        """
+        in_work = self._in_work.get(part, set())
+        in_work.difference_update(refs)
+        if not in_work:
+            self._in_work.pop(part, None)
+        for ref, seconds in left.items():
+            self._wait(part.resource_key, ref, seconds, held=held)
+        self._finished.set()
+        self._finished = asyncio.Event()
+        next_in = self.next_in(part)
+        if next_in is not None:
+            self._queue.add_after(part, next_in)
 
     def next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
-        objects = self._objects.get(part)
+        objects, in_work = self._objects.get(part), self._in_work.get(part, set())
         if not objects:
             self._objects.pop(part, None)
             return None
-        due = max(self._earliest(part), min(known.due for known in objects.values()))
-        return max(0.0, due - self._clock.monotonic())
+        dues = (known.due for ref, known in objects.items() if ref not in in_work)
+        due = max(self._earliest(part), min(dues, default=inf))
+        return None if due == inf else max(0.0, due - self._clock.monotonic())
 
     def _earliest(self, part: Part) -> float:
         """Return when we act at the earliest: not while another replica is at work."""

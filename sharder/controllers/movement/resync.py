@@ -16,13 +16,12 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.movement.handover.handover_queue import HandoverQueue
+from sharder.controllers.movement.deferred_drains import DeferredDrains
+from sharder.controllers.movement.handover import Handover
+from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
+from sharder.controllers.movement.part_pass import PartPass, Shared
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.resync.deferred_drains import DeferredDrains
-from sharder.controllers.movement.resync.part_lists import Shared
-from sharder.controllers.movement.resync.part_pass import PartPass
-from sharder.controllers.movement.resync.resync_pass import ResyncPass
-from sharder.controllers.movement.writes.mover import AGAIN_SECONDS, Mover, Superseded
+from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.scope import (
     ListRequest,
     ListScope,
@@ -57,7 +56,7 @@ class Resync:
         ports: Ports,
         *,
         mover: Mover,
-        pending: HandoverQueue,
+        handover: Handover,
         annotation_warnings: AnnotationWarnings,
         unread: UnreadParts,
         count: ObjectCount,
@@ -68,7 +67,7 @@ class Resync:
         Args:
             ports: Everything outside of movement.
             mover: Writes the steps.
-            pending: Gets the objects that move after their dependents.
+            handover: Moves objects after their dependents.
             annotation_warnings: Records invalid labels and annotations.
             unread: Gets the parts that could not be read.
             count: Counts a ring again after a pass, and when its objects can be read again.
@@ -76,7 +75,7 @@ class Resync:
         """
         self._ports = ports
         self._mover = mover
-        self._pending = pending
+        self._handover = handover
         self._annotation_warnings = annotation_warnings
         self._unread = unread
         self._count = count
@@ -196,9 +195,9 @@ class Resync:
         *,
         leaves_out_unread: bool = False,
         added: frozenset[str] | None = None,
-    ) -> ResyncPass:
+    ) -> RingPass:
         """Pass over some parts, and count them."""
-        running = ResyncPass(
+        running = RingPass(
             shared,
             list_scope=list_scope,
             leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
@@ -209,7 +208,7 @@ class Resync:
             self._unread.failed(part, error)
         for each in running.read:
             if added is None:
-                self._uncontrolled[each.part] = each.lists.uncontrolled
+                self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
                 self._on_read(each)
         return running
@@ -229,7 +228,7 @@ class Resync:
             annotation_warnings=self._annotation_warnings,
             stats=ResyncStats(),
             deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._ports.clock),
-            pending=self._pending,
+            handover=self._handover,
         )
 
     def _scope_of(self, snapshot: RingSnapshot) -> ListScope:

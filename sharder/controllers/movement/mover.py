@@ -8,15 +8,16 @@ again (docs/protocol.md, "Moving objects").
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from sharder.controllers.movement.drain_budget import DrainBudget, DrainDeferred
+from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.waiting.unassigned import UnassignedObjects
-from sharder.controllers.movement.writes.drain_budget import DrainBudget, DrainDeferred
-from sharder.controllers.movement.writes.failures import Failures
-from sharder.controllers.movement.writes.lease_guard import LeaseGuard
-from sharder.controllers.movement.writes.reservations import reserving
-from sharder.controllers.movement.writes.written_steps import WrittenSteps
+from sharder.controllers.movement.reservations import reserving
+from sharder.controllers.movement.unassigned import UnassignedObjects
+from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.controllers.permissions import naming_the_rule, read
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.controllers.unheld_leases import ShardReturned
@@ -42,6 +43,13 @@ Decide = Callable[[PartialObject], Step]
 
 class Superseded(SharderError):
     """The basis of a decision is outdated: start again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred(Keep):
+    """A drain that was not written, because the ring's budget is spent."""
+
+    shard: ShardName = field(kw_only=True)
 
 
 class Mover:
@@ -92,26 +100,9 @@ class Mover:
     ) -> Step:
         """Move the object one step; return the step that was written.
 
-        A deferred drain is returned as `Keep` with the reason.
+        A drain for which the ring has no budget is not written, and returned as `Deferred`.
 
         Raises:
-            Superseded: we lost leadership, or the ring has changed: nothing was written.
-            BackingOff: the last write to this object failed a moment ago: nothing was written.
-            ApiError: the write failed; the object will be retried.
-            InvalidObject: the same.
-        """
-        try:
-            return await self.try_to_move(snapshot, resource, obj, decide)
-        except DrainDeferred as error:
-            return Keep(str(error))
-
-    async def try_to_move(
-        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
-    ) -> Step:
-        """Move the object one step, like `move`, for callers that handle deferred drains.
-
-        Raises:
-            DrainDeferred: the ring's budget is spent: nothing was written.
             Superseded: we lost leadership, or the ring has changed: nothing was written.
             BackingOff: the last write to this object failed a moment ago: nothing was written.
             ApiError: the write failed; the object will be retried.
@@ -129,6 +120,8 @@ class Mover:
             except NotFound:
                 self._drains.gone(key)
                 step = Keep("deleted")
+            except DrainDeferred as error:
+                return Deferred(str(error), shard=error.shard)
             except (ApiError, InvalidObject) as error:
                 await self.failures.failed(key, obj, error)
                 raise

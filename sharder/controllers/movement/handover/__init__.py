@@ -1,1 +1,0 @@
-"""Move single objects between two passes: released, unassigned, or new ones."""

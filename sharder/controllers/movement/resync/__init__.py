@@ -1,1 +1,0 @@
-"""Passes over all objects of a ring."""

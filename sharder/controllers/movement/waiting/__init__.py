@@ -1,1 +1,0 @@
-"""Objects that wait for a step, and how long each has waited."""

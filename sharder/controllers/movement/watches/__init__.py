@@ -1,1 +1,0 @@
-"""The watches of unassigned and draining objects."""

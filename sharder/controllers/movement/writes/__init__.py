@@ -1,1 +1,0 @@
-"""Write to objects: guarded, within the budget, and after a back-off."""
