@@ -186,8 +186,6 @@ class Strategy(ABC):
     __slots__ = ("layout",)
     sticks: ClassVar[bool] = True
     """Whether an object stays on its shard while it can; else it always follows `choose`."""
-    groups: ClassVar[bool] = True
-    """Whether it uses `groupBy`."""
 
     def __init__(self, layout: Layout) -> None:
         """Build the strategy for the shards of a layout."""

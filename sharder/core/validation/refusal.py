@@ -1,7 +1,6 @@
 """One refusal of a ControllerRing, in the format of the API server."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -21,7 +20,6 @@ class Fault(Enum):
     DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
     FORBIDDEN = ("FieldValueForbidden", "Forbidden")
     INVALID = ("FieldValueInvalid", "Invalid value")
-    REQUIRED = ("FieldValueRequired", "Required value")
     UNSUPPORTED = ("FieldValueNotSupported", "Unsupported value")
 
     @property
@@ -35,17 +33,17 @@ class Fault(Enum):
         return self.value[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Refusal:
     """A value in a ring that has to be changed."""
 
     field: str
     """The path of the value, such as `spec.resources[1]`."""
     fault: Fault
-    value: str | int | Sequence[str] = ""
-    """The value; empty if it is missing or the advice names it."""
     advice: str
     """Why the value is refused, and what to write instead."""
+    value: str | int = ""
+    """The value; empty if the advice names it."""
 
     @override
     def __str__(self) -> str:
@@ -54,24 +52,9 @@ class Refusal:
     @property
     def message(self) -> str:
         """Everything except the field."""
-        if self.fault in {Fault.REQUIRED, Fault.FORBIDDEN}:
+        if self.fault is Fault.FORBIDDEN:
             return f"{self.fault.words}: {self.advice}"
         value = json.dumps(self.value, ensure_ascii=False)
         if len(value) > MAX_VALUE_CHARACTERS:
             value = value[:MAX_VALUE_CHARACTERS] + "..."
         return f"{self.fault.words}: {value}: {self.advice}"
-
-
-def invalid(field: str, value: str | int | Sequence[str], advice: str) -> Refusal:
-    """Return the refusal of a value."""
-    return Refusal(field=field, fault=Fault.INVALID, value=value, advice=advice)
-
-
-def required(field: str, advice: str) -> Refusal:
-    """Return the refusal of a value that is missing."""
-    return Refusal(field=field, fault=Fault.REQUIRED, advice=advice)
-
-
-def duplicate(field: str, value: object, advice: str) -> Refusal:
-    """Return the refusal of a value that is listed twice."""
-    return Refusal(field=field, fault=Fault.DUPLICATE, value=str(value), advice=advice)

@@ -1,29 +1,14 @@
-"""The refusals of a ControllerRing.
-
-The CRD rejects most of these rings too.  They are checked again because the CRD in the cluster can
-be older or that of the reference, now or when the ring was written.
-"""
+"""The refusals of a ControllerRing: what the schema and the rules of the CRD cannot express."""
 
 from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import Final
 
-from sharder.core.api.ring import (
-    AntiAffinity,
-    ControllerRing,
-    GroupBy,
-    HashKey,
-    PlacementSpec,
-    RingResource,
-    RingSpec,
-    StrategyName,
-)
-from sharder.core.names import GroupResource, is_resource
-from sharder.core.placement.strategies.registry import FOLLOWING, GROUPING, STICKING
+from sharder.core.api.ring import ControllerRing, PlacementSpec, RingResource, StrategyName
+from sharder.core.api.selector import LabelSelector
+from sharder.core.names import GroupResource, is_label_key, is_label_value
 from sharder.core.ring.build import reason_against
-from sharder.core.validation.movement_and_rebalance import movement_refusals, rebalance_refusals
-from sharder.core.validation.refusal import Fault, Refusal, duplicate, invalid, required
-from sharder.core.validation.selectors import key_refusals, selector_refusals
+from sharder.core.validation.refusal import Fault, Refusal
 
 MAX_REFUSALS: Final = 20
 """Maximum refusals in one answer, to bound its size."""
@@ -31,11 +16,10 @@ MAX_REFUSALS: Final = 20
 MAX_RESOURCES: Final = 100
 """Maximum resources of a ring, main and controlled ones together.  Each is watched and listed."""
 
-MAX_LISTED: Final = 3
-"""Maximum labels, and also selectors, of `groupBy`: an object counts for every set of traits."""
-
-MAX_ZONES: Final = 100
-"""Maximum of `minZones`, as in the CRD."""
+_LABEL: Final = (
+    "write at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends;"
+    " a key can begin with a DNS domain and '/'"
+)
 
 
 def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ...]:
@@ -48,19 +32,13 @@ def refusals(ring: ControllerRing, custom: Collection[str]) -> tuple[Refusal, ..
     if listed > MAX_RESOURCES:
         # With so many resources, the other checks would take too long.
         advice = f"write at most {MAX_RESOURCES}, controlled ones included, or several rings"
-        return (invalid("spec.resources", listed, advice),)
+        return (Refusal("spec.resources", Fault.INVALID, advice, listed),)
     found = chain(
         _excluded(spec.resources),
         _duplicates(spec.resources),
-        _hash_keys(spec),
-        selector_refusals("spec.namespaceSelector", spec.namespace_selector),
-        selector_refusals("spec.objectSelector", spec.object_selector),
+        _selector("spec.namespaceSelector", spec.namespace_selector),
+        _selector("spec.objectSelector", spec.object_selector),
         _custom(spec.placement, custom),
-        _ceilings(spec.placement),
-        _groups(spec.placement),
-        _zones(spec.placement),
-        rebalance_refusals(spec),
-        movement_refusals(spec.movement),
     )
     return tuple(islice(found, MAX_REFUSALS))
 
@@ -77,13 +55,7 @@ def _resource(field: str, resource: GroupResource) -> Iterator[Refusal]:
     reason = reason_against(resource)
     if reason is not None:
         advice = f"{resource} are never sharded, because {reason}: remove it"
-        yield Refusal(field=field, fault=Fault.FORBIDDEN, advice=advice)
-    elif not is_resource(resource):
-        advice = (
-            "write a resource in lower-case plural and its group without a version; no wildcard,"
-            " no subresource"
-        )
-        yield invalid(field, str(resource), advice)
+        yield Refusal(field, Fault.FORBIDDEN, advice)
 
 
 def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
@@ -97,7 +69,7 @@ def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
         first = mains.setdefault(main.id, field)
         if first != field:
             advice = f"{first} lists it already: merge this entry into that one, and remove it"
-            yield duplicate(field, main.id, advice)
+            yield Refusal(field, Fault.DUPLICATE, advice, str(main.id))
     for index, main in enumerate(resources):
         controlled: dict[GroupResource, str] = {}
         for place, child in enumerate(main.controlled_resources):
@@ -108,93 +80,33 @@ def _duplicates(resources: tuple[RingResource, ...]) -> Iterator[Refusal]:
                     f"{mains[child.id]} lists it as a main resource, and an object is placed"
                     " either by itself or with what controls it: remove one of the two"
                 )
-                yield duplicate(field, child.id, advice)
+                yield Refusal(field, Fault.DUPLICATE, advice, str(child.id))
             elif first != field:
-                yield duplicate(field, child.id, f"{first} lists it already: remove this one")
+                advice = f"{first} lists it already: remove this one"
+                yield Refusal(field, Fault.DUPLICATE, advice, str(child.id))
 
 
-def _hash_keys(spec: RingSpec) -> Iterator[Refusal]:
-    if spec.placement.strategy not in STICKING:
+def _selector(field: str, selector: LabelSelector | None) -> Iterator[Refusal]:
+    """Yield keys and values that are invalid for labels: no object can have them."""
+    if selector is None:
         return
-    for index, resource in enumerate(spec.resources):
-        if resource.hash_key is not HashKey.OBJECT:
-            yield invalid(
-                f"spec.resources[{index}].hashKey",
-                resource.hash_key,
-                f"the strategy {spec.placement.strategy} places each object by itself: "
-                f"write {HashKey.OBJECT}, or a strategy that follows ({', '.join(FOLLOWING)})",
-            )
+    labels = [(key, (value,)) for key, value in selector.match_labels.items()]
+    labels += [(each.key, each.values) for each in selector.match_expressions]
+    for key, values in labels:
+        wrong = () if is_label_key(key) else (key,)
+        wrong += tuple(value for value in values if value and not is_label_value(value))
+        for text in wrong:
+            yield Refusal(field, Fault.INVALID, _LABEL, text)
 
 
 def _custom(placement: PlacementSpec, installed: Collection[str]) -> Iterator[Refusal]:
-    field, name = "spec.placement.custom", placement.custom
-    if placement.strategy is not StrategyName.CUSTOM:
-        if name:
-            advice = "only the strategy Custom takes it: remove it, or write strategy: Custom"
-            yield invalid(field, name, advice)
-        return
-    choice = f"write one of {', '.join(sorted(installed))}" if installed else "none is installed"
-    if not name:
-        advice = f"the strategy Custom needs the name of an installed entry point: {choice}"
-        yield required(field, advice)
-    elif name not in installed:
+    name = placement.custom
+    if placement.strategy is StrategyName.CUSTOM and name not in installed:
+        choice = (
+            f"write one of {', '.join(sorted(installed))}" if installed else "none is installed"
+        )
         advice = (
             f"{choice}; or, where the sharder runs, install a package with this entry point in the"
             " group sharder.placement"
         )
-        yield Refusal(field=field, fault=Fault.UNSUPPORTED, value=name, advice=advice)
-
-
-def _ceilings(placement: PlacementSpec) -> Iterator[Refusal]:
-    for field, capacity in (
-        ("spec.placement.perShardCapacity", placement.per_shard_capacity),
-        ("spec.placement.poolCapacity", placement.pool_capacity),
-    ):
-        if capacity is None:
-            continue
-        if capacity < 1:
-            advice = "write 1 or more, or nothing for no limit"
-            yield invalid(field, capacity, advice)
-        if placement.strategy not in STICKING:
-            advice = (
-                f"the strategy {placement.strategy} does not count objects: remove it, or write"
-                f" a strategy that sticks ({', '.join(STICKING)})"
-            )
-            yield invalid(field, capacity, advice)
-
-
-def _groups(placement: PlacementSpec) -> Iterator[Refusal]:
-    field, by = "spec.placement.groupBy", placement.group_by
-    if by != GroupBy() and placement.strategy not in GROUPING:
-        yield invalid(
-            field,
-            _fields_of(by),
-            f"the strategy {placement.strategy} does not use groups: remove it, or"
-            f" write one of {', '.join(GROUPING)}",
-        )
-    for name, traits in (("labels", by.labels), ("selectors", by.selectors)):
-        if len(traits) > MAX_LISTED:
-            yield invalid(f"{field}.{name}", len(traits), f"too many: write at most {MAX_LISTED}")
-    for index, key in enumerate(by.labels):
-        yield from key_refusals(f"{field}.labels[{index}]", key)
-    for index, selector in enumerate(by.selectors):
-        yield from selector_refusals(f"{field}.selectors[{index}]", selector)
-
-
-def _fields_of(by: GroupBy) -> tuple[str, ...]:
-    """Return the names of the fields that are set."""
-    fields = {"labels": by.labels, "selectors": by.selectors, "owner": by.owner}
-    return tuple(name for name, value in fields.items() if value)
-
-
-def _zones(placement: PlacementSpec) -> Iterator[Refusal]:
-    fits = placement.strategy is StrategyName.LEAST_LOADED
-    advice = "only the strategy LeastLoaded takes it: remove it, or write strategy: LeastLoaded"
-    if placement.anti_affinity is not AntiAffinity.PREFERRED and not fits:
-        yield invalid("spec.placement.antiAffinity", placement.anti_affinity, advice)
-    field, zones = "spec.placement.minZones", placement.min_zones
-    if not 1 <= zones <= MAX_ZONES:
-        bounds = f"write a number from 1 to {MAX_ZONES}"
-        yield invalid(field, zones, bounds)
-    elif zones > 1 and not fits:
-        yield invalid(field, zones, advice)
+        yield Refusal("spec.placement.custom", Fault.UNSUPPORTED, advice, name)

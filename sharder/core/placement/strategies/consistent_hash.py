@@ -19,7 +19,6 @@ class ConsistentHash(Strategy):
 
     __slots__ = ("ring",)
     sticks: ClassVar[bool] = False
-    groups: ClassVar[bool] = False
 
     def __init__(self, layout: Layout, known: HashRing | None = None) -> None:
         """Build the ring; this is faster from a known ring with nearly the same shards."""

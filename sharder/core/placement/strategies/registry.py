@@ -21,9 +21,7 @@ STRATEGIES: Final[Mapping[StrategyName, type[Strategy]]] = {
     StrategyName.CUSTOM: Custom,
 }
 
-STICKING: Final = tuple(name for name, strategy in STRATEGIES.items() if strategy.sticks)
 FOLLOWING: Final = tuple(name for name, strategy in STRATEGIES.items() if not strategy.sticks)
-GROUPING: Final = tuple(name for name, strategy in STRATEGIES.items() if strategy.groups)
 
 
 def built(

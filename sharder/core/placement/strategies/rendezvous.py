@@ -27,7 +27,6 @@ class Rendezvous(Strategy):
 
     __slots__ = ()
     sticks: ClassVar[bool] = False
-    groups: ClassVar[bool] = False
 
     @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:

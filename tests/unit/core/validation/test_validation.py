@@ -7,15 +7,13 @@ import msgspec
 import pytest
 import yaml
 
-from sharder.core.api.ring import ControllerRing, StrategyName
+from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource
 from sharder.core.ring.build import EXCLUDED_RESOURCES, reason_against
 from sharder.core.validation import MAX_REFUSALS, MAX_RESOURCES, Fault, refusals
 from tests.support.manifests import ring_specs
 
 TEXTS = Path(__file__).parent / "refusals.txt"
-FOLLOWING = [StrategyName.CONSISTENT_HASH, StrategyName.RENDEZVOUS]
-STICKING = [name for name in StrategyName if name not in FOLLOWING]
 EXCLUDED_IN_GROUPS = [
     GroupResource("coordination.k8s.io", "leases"),
     GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
@@ -29,7 +27,6 @@ EXCLUDED_IN_GROUPS = [
     GroupResource("authorization.k8s.io", "subjectaccessreviews"),
 ]
 
-LABELS = "{key: a, operator: In, values: ['', x]}, {key: a, operator: Exists}"
 ACCEPTED = {
     "no resources": "{}",
     "one resource controlled by two": "resources: [{resource: secrets, controlledResources: "
@@ -37,32 +34,10 @@ ACCEPTED = {
     "one name in two groups": "resources: [{resource: jobs}, {group: batch, resource: jobs}]",
     "namespaces": "resources: [{resource: namespaces}]",
     "a custom resource named events": "resources: [{group: e.example.com, resource: events}]",
-    "selectors": f"{{namespaceSelector: &s {{matchLabels: {{a: '', example.com/b: c}}, "
-    f"matchExpressions: [{LABELS}, {{key: a, operator: DoesNotExist}}]}}, objectSelector: *s}}",
-    "an empty groupBy": "placement: {strategy: ConsistentHash, groupBy: {owner: false}}",
-    "groups for Spread": "placement: {strategy: Spread, groupBy: {labels: [app], owner: true}}",
-    "zones": "placement: {strategy: LeastLoaded, antiAffinity: Required, minZones: 100}",
-    "Auto": "{placement: {strategy: Spread}, rebalance: {threshold: Auto}}",
-    **{
-        f"the number {text}": "{placement: {strategy: Spread}, rebalance: "
-        f"{{threshold: '{text}', minGain: '{text}', maxMovesPerInterval: 1}}}}"
-        for text in ("0", "0.15", "00.50", "1" * 20)
-    },
-    **{
-        f"every {text}": f"{{placement: {{strategy: Spread}}, rebalance: {{interval: {text}}}}}"
-        for text in ("1s", "1000ms", "1h30m", "0.5h")
-    },
-    "resources to balance": "{placement: {strategy: Spread}, rebalance: "
-    "{resources: [cpu, example.com/gpu, objects]}}",
-    "no limits": "movement: {maxConcurrentDrains: 0, maxMovesPerMinute: 0, drainTimeout: 0s}",
-    "limits": "movement: {maxConcurrentDrains: 9, maxMovesPerMinute: 9, drainTimeout: 1ms}",
+    "selectors": "{objectSelector: {matchLabels: {a: '', example.com/b: c}, "
+    "matchExpressions: [{key: a, operator: In, values: ['', x]}]}}",
+    "an installed strategy": "placement: {strategy: Custom, custom: mine}",
 }
-
-NUMBERS = (
-    "", "auto", "-1", "+1", "0,15", "1e3", ".5", "5.", "inf", "nan", "1\n", "٣", "1_0", "1" * 21,
-)  # fmt: skip
-INTERVALS = ("", "0", "0s", "999ms", "-5m", "5", "5 m", "1d", "9999999999h", "1s" * 11)
-DRAINS = ("", "-1s", "10", "never", "9999999999h")
 
 
 def ring_with(spec: object) -> ControllerRing:
@@ -83,22 +58,6 @@ def test_a_ring_that_can_work_is_accepted(case: str) -> None:
     assert refusals(read(ACCEPTED[case]), ("mine",)) == ()
 
 
-@pytest.mark.parametrize("strategy", StrategyName)
-def test_every_strategy_is_accepted_with_what_it_can_do(strategy: StrategyName) -> None:
-    custom = {"custom": "mine"} if strategy is StrategyName.CUSTOM else {}
-    ceilings = {"perShardCapacity": 1, "poolCapacity": 1} if strategy in STICKING else {}
-    spec = {
-        "placement": {"strategy": strategy, **custom, **ceilings},
-        "movement": {"paused": True},
-        "rebalance": {"strategy": "EvenLoad" if strategy in STICKING else "None"},
-        "resources": [
-            {"resource": "a", "hashKey": "Namespace" if strategy in FOLLOWING else "Object"}
-        ],
-    }
-
-    assert refusals(ring_with(spec), ("mine",)) == ()
-
-
 def test_each_ring_of_the_file_is_refused_as_it_says() -> None:
     written = TEXTS.read_text()
     rings = [line for line in written.splitlines() if not line.startswith(" ")]
@@ -110,29 +69,8 @@ def test_each_ring_of_the_file_is_refused_as_it_says() -> None:
     if os.environ.get("REWRITE_GOLDEN"):
         TEXTS.write_text(said)
     assert said == written
-    assert [str(each) for each in refusals(read("placement: {strategy: Custom}"), ())] == [
-        "spec.placement.custom: Required value: the strategy Custom needs the name of an installed"
-        " entry point: none is installed"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("group", "fields", "texts"),
-    [
-        ("rebalance", ("threshold", "minGain"), NUMBERS),
-        ("rebalance", ("minGain",), ("Auto",)),
-        ("rebalance", ("interval",), INTERVALS),
-        ("movement", ("drainTimeout",), DRAINS),
-    ],
-)
-def test_a_number_or_duration_that_is_none_is_refused(
-    group: str, fields: tuple[str, ...], texts: tuple[str, ...]
-) -> None:
-    for text in texts:
-        found = refusals(ring_with({group: dict.fromkeys(fields, text)}), ())
-
-        assert [each.field for each in found] == [f"spec.{group}.{field}" for field in fields]
-        assert all(str(each).count("Invalid value") == 1 for each in found)
+    (none,) = refusals(read("placement: {strategy: Custom, custom: x}"), ())
+    assert "none is installed" in none.advice
 
 
 def test_a_long_value_is_cut() -> None:
