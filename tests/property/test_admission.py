@@ -9,7 +9,6 @@ from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
-from sharder.core.names import is_label_value
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.property.strategies import SHARDER, acknowledgements, reviews, snapshots
 from tests.support.json_patch import admitted
@@ -41,40 +40,6 @@ def test_every_patch_applies_and_leaves_everything_but_our_labels(
     assert others(after.annotations) == others(before.annotations)
     assert after.namespace == before.namespace
     assert after.name == before.name or not before.name
-
-
-@given(requests, snapshots)
-def test_every_label_that_we_set_is_valid(review: Review, snapshot: RingSnapshot) -> None:
-    operations = decide(review, snapshot, SHARDERS).operations
-
-    values = [o.value for o in operations if isinstance(o.value, str) and "/labels/" in o.path]
-    assert all(value == "" or is_label_value(value) for value in values)
-
-
-@given(requests, snapshots)
-def test_what_was_decided_once_is_not_changed_by_asking_again(
-    review: Review, snapshot: RingSnapshot
-) -> None:
-    first = decide(review, snapshot, SHARDERS)
-
-    again = structs.replace(review, obj=admitted(review.obj, first.operations))
-    second = decide(again, snapshot, SHARDERS)
-
-    assert second.assigned is None
-    if _returned_to_its_owner(review, first):
-        # The shard's drop of the drain label cannot be told from a meddler's: it may come back.
-        assert stored(again, second).label(OWNER) == first.assigned
-    else:
-        assert second.operations == ()
-
-
-def _returned_to_its_owner(review: Review, decision: Decision) -> bool:
-    """Whether a shard let an object go and the ring wants it there again."""
-    return (
-        review.old is not None
-        and decision.assigned is not None
-        and decision.assigned == review.old.metadata.label(OWNER)
-    )
 
 
 @given(requests, snapshots)

@@ -108,31 +108,3 @@ def test_no_shard_is_ever_asked_for_more_at_a_time_than_the_ring_allows(
         carry_out(writer, step)
 
         assert all(writer.young(shard) <= limit for shard in (A, B))
-
-
-@given(st.lists(pauses, max_size=80), st.integers(1, 4))
-def test_who_waits_as_long_as_asked_is_not_refused_again(waits: list[float], limit: int) -> None:
-    writer = Writer(MovementSpec(max_moves_per_minute=limit))
-
-    for pause in waits:
-        writer.now += pause
-        refusal = writer.budget.refusal(A, writer.limits, writer.now)
-        # Rounding may leave the least bit of time.
-        writer.now += 0.0 if refusal is None else refusal.seconds + 1e-9
-        before = writer.number
-        writer.begin(A)
-        writer.end(1.0, fails=False)
-
-        assert writer.number == before + 1
-
-
-@given(st.lists(steps, max_size=80))
-def test_without_limits_nothing_is_refused(
-    taken: list[tuple[float, str, ShardName, float]],
-) -> None:
-    writer = Writer(MovementSpec())
-
-    for step in taken:
-        carry_out(writer, step)
-
-    assert writer.number == sum(what == "begin" for _, what, _, _ in taken)

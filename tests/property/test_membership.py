@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
-from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Standing, ring_of
 from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
 from sharder.core.leases.state import duration_of, is_given_up, is_held
 from sharder.core.names import ObjectRef, RingName, ShardName
 from tests.property.strategies import leases
 from tests.support.effort import share
-from tests.support.values import DEMO, NOW, A, B
+from tests.support.values import DEMO, A, B
 
 RINGS = (DEMO, RingName("other"))
 SHARDS = (A, B)
@@ -151,63 +150,6 @@ def test_a_shard_is_gone_exactly_when_it_must_have_stopped(
     assert (standing is Standing.GONE) == stopped
 
 
-@settings(max_examples=share(500))
-@given(histories, pauses, leases, st.permutations([NOW + n * SECOND for n in range(4)]))
-def test_a_renewal_that_wakes_nothing_leaves_what_noting_it_in_full_would_leave(
-    history: list[tuple[float, Event]], pause: float, lease: Lease, times: list[datetime]
-) -> None:
-    short, at = after(history)
-    full, _ = after(history)
-    for time in times:
-        at += pause
-        spec = structs.replace(lease.spec, renew_time=format_time(time))
-        seen = structs.replace(lease, spec=spec)
-
-        merely = short.renew(seen, at)
-        affected = full.see(seen, at)
-
-        assert not (merely and affected)
-        if not merely:
-            short.see(seen, at)
-        for ring in RINGS:
-            assert short.observed_leases(ring) == full.observed_leases(ring)
-            assert [short.is_back(ring, s) for s in SHARDS] == [
-                full.is_back(ring, s) for s in SHARDS
-            ]
-            assert short.members(ring, at) == full.members(ring, at)
-
-
-@given(histories, st.sampled_from(RINGS))
-def test_who_is_available_holds_a_valid_lease_and_no_other_holds_one_of_its_name(
-    history: list[tuple[float, Event]], ring: RingName
-) -> None:
-    membership, last = after(history)
-    present = [observed.lease for observed in membership.observed_leases(ring)]
-
-    for shard in membership.members(ring, last).available:
-        held = [x for x in present if x.metadata.name == shard and is_held(x)]
-        assert len(held) == 1
-        assert 1 <= (held[0].spec.lease_duration_seconds or 0) <= 3600
-        assert membership.members(ring, last).namespaces[shard] == held[0].metadata.namespace
-
-
-@given(histories, events)
-def test_a_ring_that_is_not_named_as_affected_has_the_members_it_had(
-    history: list[tuple[float, Event]], event: Event
-) -> None:
-    membership, at = after(history)
-    before = {ring: membership.members(ring, at) for ring in RINGS}
-
-    affected = tell(membership, event, at)
-
-    assert affected <= set(RINGS)
-    for ring in set(RINGS) - affected:
-        now = membership.members(ring, at)
-        assert now.namespaces == before[ring].namespaces
-        for shard in SHARDS:
-            assert now.standing_of(shard) == before[ring].standing_of(shard)
-
-
 @given(histories)
 def test_standings_change_by_time_alone_only_when_announced(
     history: list[tuple[float, Event]],
@@ -223,33 +165,6 @@ def test_standings_change_by_time_alone_only_when_announced(
             assert membership.members(ring, begin) == membership.members(
                 ring, begin + (end - begin) * 0.999
             )
-
-
-@given(histories)
-def test_no_shard_without_lease_is_waited_for_for_ever(
-    history: list[tuple[float, Event]],
-) -> None:
-    membership, last = after(history)
-    held = {
-        (ring, observed.lease.metadata.name)
-        for ring in RINGS
-        for observed in membership.observed_leases(ring)
-    }
-
-    for ring in RINGS:
-        for shard in SHARDS:
-            standing = membership.members(ring, last + LONGEST).standing_of(shard)
-            assert (ring, shard) in held or standing is Standing.GONE
-
-
-@given(st.lists(leases, max_size=5, unique_by=lambda lease: lease.metadata.ref), st.data())
-def test_the_order_of_a_list_makes_no_difference(listed: list[Lease], data: st.DataObject) -> None:
-    one, other = Membership(0.0), Membership(0.0)
-
-    one.replace(listed, 1.0)
-    other.replace(data.draw(st.permutations(listed)), 1.0)
-
-    assert [one.members(ring, 1.0) for ring in RINGS] == [other.members(r, 1.0) for r in RINGS]
 
 
 @given(histories)

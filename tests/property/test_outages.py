@@ -1,7 +1,5 @@
 """The promises of `core.leases.outages`, for any outages: exactly those are subtracted."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,23 +52,6 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
     adjusted = observed.anew(noted(spans).put_off(observed.since))
 
     assert adjusted.silent_at() == died + TWO_DURATIONS + blind
-
-
-def test_an_outage_before_the_longest_silence_that_counts_is_forgotten() -> None:
-    assert noted([(0, 1), (7300, 7301)]).spans == ((7300, 7301),)
-
-
-@given(gaps)
-def test_a_shard_that_renews_whenever_it_can_is_never_taken(found: list[tuple[int, int]]) -> None:
-    spans = [(b, e) for b, e in spans_of(found) if e > b]
-    outages, observed = Outages(), ObservedLease(lease(), 0.0)
-
-    for now in range(spans[-1][1] + 2 * TWO_DURATIONS if spans else TWO_DURATIONS):
-        outages = next((outages.noted(b, now) for b, e in spans if b <= now <= e), outages)
-        is_blind = any(begin <= now < end for begin, end in spans)
-        if not is_blind and now % RETRY == 0:
-            observed = replace(observed, since=float(now))
-        assert not observed.anew(outages.put_off(observed.since)).is_silent(now)
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 3))

@@ -41,17 +41,6 @@ def test_an_admission_patch_applies_and_brings_about_just_what_is_wanted(
     assert (after.annotations or {}) == wanted_over(meta.annotations, annotations)
 
 
-@given(metas, changes, changes)
-def test_an_admission_patch_is_empty_once_it_was_applied(
-    meta: ObjectMeta, labels: dict[str, str | None], annotations: dict[str, str | None]
-) -> None:
-    operations = patches.admission(meta, labels=labels, annotations=annotations)
-
-    after = admitted(PartialObject(metadata=meta), operations).metadata
-
-    assert patches.admission(after, labels=labels, annotations=annotations) == ()
-
-
 @given(objects, snapshots, few_shards)
 def test_our_writes_do_what_they_say_and_touch_nothing_else(
     obj: PartialObject, snapshot: RingSnapshot, shard: ShardName

@@ -2,9 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable
-from fractions import Fraction
-from math import ceil, sqrt
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -31,7 +28,6 @@ from tests.property.placements import (
 )
 from tests.property.strategies import keys
 from tests.support.simulated import Placed, distribute
-from tests.support.values_placement import RENDEZVOUS, placer, shard
 
 randoms = st.randoms(use_true_random=False)
 
@@ -73,19 +69,6 @@ def test_no_pool_has_more_than_it_may_have(of: Layout, objects: list[Placed]) ->
         assert sum(held.values()) <= (limit or 0) or not any(held[one] for one in movable)
 
 
-@given(plain_layouts(), plain_objects)
-def test_bounded_load_gives_no_shard_more_than_its_share_rounded_up(
-    of: Layout, objects: list[Placed]
-) -> None:
-    found = distribute(objects, Placer(of))
-
-    loads = Counter(choice.shard for choice in found.choices.values())
-    total = sum(Fraction(str(one.weight)) for one in of.available)
-    assert loads[None] == 0
-    for one in of.available:
-        assert loads[one.name] <= ceil(len(objects) * Fraction(str(one.weight)) / total)
-
-
 @given(plain_layouts(at_least=2), plain_objects, st.data())
 def test_with_bounded_load_a_shard_that_leaves_moves_nothing_but_its_own(
     of: Layout, objects: list[Placed], data: st.DataObject
@@ -104,14 +87,6 @@ def test_with_bounded_load_a_shard_that_leaves_moves_nothing_but_its_own(
 
 
 @given(layouts(), rings_full())
-def test_what_has_no_shard_has_a_reason(of: Layout, objects: list[Placed]) -> None:
-    found = distribute(objects, Placer(of))
-
-    assert found.choices.keys() == {one.demand.identity for one in objects}
-    assert all(choice.shard or choice.reason for choice in found.choices.values())
-
-
-@given(layouts(), rings_full())
 def test_only_what_has_to_go_leaves_an_available_shard(of: Layout, objects: list[Placed]) -> None:
     found = distribute(objects, Placer(of))
 
@@ -120,20 +95,6 @@ def test_only_what_has_to_go_leaves_an_available_shard(of: Layout, objects: list
         if demand.current in of.names and choice.shard != demand.current:
             is_displaced = demand.identity in found.displaced
             assert one.draining or is_displaced or Placer(of).is_misplaced(demand)
-
-
-@given(layouts(), rings_full())
-def test_what_is_pinned_to_an_available_shard_goes_to_no_other(
-    of: Layout, objects: list[Placed]
-) -> None:
-    found = distribute(objects, Placer(of))
-
-    for one in objects:
-        # An object that had a shard does not wait for a closed one.
-        waits = one.demand.pin not in of.closed or one.demand.current is None
-        if one.demand.pin in of.names and waits:
-            owner = found.choices[one.demand.identity].shard
-            assert owner in {one.demand.pin, one.demand.current, None}
 
 
 @given(layouts(), rings_full())
@@ -164,17 +125,6 @@ def test_a_strategy_answers_with_a_candidate_and_explains_all_others(
         assert explanation.choice.shard in explanation.remarks
 
 
-@given(layouts(tuple(StrategyName)), rings_full(), demands("new"), randoms)
-def test_the_order_in_which_objects_were_counted_makes_no_difference(
-    of: Layout, objects: list[Placed], demand: Demand, random: Random
-) -> None:
-    shuffled = random.sample(objects, len(objects))
-
-    assert Placer(of).explain(demand, counted(shuffled)) == Placer(of).explain(
-        demand, counted(objects)
-    )
-
-
 # What follows
 
 
@@ -191,26 +141,6 @@ def test_who_joins_takes_objects_from_others_and_no_other_does(
     owner = Placer(of).place(Demand(key, 0), NO_COUNTS).shard
 
     assert owner in {before, joiner}
-
-
-@pytest.mark.parametrize(
-    "sizes", [(1, 1, 1, 1, 1), (1, 1, 1, 1, 2), (0.5, 1, 3), (1, 100)], ids=str
-)
-def test_with_rendezvous_shares_are_as_the_weights(sizes: tuple[float, ...]) -> None:
-    # The keys are fixed, so that this passes or fails for ever.  Of n objects a shard gets a
-    # binomial number: off by more than 4 standard deviations it is once in 16,000 times.
-    many = 20_000
-    of = placer(
-        *(shard(f"shard-{n}", weight=size) for n, size in enumerate(sizes)), spec=RENDEZVOUS
-    )
-
-    got = Counter(
-        of.place(Demand(f"/Secret/default/secret-{n}", 0), NO_COUNTS).shard for n in range(many)
-    )
-
-    for one in of.layout.available:
-        part = one.weight / sum(sizes)
-        assert abs(got[one.name] - many * part) <= 4 * sqrt(many * part * (1 - part))
 
 
 # What is counted

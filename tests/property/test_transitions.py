@@ -6,13 +6,10 @@ from hypothesis import strategies as st
 from sharder.core.leases.membership import Standing
 from sharder.core.names import ShardName
 from sharder.core.status.transitions import (
-    NAMED,
     Kind,
     Phases,
-    Transition,
     phases_after,
     present,
-    sentence,
     transitions,
 )
 from tests.support.values import members, snapshot
@@ -44,11 +41,3 @@ def test_what_was_told_adds_up_to_the_shards_of_the_ring(
                 known -= set(each.shards)
         assert known == present(now)
         told = now = {shard: phase for shard, phase in now.items() if shard in known}
-
-
-@given(st.integers(1, 10**4))
-def test_a_sentence_about_any_number_of_shards_fits_into_an_event(more: int) -> None:
-    longest = tuple(ShardName("s" * 61 + f"{n % 100:02}") for n in range(NAMED + more))
-    told = Transition(kind=Kind.LOST, shards=longest, objects=more)
-
-    assert len(sentence(told)) <= MAX_MESSAGE

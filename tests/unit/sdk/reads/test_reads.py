@@ -165,7 +165,7 @@ async def test_a_child_that_a_webhook_gives_to_others_is_not_made_again(other: s
         assert await children(scene) == ["child-0", "child-1"]
 
 
-# What the shard before has written: also tests/property/test_handoffs.py
+# What the shard before has written
 
 
 async def test_children_that_cannot_be_listed_keep_an_object_waiting() -> None:
