@@ -5,10 +5,10 @@ decision of admission or the leader is *assumed* until the watch shows a later s
 The tally changes only on one event loop, so an object is counted before the next one is placed.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from sys import maxsize
-from typing import Final, NamedTuple, Optional
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -30,11 +30,6 @@ LIVES: Final = 30
 BRIEF_LIVES: Final = 3
 """The same for a request that the API server might have rejected, while the watch shows changes: a
 create appears in the watch within a second, a failed one never does."""
-
-MAX_BRIEF: Final = 600
-"""Maximum assumptions from requests; only the latest are kept.  An API server handles as many
-requests at a time by default (--max-requests-inflight and --max-mutating-requests-inflight,
-400 + 200)."""
 
 _SLACK: Final = 1000
 """Unused entries are dropped once there are more than this plus the number of objects."""
@@ -60,8 +55,6 @@ class Assumption(msgspec.Struct, gc=False):
     version: int
     brief: bool
     """Whether it comes from a request that can still be rejected, not from our own write."""
-    previous: Optional["Assumption"]
-    """The assumption that it has replaced, which is valid again if this one is given back."""
     age: int = 0
     """How many times it has aged."""
 
@@ -82,8 +75,6 @@ class Tally(Counts):
         self._shared: dict[Entry, Entry] = {}
         """The different entries of all parts: most objects have the same one as others."""
         self._assumed: dict[int, Assumption] = {}
-        self._brief = OrderedDict[int, None]()
-        """The objects with a brief assumption, the oldest first."""
         self._ages = 0
         self._is_live = False
         """Whether the watch has shown anything since `age` was last called."""
@@ -132,39 +123,28 @@ class Tally(Counts):
         shown = self._shown(identity)
         is_later = entry is not None and assumed is not None and version > assumed.version
         if shown is None or is_later:
-            self._assume(identity, None)
+            self._assumed.pop(identity, None)
         self._count(before, _counted(self._assumed.get(identity), shown))
 
     def assume(self, reservation: Reservation, *, brief: bool = False) -> None:
         """Count an object where it was just placed; calling this again does not count it twice.
 
-        `brief` is for a decision of admission: another client writes the object, or does not.
-        Such assumptions are forgotten early, and the oldest one if there are too many.
+        `brief` is for a decision of admission: another client writes the object, or does not, so
+        it is forgotten early.
         """
-        identity, entry, version = reservation
-        previous = self._assumed.get(identity)
-        if previous is not None:
-            previous.previous = None
-        self._replace(identity, Assumption(entry, version, brief, previous))
-        if len(self._brief) > MAX_BRIEF:
-            self.forget(next(iter(self._brief)))
+        self._assume(
+            reservation.identity, Assumption(reservation.entry, reservation.version, brief)
+        )
 
     def forget(self, identity: int) -> None:
         """Forget the assumption about an object."""
-        self._replace(identity, None)
+        self._assume(identity, None)
 
     def give_back(self, reservation: Reservation) -> None:
-        """Forget a reservation that will not be written, unless another one has replaced it.
-
-        The reservation that it had replaced is valid again.
-        """
-        identity, entry, _ = reservation
-        assumed = self._assumed.get(identity)
-        previous = None if assumed is None else assumed.previous
-        if assumed is not None and assumed.entry is entry:
-            self._replace(identity, previous)
-        elif assumed is not None and previous is not None and previous.entry is entry:
-            assumed.previous = None
+        """Forget a reservation that will not be written, unless another one has replaced it."""
+        assumed = self._assumed.get(reservation.identity)
+        if assumed is not None and assumed.entry is reservation.entry:
+            self.forget(reservation.identity)
 
     def age(self) -> None:
         """Age all assumptions, and forget those that are too old."""
@@ -216,21 +196,12 @@ class Tally(Counts):
                 return entry
         return None
 
-    def _replace(self, identity: int, assumed: Assumption | None) -> None:
-        """Replace the assumption about an object, and count the difference."""
-        shown = self._shown(identity)
-        before = _counted(self._assumed.get(identity), shown)
-        self._assume(identity, assumed)
-        self._count(before, _counted(assumed, shown))
-
     def _assume(self, identity: int, assumed: Assumption | None) -> None:
-        self._brief.pop(identity, None)
-        if assumed is None:
-            self._assumed.pop(identity, None)
-            return
-        self._assumed[identity] = assumed
-        if assumed.brief:
-            self._brief[identity] = None
+        """Replace the assumption about an object, and count the difference."""
+        shown, known = self._shown(identity), self._assumed.pop(identity, None)
+        if assumed is not None:
+            self._assumed[identity] = assumed
+        self._count(_counted(known, shown), _counted(assumed, shown))
 
     def _count(self, before: Counted, after: Counted) -> None:
         if before == after:

@@ -10,7 +10,6 @@ from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import (
     BRIEF_LIVES,
     LIVES,
-    MAX_BRIEF,
     STEP,
     Reservation,
     Tally,
@@ -106,16 +105,6 @@ def test_an_assumption_holds_until_a_later_version_is_shown(
     assert sums(tally) == sums(counted(Entry(B) if reserved else shown))
 
 
-def test_a_write_that_fails_leaves_the_earlier_reservation() -> None:
-    tally, written = counted(Entry(A)), Reservation(0, Entry(C), 7)
-    tally.assume(Reservation(0, Entry(B), 6))
-    tally.assume(written)
-
-    tally.give_back(written)
-
-    assert tally.by_shard() == {B: 1}
-
-
 def test_a_reservation_is_given_back_unless_another_has_taken_its_place() -> None:
     tally = Tally()
     reserved, written = Reservation(9, Entry(B)), Reservation(9, Entry(B))
@@ -143,17 +132,6 @@ def test_a_request_that_is_not_seen_carried_out_is_given_up_soon_while_the_watch
     tally.see(WIDGETS, 7, Entry(A))
     tally.age()
     assert tally.on(B) == 1
-
-
-def test_only_the_latest_of_too_many_requests_are_assumed() -> None:
-    tally = Tally()
-    tally.assume(Reservation(-1, Entry(A)))
-
-    for number in range(2500):
-        tally.assume(Reservation(number, Entry(B)), brief=True)
-
-    assert (tally.on(A), tally.on(B)) == (1, MAX_BRIEF)
-    assert tally.reserved(2499) == B
 
 
 def test_what_is_assumed_is_not_settled_until_it_is_shown() -> None:
@@ -218,15 +196,6 @@ def test_all_parts_can_be_dropped_at_once() -> None:
     tally.clear()
 
     assert sums(tally) == sums(Tally())
-
-
-def test_what_is_assumed_while_a_part_is_dropped_stands_if_nothing_was_known_before() -> None:
-    tally = counted(*[Entry(A)] * (STEP + 1))
-
-    for _ in tally.dropping(WIDGETS):
-        tally.assume(Reservation(STEP + 1, Entry(B)))
-
-    assert tally.by_shard() == {B: 1}
 
 
 entries = st.builds(
