@@ -238,10 +238,6 @@ def test_two_of_a_group_do_not_meet_where_that_is_forbidden() -> None:
             at(labels={A: {REVISION_LABEL: "old"}, B: {REVISION_LABEL: "new"}}),
             balance.ROLLOUT,
         ),
-        (
-            at(rebalance=RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, resources=())),
-            "rebalance.resources must not be empty: name some, e.g. cpu and memory",
-        ),
     ],
 )
 def test_a_run_without_moves_says_why(now: RingSnapshot, why: str) -> None:

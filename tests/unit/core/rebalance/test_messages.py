@@ -44,43 +44,33 @@ def told(
 
 RUNS = {
     "no number is recommended where nothing is wrong": (
-        run(balance(None), PAIR, [obj("x", "a", 30, 30), obj("y", "b", 20, 20)]),
-        "no shard is above the threshold 0 (Auto: mean 0 + sigma 0): the worst is b with 0",
+        run(balance(None), PAIR, []),
+        "no shard is above the threshold 0 (Auto: mean 0 + sigma 0)",
     ),
     "one move": (
         run(balance(0.15), PAIR, [X, obj("y", "a", 10, 0)]),
-        "1 move: the highest fragmentation goes from 0.3 to 0.05",
+        "1 move: the fragmentation is 0 to 0.05 instead of 0 to 0.3",
     ),
     "a budget that is just enough is not spent": (
         run(balance(0.2), PAIR, EIGHT, budget=4),
-        "4 moves: the highest fragmentation goes from 0.4 to 0.2",
+        "4 moves: the fragmentation is 0 to 0.2 instead of 0 to 0.4",
     ),
-    "a shard that stays above the threshold": (
-        run(balance(0.15), PAIR, [X, obj("y", "a", 40, 0, kept="is pinned")]),
-        "1 move: the highest fragmentation goes from 0.45 to 0.2; "
+    "a shard whose objects must stay": (
+        run(balance(0.15), PAIR, [obj("y", "a", 40, 0, kept="is pinned")]),
         "a is above the threshold 0.15 with 0.2, but none of its objects can leave",
     ),
     "what would bring too little": (
         run(balance(0.15), PAIR, [obj(str(number), "a", 1, 0) for number in range(32)]),
-        "a is above the threshold 0.15 with 0.16, but all useful moves from a "
-        "together would gain 0.01, less than minGain 0.02",
-    ),
-    "shards that hardly differ": (
-        run(even(), [shard("a"), shard("b")], [obj("x", "a", 1, 0), obj("y", "a", 0.5, 0)]),
-        "no move makes the shards more even: the rate is 0 to 0.015, "
-        "which differs by less than minGain 0.02",
+        "a is above the threshold 0.15 with 0.16, but all its moves would gain 0.01, less than "
+        "minGain 0.02",
     ),
     "a spent budget": (
         run(balance(0.2), PAIR, EIGHT, budget=1),
-        "the budget of 1 move is spent: the highest fragmentation goes from 0.4 to 0.35",
+        "the budget of 1 move is spent: the fragmentation is 0 to 0.35 instead of 0 to 0.4",
     ),
     "even shards": (
         run(even(), (plain("a"), plain("b")), [*many("a", 2), *many("b", 1)]),
         "no move makes the shards more even: the number of objects by weight is 1 to 2",
-    ),
-    "shards without objects": (
-        run(even(), (plain("a"), plain("b")), []),
-        "no move makes the shards more even: they have no load",
     ),
 }
 
@@ -92,7 +82,6 @@ def test_a_run_is_reported(case: str) -> None:
     assert outcome.why == said
 
 
-PINNED = obj("y", "a", 50, 0, kept="is pinned")
 VERDICTS = {
     "one that moves": (
         told(balance(0.15), PAIR, [X, obj("y", "a", 10, 0)]),
@@ -106,41 +95,13 @@ VERDICTS = {
         told(balance(), PAIR[:1], [X]),
         "stays: rebalancing needs at least two available shards",
     ),
-    "below the threshold": (
-        told(balance(0.4), PAIR, [obj("x", "a", 60, 0)]),
-        "stays: the fragmentation of a, 0.3, is not above the threshold 0.4",
-    ),
-    "no shard has it": (
-        told(balance(), PAIR, [obj("x", "gone")]),
-        "is not moved for balance: no available shard has it",
-    ),
     "one that must stay": (
         told(balance(), PAIR, [obj("x", "a", 60, 0, kept="is pinned")]),
         "stays: it is pinned",
     ),
-    "others are enough": (
-        told(balance(0.2), PAIR, EIGHT, key="7"),
-        "stays: others leave a first, which is enough",
-    ),
-    "the budget is spent on others": (
-        told(balance(0.2), PAIR, EIGHT, key="7", budget=1),
-        "might move later: the budget of 1 move is spent",
-    ),
-    "its leaving harms its shard": (
-        told(balance(), PAIR, [obj("x", "a", 0, 10), PINNED]),
-        "stays: without it the fragmentation of a would rise (from 0.2 to 0.25)",
-    ),
-    "its leaving brings too little": (
-        told(balance(), PAIR, [obj("x", "a", 2, 0), PINNED]),
-        "stays: all useful moves from a together would gain 0.01, less than minGain 0.02",
-    ),
-    "its leaving brings nothing": (
-        told(balance(), PAIR, [obj("x", "a", 2, 2), PINNED]),
-        "stays: without it the fragmentation of a would not fall (from 0.25 to 0.25)",
-    ),
-    "no target": (
-        told(balance(), (shard("a"), shard("b")), [obj("x", "a", 60, 0)]),
-        "stays: no other shard with room for it would be a better place",
+    "one that the run does not move": (
+        told(balance(0.4), PAIR, [obj("x", "a", 60, 0)]),
+        "stays: no shard is above the threshold 0.4",
     ),
 }
 
