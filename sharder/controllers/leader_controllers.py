@@ -236,7 +236,6 @@ class LeaderControllers:
             apart=self._apart,
             uncounted=self._uncounted,
             last_rebalance=self._movement.rebalancer.last,
-            is_moving=self._movement.is_moving,
             fence=self._fence_proofs.of,
         )
 

@@ -41,7 +41,6 @@ from sharder.core.status.status import (
     StatusThrottle,
     encode_status,
     is_urgent,
-    pause_of,
     status_of,
     with_counts,
     with_rebalance,
@@ -69,8 +68,6 @@ class RingFacts:
     """Returns the parts of a ring that cannot be read, for people; their counts are old."""
     last_rebalance: Callable[[RingName], LastRebalance | None]
     """Returns the result of a ring's last rebalance."""
-    is_moving: Callable[[RingName], bool]
-    """Returns whether objects of a ring have moved recently."""
     fence: Callable[[RingName], Proof | None]
     """Returns the last proof of a ring's fence."""
 
@@ -122,7 +119,6 @@ class StatusReports:
         self._clock = clock
         self._sent: dict[RingName, _Sent] = {}
         self._paces: dict[RingName, StatusThrottle] = {}
-        self._moving = set[RingName]()
         self._prunes = False
 
     async def write(self, name: RingName) -> float | None:
@@ -136,11 +132,11 @@ class StatusReports:
         if snapshot is None:
             return None
         pace, at = self._paces.setdefault(name, StatusThrottle()), self._clock.monotonic()
-        before, moving = self._before(snapshot.ring), self._moving_with(name)
+        before = self._before(snapshot.ring)
         after = self._after(snapshot, before, pace, at)
-        waits = [pace.settles_in(at), pause_of(moving) if moving else None]
+        waits = [pace.settles_in(at)]
         if after != before:
-            due = pace.counts_due_in(at, moving=moving)
+            due = pace.counts_due_in(at)
             if due and not is_urgent(after, before):
                 waits.append(due)
             else:
@@ -161,20 +157,11 @@ class StatusReports:
         self._metrics.hide_conditions(name)
         self._sent.pop(name, None)
         self._paces.pop(name, None)
-        self._moving.discard(name)
 
     def hide(self) -> None:
         """Hide all conditions: another replica shows them now."""
         for name in self._paces:
             self._metrics.hide_conditions(name)
-
-    def _moving_with(self, name: RingName) -> int:
-        """Return how many rings have moving objects, 0 if this ring has none."""
-        if self._facts.is_moving(name):
-            self._moving.add(name)
-            return len(self._moving)
-        self._moving.discard(name)
-        return 0
 
     def _before(self, ring: ControllerRing) -> RingStatus:
         sent = self._sent.get(ring.name)

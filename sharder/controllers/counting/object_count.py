@@ -32,7 +32,6 @@ from sharder.core.errors import ApiError, Expired, Forbidden, NotFound
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
-from sharder.core.status.status import COUNTS_SECONDS
 from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
@@ -43,8 +42,10 @@ SETTLE_SECONDS: Final = 2.0
 """Seconds from the first change to the count: many objects move at a time."""
 
 SHARE: Final = 100
-"""A ring is counted again after so many times the seconds of its last count, at most
-`COUNTS_SECONDS`: its status is written as often for changed counts."""
+"""A ring is counted again after so many times the seconds of its last count."""
+
+COUNTS_SECONDS: Final = 30.0
+"""The most seconds until a ring whose objects change is counted again."""
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
 """Delays between attempts at a failed count."""

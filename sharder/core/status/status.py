@@ -183,20 +183,8 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
     )
 
 
-COUNTS_SECONDS: Final = 30.0
+COUNTS_SECONDS: Final = 5.0
 """Minimum seconds between two writes of a ring's status because of counts."""
-
-MOVING_SECONDS: Final = 1.0
-"""The same while objects of the ring move, if there are few such rings."""
-
-WRITES_PER_SECOND: Final = 20
-"""Maximum status writes per second for all rings with moving objects together."""
-
-
-def pause_of(moving: int) -> float:
-    """Return the seconds between two writes of a status, if objects move in `moving` rings."""
-    return max(MOVING_SECONDS, moving / WRITES_PER_SECOND)
-
 
 SETTLE_SECONDS: Final = 5.0
 """Seconds for which counts must agree before a condition that follows from them changes."""
@@ -227,13 +215,9 @@ class StatusThrottle:
         """Record that the status was written."""
         self._wrote = at
 
-    def counts_due_in(self, at: float, *, moving: int) -> float:
-        """Return the seconds until counts can be written, 0 if they can be written now.
-
-        `moving` is how many rings have moving objects, 0 if this ring has none.
-        """
-        pause = min(COUNTS_SECONDS, pause_of(moving)) if moving else COUNTS_SECONDS
-        return 0.0 if self._wrote is None else max(0.0, self._wrote + pause - at)
+    def counts_due_in(self, at: float) -> float:
+        """Return the seconds until counts can be written, 0 if they can be written now."""
+        return 0.0 if self._wrote is None else max(0.0, self._wrote + COUNTS_SECONDS - at)
 
     def settles_in(self, at: float) -> float | None:
         """Return the seconds until the next condition can change, None if none is waiting."""

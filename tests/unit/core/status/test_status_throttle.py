@@ -1,7 +1,5 @@
 """Facts about how fast a status follows what is counted."""
 
-import pytest
-
 from sharder.core.api.ring import Condition
 from sharder.core.status.conditions import DesiredCondition
 from sharder.core.status.status import COUNTS_SECONDS, StatusThrottle
@@ -42,20 +40,10 @@ def test_a_doubt_is_to_be_looked_at_when_it_may_be_right() -> None:
     assert [pace.settles_in(at) for at in (100, 103, 105)] == [5, 2, None]
 
 
-def test_counts_are_due_at_once_and_then_at_most_every_30_seconds() -> None:
+def test_counts_are_due_at_once_and_then_at_most_every_5_seconds() -> None:
     pace = StatusThrottle()
-    first = pace.counts_due_in(100, moving=0)
+    first = pace.counts_due_in(100)
     pace.wrote(100)
 
     assert first == 0
-    due = [pace.counts_due_in(at, moving=0) for at in (100, 110, 130, 200)]
-    assert due == [COUNTS_SECONDS, 20, 0, 0]
-
-
-def test_counts_are_written_each_second_while_objects_move() -> None:
-    pace = StatusThrottle()
-    pace.wrote(100)
-
-    due = [pace.counts_due_in(at, moving=1) for at in (100, 100.6, 101)]
-
-    assert due == [1, pytest.approx(0.4), 0]
+    assert [pace.counts_due_in(at) for at in (100, 104, 105)] == [COUNTS_SECONDS, 1, 0]
