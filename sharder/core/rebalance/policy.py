@@ -31,8 +31,13 @@ def policy_of(spec: RebalanceSpec) -> RebalancePolicy:
     """Return the policy of the spec.
 
     Raises:
-        ValueError: The threshold or the gain is invalid.
+        ValueError: The threshold, the gain or the resources are invalid.
     """
+    if not spec.resources:
+        raise ValueError("rebalance.resources must not be empty: name some, e.g. cpu and memory")
+    twice = sorted({name for name in spec.resources if spec.resources.count(name) > 1})
+    if twice:
+        raise ValueError(f"rebalance.resources names {twice[0]!r} twice: name each once")
     return RebalancePolicy(
         strategy=spec.strategy,
         resources=spec.resources,

@@ -256,3 +256,10 @@ def test_an_object_that_is_shown_twice_counts_where_it_was_shown_last() -> None:
     found = weighed([obj(SECRETS, "s", owner=B), obj(SECRETS, "s", owner=A)])
 
     assert measured(found) == {A: 1.0, B: 0.0}
+
+
+@pytest.mark.parametrize("resources", [(), ("cpu", "memory", "cpu")])
+def test_resources_that_make_no_sense_move_nothing(resources: tuple[str, ...]) -> None:
+    spec = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, resources=resources)
+
+    assert "rebalance.resources" in Balance(at(rebalance=spec)).outcome().why
