@@ -16,7 +16,6 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.strategies.registry import GROUPING
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from webhook.review import decode
@@ -28,6 +27,8 @@ SERVED: Final = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=Tru
 OBJECTS_PER_SHARD: Final = 20
 """Existing objects of each shard, in groups of `GROUP`."""
 GROUP: Final = 10
+GROUPS: Final = {StrategyName.SPREAD, StrategyName.LEAST_LOADED, StrategyName.CUSTOM}
+"""The strategies that use `groupBy`."""
 STRATEGIES: Final = tuple(name for name in StrategyName if name is not StrategyName.CUSTOM)
 
 
@@ -35,7 +36,7 @@ def snapshot_of(strategy: StrategyName, shards: int) -> RingSnapshot:
     """Return a ring that places Secrets by this strategy on shards in three zones."""
     placement = PlacementSpec(
         strategy=strategy,
-        group_by=GroupBy(labels=("app",)) if strategy in GROUPING else GroupBy(),
+        group_by=GroupBy(labels=("app",)) if strategy in GROUPS else GroupBy(),
     )
     resources = (RingResource(resource=SECRETS.resource),)
     names = [ShardName(f"my-operator-{number:04}") for number in range(shards)]

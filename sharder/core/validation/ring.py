@@ -90,13 +90,12 @@ def _selector(field: str, selector: LabelSelector | None) -> Iterator[Refusal]:
     """Yield keys and values that are invalid for labels: no object can have them."""
     if selector is None:
         return
-    labels = [(key, (value,)) for key, value in selector.match_labels.items()]
-    labels += [(each.key, each.values) for each in selector.match_expressions]
-    for key, values in labels:
-        wrong = () if is_label_key(key) else (key,)
-        wrong += tuple(value for value in values if value and not is_label_value(value))
-        for text in wrong:
-            yield Refusal(field, Fault.INVALID, _LABEL, text)
+    labels, expressions = selector.match_labels, selector.match_expressions
+    wrong = [k for k in (*labels, *(e.key for e in expressions)) if not is_label_key(k)]
+    values = (*labels.values(), *(text for e in expressions for text in e.values))
+    wrong += [value for value in values if value and not is_label_value(value)]
+    for text in wrong:
+        yield Refusal(field, Fault.INVALID, _LABEL, text)
 
 
 def _custom(placement: PlacementSpec, installed: Collection[str]) -> Iterator[Refusal]:
