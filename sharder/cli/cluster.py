@@ -87,7 +87,7 @@ def run(kubeconfig: str | None, context: str | None, work: Callable[[Client], Aw
     """Connect, await the work, disconnect, and return the result of the work; errors as `read`."""
 
     async def connected() -> T:
-        client = await connect(kubeconfig, context, is_brief=True)
+        client = await connect(kubeconfig, context)
         try:
             return await work(client)
         finally:

@@ -1,7 +1,6 @@
 """How to reach an API server: address, TLS and credentials, from a kubeconfig or a pod's account.
 
-The Kubernetes client does the same, but it takes longer to import than a command to run.  Only
-the old auth-providers of a kubeconfig still need it.
+The official client does the same, but it takes longer to import than a command to run.
 """
 
 import asyncio
@@ -195,13 +194,12 @@ def _by_files(paths: list[Path], wanted: str | None) -> Access:
         _content(user.client_certificate_data, user.client_certificate, folder),
         _content(user.client_key_data, user.client_key, folder),
     )
-    reader = _reader(user, folder, trust)
     if user.auth_provider:
-        reader = _by_provider(os.pathsep.join(map(str, paths)), name)
+        raise ConfigError("auth-provider is not supported: use a plugin, user.exec")
     return Access(
         server=cluster.server.rstrip("/"),
         trust=trust,
-        authorization=Authorization(reader),
+        authorization=Authorization(_reader(user, folder, trust)),
         server_name=cluster.tls_server_name,
         proxy=cluster.proxy_url,
         namespace=context.namespace or "",
@@ -271,25 +269,3 @@ async def _by_plugin(plugin: Exec, trust: ssl.SSLContext) -> Token:
         raise ConfigError(f"{plugin.command} printed neither a token nor a certificate")
     lifetime = found.lifetime(SystemClock().now(), REFRESH_SECONDS)
     return Token(f"Bearer {found.token}" if found.token else "", lifetime)
-
-
-def _by_provider(paths: str, context: str) -> Reader:
-    """Return how to read the token of an auth-provider: the Kubernetes client knows them."""
-    from kubernetes.aio.client import Configuration  # noqa: PLC0415 - see above
-    from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415
-
-    async def read() -> Token:
-        configuration = Configuration()
-        try:
-            await load_kube_config(  # type: ignore[no-untyped-call]  # not annotated
-                config_file=paths,
-                context=context,
-                client_configuration=configuration,
-                persist_config=False,
-            )
-        except ConfigException as error:
-            raise ConfigError(str(error)) from error
-        header = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        return Token(await header or "")
-
-    return read

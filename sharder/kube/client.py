@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -15,11 +15,8 @@ from sharder import __version__
 from sharder.core.api.meta import Json
 from sharder.kube.access import Access, find_access
 from sharder.kube.errors import refusal, unreachable
-from sharder.kube.plain import Plain, Request
+from sharder.kube.session import Request, Session
 from sharder.runtime.clock import SystemClock
-
-if TYPE_CHECKING:
-    from sharder.kube.session import Session
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -46,7 +43,7 @@ def _ignore(_method: str, _status: str) -> None:
 class Client:
     """A connection to one API server; close it when done."""
 
-    def __init__(self, access: Access, *, is_brief: bool = False, agent: str = AGENT) -> None:
+    def __init__(self, access: Access, *, agent: str = AGENT) -> None:
         self.namespace = access.namespace
         """The namespace of the kubeconfig's context, empty if it has none."""
         self._access, self._agent = access, agent
@@ -54,9 +51,7 @@ class Client:
         self._clock = SystemClock()
         self._dated = "", 0.0
         """The date of the last answer, and when it came by our monotonic clock."""
-        self._opened: Session | None = None
-        # Without a proxy: Plain knows none.
-        self._http = Plain(access) if is_brief and not access.proxy else self._session()
+        self._http = Session(access)
 
     def observe(self, on_answer: Callable[[str, str], None]) -> None:
         """Call `on_answer` with method and status of each request, `<error>` without an answer."""
@@ -150,7 +145,7 @@ class Client:
             self._answered("GET", status, date)
 
         try:
-            async with self._session().stream(request, on_head, pause=pause) as lines:
+            async with self._http.stream(request, on_head, pause=pause) as lines:
                 yield lines
         except OSError as error:
             if not opened:
@@ -160,16 +155,6 @@ class Client:
     async def close(self) -> None:
         """End all requests, and close the connections."""
         await self._http.close()
-        if self._opened is not None:
-            await self._opened.close()
-
-    def _session(self) -> "Session":
-        """Return connections that can also stream."""
-        if self._opened is None:
-            from sharder.kube.session import Session  # noqa: PLC0415 - commands need none
-
-            self._opened = Session(self._access)
-        return self._opened
 
     def _answered(self, method: str, status: int, date: str) -> None:
         self._observe(method, str(status))
@@ -182,11 +167,7 @@ class Client:
 
 
 async def connect(
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    *,
-    is_brief: bool = False,
-    agent: str = AGENT,
+    kubeconfig: str | None = None, context: str | None = None, *, agent: str = AGENT
 ) -> Client:
     """Return a client for the cluster.
 
@@ -194,7 +175,6 @@ async def connect(
         kubeconfig: Path, or several as in the variable KUBECONFIG; by default the service account
             inside a pod, else ~/.kube/config.
         context: Name of a context; implies a kubeconfig even inside a pod.
-        is_brief: Whether to start faster for a few requests, as of a command.
         agent: The name under which the API server notes the writes.
 
     Raises:
@@ -202,7 +182,7 @@ async def connect(
     """
     access = await find_access(kubeconfig, context)
     proxy = access.proxy or _proxy_from_environment(access.server)
-    return Client(replace(access, proxy=proxy), is_brief=is_brief, agent=agent)
+    return Client(replace(access, proxy=proxy), agent=agent)
 
 
 def _target(path: str, query: Mapping[str, str] | None) -> str:

@@ -1,9 +1,10 @@
-"""HTTP by aiohttp, for programs that run on: many requests at once, and streams."""
+"""HTTP by aiohttp: many requests at once, and streams."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, TypedDict
 
 import aiohttp
@@ -12,7 +13,6 @@ from yarl import URL
 
 from sharder.kube.access import Access
 from sharder.kube.errors import refusal
-from sharder.kube.plain import Request, TooLong
 
 RECORD_BYTES: Final = 16 * 1024
 """The most that one record of TLS carries (RFC 8446, section 5.1), and one read of it returns."""
@@ -24,6 +24,28 @@ it is read, and what other clients write would be seen ever later.
 """
 _CONNECT_SECONDS: Final = 10.0
 """Limit of the connection of a stream."""
+
+
+class TooLong(Exception):
+    """The answer is longer than allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request to the API server."""
+
+    method: str
+    target: str
+    """Path and query, escaped; below the path of the server's URL."""
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    seconds: float
+    """Limit on the time until the answer is complete, or on the silence of a stream."""
+
+    @property
+    def what(self) -> str:
+        """The request in messages, such as `PATCH /api/v1/...`."""
+        return f"{self.method} {self.target.partition('?')[0]}"
 
 
 class Records(ssl.SSLObject):

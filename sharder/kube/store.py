@@ -15,7 +15,7 @@ from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
 from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
 from sharder.kube.errors import Status, from_status, understand
-from sharder.kube.plain import TooLong
+from sharder.kube.session import TooLong
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
 T = TypeVar("T")

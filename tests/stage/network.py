@@ -15,7 +15,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
-from sharder.kube.plain import TooLong
+from sharder.kube.session import TooLong
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User

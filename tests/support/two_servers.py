@@ -14,7 +14,7 @@ from hack.certificates import Authority
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import REQUEST_SECONDS, Client
-from sharder.kube.plain import Request
+from sharder.kube.session import Request
 from sharder.kube.typed_stores import LEASES as LEASE_RESOURCE
 from sharder.kube.typed_stores import MUTATING, NAMESPACES
 from sharder.sdk.testing import FakeClock

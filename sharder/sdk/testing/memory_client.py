@@ -14,7 +14,7 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ApiError, Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
-from sharder.kube.plain import TooLong
+from sharder.kube.session import TooLong
 from sharder.kube.store import KubeStore
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Call, Client, Refused

@@ -12,8 +12,8 @@ from sharder.cli import main
 from sharder.core.names import API_GROUP, API_VERSION
 
 SERVER = {"fastapi", "uvicorn", "uvloop", "httptools", "prometheus_client", "starlette"}
-CLIENT = {"yaml", "sharder.kube.plain", "asyncio"}
-SLOW = {"aiohttp", "kubernetes", "pydantic", "typer", "rich", "importlib.metadata"}
+CLIENT = {"yaml", "sharder.kube.session", "asyncio"}
+SLOW = {"kubernetes", "pydantic", "typer", "rich", "importlib.metadata"}
 """What took most of the time to start."""
 PLAN = {"sharder.core.preview.plan", "sharder.core.preview.report", "sharder.core.rebalance.run"}
 OTHERS = {"cryptography", "webhook", "sharder.cli.serve", "sharder.sdk"}

@@ -97,12 +97,12 @@ async def serving(script: Script) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def connected(server: str, folder: Path, *, is_brief: bool = False) -> AsyncIterator[Client]:
+async def connected(server: str, folder: Path) -> AsyncIterator[Client]:
     """A client that has its kubeconfig and its token in this folder."""
     config = folder / "config"
     config.write_text(kubeconfig(server))
     (folder / "token").write_text("secret-token")
-    client = await connect(str(config), is_brief=is_brief)
+    client = await connect(str(config))
     yield client
     await client.close()
 
@@ -113,10 +113,7 @@ async def server(script: Script) -> AsyncIterator[str]:
         yield url
 
 
-@pytest.fixture(params=[False, True], ids=["session", "plain"])
-async def client(
-    server: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> AsyncIterator[Client]:
-    """A client of each kind: of a program that runs on, and of a command."""
-    async with connected(server, tmp_path, is_brief=request.param) as client:
+@pytest.fixture
+async def client(server: str, tmp_path: Path) -> AsyncIterator[Client]:
+    async with connected(server, tmp_path) as client:
         yield client

@@ -119,16 +119,6 @@ async def test_a_plugin_that_fails_is_reported(
         await connect(str(tmp_path / "config"))
 
 
-async def test_an_old_auth_provider_signs_in_by_the_kubernetes_client(
-    script: Script, server: str, tmp_path: Path
-) -> None:
-    claims = base64.urlsafe_b64encode(json.dumps({"sub": "me"}).encode()).decode().rstrip("=")
-    provider: dict[str, Json] = {"name": "oidc", "config": {"id-token": f"a.{claims}.b"}}
-    (tmp_path / "config").write_text(config(server, {"auth-provider": provider}))
-
-    assert await authorization(script, str(tmp_path / "config")) == f"Bearer a.{claims}.b"
-
-
 async def test_of_several_files_the_first_counts_and_paths_are_those_of_each_file(
     script: Script, server: str, tmp_path: Path
 ) -> None:
@@ -156,11 +146,8 @@ async def test_another_context_can_be_chosen(script: Script, server: str, tmp_pa
     await client.close()
 
 
-@pytest.mark.parametrize("is_brief", [False, True])
 @pytest.mark.parametrize("of", ["data", "files", "plugin"])
-async def test_a_client_certificate_is_presented(
-    script: Script, tmp_path: Path, of: str, *, is_brief: bool
-) -> None:
+async def test_a_client_certificate_is_presented(script: Script, tmp_path: Path, of: str) -> None:
     authority = Authority("unit tests")
     server, own = (
         authority.issue_server(["localhost"], IPv4Address("127.0.0.1")),
@@ -192,7 +179,7 @@ async def test_a_client_certificate_is_presented(
     url = f"https://localhost:{listening.port}"
     (tmp_path / "config").write_text(config(url, user, {"certificate-authority": "ca"}))
 
-    client = await connect(str(tmp_path / "config"), is_brief=is_brief)
+    client = await connect(str(tmp_path / "config"))
 
     assert await client.request("GET", "/x") == b"welcome"
     await client.close()
@@ -220,6 +207,10 @@ async def test_the_account_of_a_pod_signs_in_with_its_token(
         ({"clusters": []}, "it has no cluster c"),
         ({"clusters": [{"name": "c", "cluster": {}}]}, "its cluster c has no server"),
         ({"users": [{"name": "u", "user": {"client-key": 1}}]}, "client-key"),
+        (
+            {"users": [{"name": "u", "user": {"auth-provider": {"name": "oidc"}}}]},
+            "auth-provider is not supported",
+        ),
         ({"users": [{"name": "u", "user": {"client-certificate": "none"}}]}, "none"),
     ],
 )
