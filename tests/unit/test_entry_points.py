@@ -9,7 +9,6 @@ import pytest
 from sharder.config.strategies import installed
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from tests.support.documents import ROOT
@@ -34,18 +33,6 @@ def install(path: Path, package: str, entry_points: str, module: str = "") -> No
 
 def why(record: logging.LogRecord) -> object:
     return vars(record)["why"]
-
-
-@pytest.mark.usefixtures("samples")
-def test_an_installed_strategy_is_found_by_the_name_of_its_entry_point() -> None:
-    counts = Tally()
-    counts.see("objects", 1, Entry(A.name))
-
-    functions = installed()
-
-    assert functions.keys() == {"fullest-first", "nonsense"}
-    assert functions["fullest-first"](Demand("key", 2), (A, B), counts) == A.name
-    assert functions["nonsense"](Demand("key", 2), (A, B), counts) == "nowhere"
 
 
 @pytest.mark.usefixtures("samples")

@@ -47,14 +47,6 @@ def record_with(**fields: object) -> logging.LogRecord:
     return logging.makeLogRecord({"msg": "object moved", "levelname": "INFO", **fields})
 
 
-def test_text_has_time_level_message_and_fields() -> None:
-    line = written("text", "object moved", ring="demo", shard="shard-a", attempts=3)
-
-    assert line.count("\n") == 1
-    assert LINE.fullmatch(line.rstrip())
-    assert text_of(line) == "object moved ring=demo shard=shard-a attempts=3"
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -135,25 +127,6 @@ def test_an_error_of_the_event_loop_without_an_exception_is_one_line(
 
     assert stream.getvalue().count("\n") == 1
     assert "Unclosed client session" in stream.getvalue()
-
-
-def test_an_exception_is_one_field_of_the_json() -> None:
-    stream = io.StringIO()
-    configure("info", "json", stream)
-
-    log.error("admission failed", exc_info=RuntimeError("broken"))
-
-    content = json.loads(stream.getvalue())
-    assert content["level"] == "error"
-    assert content["trace"].endswith("RuntimeError: broken")
-
-
-def test_a_field_cannot_pass_itself_off_as_the_message() -> None:
-    line = JsonFormatter().format(record_with(level="x", time="x", logger="x"))
-
-    content = json.loads(line)
-    assert content["level"] == "info"
-    assert content["time"] != "x"
 
 
 def test_what_strangers_cause_is_logged_once_in_seconds_and_counted() -> None:

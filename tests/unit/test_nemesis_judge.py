@@ -11,7 +11,6 @@ from tests.history.traces import (
     Event,
     Happening,
     Held,
-    Request,
     Sent,
     Span,
     Trace,
@@ -250,81 +249,6 @@ def test_a_child_that_ends_on_another_shard_than_its_object_is_left_behind() -> 
     ]
     assert judged(wrote(10, "a"), children=[replace(there, deleted=True)]).left == []
     assert judged(wrote(10, "a"), gone, children=[there]).left == []
-
-
-def test_a_refused_request_counts_outside_outages_only() -> None:
-    refused = [Request(begin=100, end=101, what="PUT")]
-
-    assert judged(refused=refused).refused == ["PUT"]
-    assert judged(refused=refused, outages=[Span(begin=90, end=97)]).refused == []
-    assert judged(refused=refused, outages=[Span(begin=10, end=20)]).refused == ["PUT"]
-
-
-def test_the_time_on_a_shard_that_is_away_is_time_without_a_shard() -> None:
-    writes = (wrote(10, "a"), wrote(40, "b"))
-    ended, paused = events("a", ended=20), events("a", paused=20, resumed=24)
-    back = (*HELD, held("a", 25))
-
-    assert judged(*writes, events=ended).calm.longest == 20
-    assert judged(*writes, events=ended, leases=back).calm.longest == 5
-    assert judged(*writes, events=paused, leases=back).calm.longest == 5
-    assert judged(*writes, events=events("b", ended=20)).calm.count == 0
-
-
-def test_a_shard_is_back_when_it_renews_and_not_when_the_sharder_writes_its_lease() -> None:
-    writes = (wrote(10, "a"), wrote(40, "b"))
-    shown_as_expired = held("a", 25, renewed=19)
-    taken = held("a", 30, by="sharder")
-    sent_before = held("a", 21, renewed=19.9)
-
-    verdict = judged(
-        *writes,
-        events=events("a", paused=20, resumed=50),
-        leases=(*HELD, sent_before, shown_as_expired, taken, held("a", 60)),
-    )
-
-    assert (verdict.calm.count, verdict.calm.longest) == (1, 20)
-
-
-def test_the_time_without_owner_is_counted_apart_from_times_when_no_sharder_led() -> None:
-    writes = (wrote(10, "a"), wrote(100), wrote(130, "b"))
-    renewals = [*range(90, 135)]
-
-    away = judged(*writes, leading=[*range(90, 110), *range(113, 135)])
-
-    assert judged(*writes, leading=renewals).calm.longest == 30
-    assert judged(*writes, leading=[*range(80, 90), *range(95, 135)]).calm.longest == 30
-    assert (away.calm.count, away.all.longest) == (0, 30)
-
-
-def test_a_user_who_writes_an_object_does_not_shorten_its_time_without_a_shard() -> None:
-    writes = (wrote(10, "a"), wrote(30, "a", stamp="1"), wrote(40, "b", stamp="1"))
-
-    verdict = judged(*writes, events=events("a", ended=20))
-
-    assert (verdict.calm.count, verdict.calm.longest) == (1, 20)
-
-
-def test_a_shard_that_is_cut_off_is_away() -> None:
-    verdict = judged(
-        wrote(10, "a"),
-        wrote(40, "b"),
-        events=events("a", **{"cut off": 20, "connected": 24}),
-        leases=(*HELD, held("a", 25)),
-    )
-
-    assert (verdict.calm.count, verdict.calm.longest) == (1, 5)
-
-
-def test_each_absence_has_its_cause() -> None:
-    first = (wrote(10, "a"), wrote(30, "b"), wrote(50), wrote(53, "c"))
-    done = [*events("a", killed=20, ended=21), *events("b", paused=40), *events("c", ended=1)]
-
-    verdict = judged(*first, events=done)
-
-    longest = {why: times.longest for why, times in verdict.causes.items()}
-    assert longest == {"paused": 10, "killed": 9, "no owner label": 3}
-    assert str(verdict.longest) == "one on b for 10.0 s, paused"
 
 
 def at_work(shard: str, began: float, ended: float, *, on: str = "one") -> Work:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import msgspec
@@ -181,25 +180,6 @@ def test_a_plan_is_the_same_in_json_and_yaml(
     assert from_json.summary.objects == 2
 
 
-def test_leases_are_judged_at_the_given_time(
-    dump: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_command(["plan", "--file", dump, "--now", "2026-03-01T12:00:20Z", "-o", "json"])
-
-    report = msgspec.json.decode(capsys.readouterr().out, type=PlanReport)
-    assert [shard.state for shard in report.shards] == ["late"]
-
-
-def test_a_dump_may_come_from_stdin(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(DUMP.encode())))
-
-    run_command(["plan", "--file", "-", "-o", "json"])
-
-    assert msgspec.json.decode(capsys.readouterr().out, type=PlanReport).summary.objects == 2
-
-
 def test_a_closed_pipe_is_not_reported_as_a_failure(dump: str) -> None:
     with subprocess.Popen(
         [SHARDER, "plan", "--file", dump], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -210,19 +190,3 @@ def test_a_closed_pipe_is_not_reported_as_a_failure(dump: str) -> None:
         told = process.stderr.read()
 
     assert (process.returncode, told) == (1, b"")
-
-
-def test_what_cannot_be_printed_is_reported_in_one_line(dump: str) -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [SHARDER, "plan", "--file", dump],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-
-    assert (done.returncode, done.stderr) == (
-        1,
-        "sharder: cannot print: No space left on device\n",
-    )

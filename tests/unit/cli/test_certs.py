@@ -16,7 +16,6 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
-from sharder.core.names import ObjectRef
 from sharder.tls.bundle import CertificateBundle
 from sharder.tls.facts import facts_of
 from sharder.tls.rotation import Request, Step, carry_out, new_bundle
@@ -139,11 +138,6 @@ async def test_a_certificate_that_another_client_made_is_reported_as_theirs() ->
     ]
 
 
-@pytest.mark.parametrize("spoilt", [{"ca_key": b""}, {"ca_key": b"", "key": b""}, {"ca": b""}])
-async def test_a_secret_of_ours_that_is_spoilt_is_still_ours(spoilt: dict[str, bytes]) -> None:
-    assert not (await told(await filled(replace(BUNDLE, **spoilt)))).foreign
-
-
 async def test_certificates_of_another_issuer_are_not_rotated() -> None:
     scene = await of_others()
 
@@ -151,15 +145,3 @@ async def test_certificates_of_another_issuer_are_not_rotated() -> None:
         await rotate(cluster_of(scene), ref=REF, request=Request.SERVING)
 
     assert await scene.asked() == ""
-
-
-async def test_nothing_is_asked_of_a_secret_that_is_no_use() -> None:
-    with pytest.raises(ConfigError, match=r"is unusable: .*; a running sharder repairs it"):
-        await rotate(cluster_of(await filled(None)), ref=REF, request=Request.SERVING)
-
-
-async def test_a_secret_that_is_not_there_is_an_error_that_says_where_to_look() -> None:
-    scene = await filled()
-
-    with pytest.raises(ConfigError, match="Secret ns/other not found: set --namespace"):
-        await show(cluster_of(scene), ref=ObjectRef("ns", "other"))

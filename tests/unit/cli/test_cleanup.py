@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from sharder.cli.cleanup import CHECKED_EVERY, PAUSES, clean_up
 from sharder.cli.reports import CleanupReport
 from sharder.core.api.meta import Json, PartialObject, Resource
@@ -86,18 +84,6 @@ async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> No
     assert len(await fake.marked(SECRETS)) > 100
 
 
-async def test_a_ring_that_is_back_keeps_even_a_few_objects_of_its_next_resource() -> None:
-    fake = Fake()
-    await fake.fill(WIDGETS, obj(WIDGETS, "w", owner=A))
-    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
-    fake.hooked.before.append(on("patch", WIDGETS, once(fake.add_ring)))
-
-    report = await fake.run()
-
-    assert (await fake.marked(WIDGETS), await fake.marked(SECRETS)) == ([], ["s"])
-    assert "is part of ControllerRing demo" in str(report.resources[-1].problem)
-
-
 # What goes wrong
 
 
@@ -114,35 +100,6 @@ async def test_a_lost_race_is_decided_anew() -> None:
     assert counts(report) == {"secrets": (1, 1, 0, 0)}
     assert (await fake.stored(SECRETS))["s"].metadata.labels == {"x": "y"}
     assert fake.clock.slept == [0.2]
-
-
-async def test_what_others_have_cleaned_meanwhile_is_skipped() -> None:
-    fake = Fake()
-    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
-    clean: Json = {"metadata": {"labels": {OWNER: None}}}
-    ref = ObjectRef("default", "s")
-    touch = once(lambda: fake.objects.stores[SECRETS].patch(ref, clean))
-    fake.hooked.before.append(on("patch", SECRETS, touch))
-
-    assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
-
-
-@pytest.mark.parametrize("busy", [False, True])
-async def test_what_is_deleted_meanwhile_is_skipped(busy: bool) -> None:
-    fake = Fake()
-    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
-
-    async def delete(_call: Call) -> None:
-        store = fake.objects.stores[SECRETS]
-        for found in (await store.list()).items:
-            meta = found.metadata
-            await store.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
-        if busy:
-            raise Unavailable("busy")
-
-    fake.hooked.before.append(on("patch", SECRETS, delete))
-
-    assert counts(await fake.run()) == {"secrets": (1, 0, 1, 0)}
 
 
 async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
@@ -188,14 +145,3 @@ async def test_a_list_that_breaks_is_a_problem_of_its_resource() -> None:
 
     assert counts(report) == {"widgets.example.com": (1, 1, 0, 0), "secrets": (3, 2, 0, 1)}
     assert [row.problem for row in report.resources] == [None, "too old"]
-
-
-async def test_an_api_group_that_does_not_answer_is_warned_of() -> None:
-    fake = Fake()
-    fake.silent = ("metrics.example.com",)
-
-    report = await fake.run()
-
-    assert report.warnings == (
-        "API group metrics.example.com is unavailable; rerun when it is back",
-    )

@@ -9,7 +9,7 @@ import pytest
 from sharder.cli.evacuation import complete
 from sharder.cli.reports import OperationReport
 from sharder.core.errors import SharderError, Unavailable
-from sharder.core.names import EVACUATE_ANNOTATION, ObjectRef
+from sharder.core.names import EVACUATE_ANNOTATION
 from tests.support.steered_cluster import IS_EVACUATED, Steered
 from tests.support.values import DEMO, SECRETS, A, B, obj
 
@@ -57,16 +57,6 @@ async def test_waiting_ends_when_the_shard_is_seen_empty_twice(cluster: Steered)
     assert (report.result, report.objects) == ("shard-a has no objects left", 0)
     assert await cluster.annotations() == IS_EVACUATED
     assert cluster.clock.monotonic() == 5
-
-
-async def test_waiting_goes_on_when_the_shard_is_gone(cluster: Steered) -> None:
-    async def stop() -> None:
-        del cluster.leases._state.objects[ObjectRef("default", A)]
-
-    await cluster.give(0)
-    cluster.clock.script = [stop, partial(cluster.move, 0)]
-
-    assert (await wait(cluster)).objects == 0
 
 
 async def test_time_that_is_up_is_reported_with_what_is_left(cluster: Steered) -> None:
@@ -117,13 +107,3 @@ async def test_an_evacuation_that_is_taken_back_is_not_waited_for(cluster: Steer
 
     with pytest.raises(SharderError, match=r"ended the evacuation: shard-a has 1 object"):
         await wait(cluster)
-
-
-async def test_an_outage_is_waited_through(cluster: Steered) -> None:
-    async def break_down() -> None:
-        cluster.namespaces.fail(Unavailable("it is busy"), Unavailable("it is busy"))
-
-    await cluster.give(0)
-    cluster.clock.script = [break_down, partial(cluster.move, 0)]
-
-    assert (await wait(cluster)).objects == 0

@@ -29,18 +29,3 @@ async def test_what_is_read_replaces_the_screen_and_stays_while_the_api_server_i
     assert first == ""
     assert screens == ["two\nlines\n", "two\nlines\nnot refreshed: no answer\n", "one\n"]
     assert read.clock.slept == [PAUSE_SECONDS] * 3
-
-
-async def test_a_read_that_takes_long_is_repeated_less_often() -> None:
-    read = ReadCluster()
-
-    async def ask(_: Cluster) -> str:
-        if read.clock.slept:
-            raise asyncio.CancelledError
-        await read.clock.advance(4)
-        return "all"
-
-    with pytest.raises(asyncio.CancelledError):
-        await watch(read.cluster, ask=ask, draw=print)
-
-    assert read.clock.slept == [36]

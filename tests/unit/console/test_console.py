@@ -10,13 +10,12 @@ from sharder.console.models import Health
 from sharder.console.shards import MAX_SHARDS
 from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.core.api.meta import Json
-from sharder.core.api.ring import ControllerRing, PlacementSpec, RingSpec, StrategyName
 from sharder.core.diagnosis.ring import WAITING
 from sharder.core.names import STATE_LABEL, ObjectRef, ShardName
 from sharder.core.status.conditions import COVERED, EXHAUSTED, READY, UNOWNED, WATCHED
 from sharder.core.status.phases import ShardPhase
 from tests.support.cluster import Cluster
-from tests.support.values import DEMO, SECRETS, WIDGETS, A, B, C, ring
+from tests.support.values import DEMO, SECRETS, A, B, ring
 from tests.unit.console.scene import Scene, phases
 
 
@@ -55,33 +54,6 @@ async def test_a_lost_shard_is_a_fault_until_its_objects_are_placed() -> None:
     assert phases(lost) == {"shard-a": ShardPhase.LOST, "shard-b": ShardPhase.READY}
     assert [look.unowned for look in (lost, moving, placed)] == [2, 1, 0]
     assert placed.faults == ()
-
-
-async def test_the_fault_of_now_comes_before_what_is_over() -> None:
-    scene = Scene()
-
-    async with scene.watched(A, B, C):
-        scene.lead(a=0, b=2, c=4)
-        await scene.take(A)
-        await scene.take(B)
-        await scene.label(C, **{STATE_LABEL: "expired"})
-        now = await scene.look()
-
-    assert [fault.message for fault in now.faults] == [
-        "shard shard-b is lost: 2 objects wait for another shard",
-        "shard shard-c is late",
-    ]
-
-
-async def test_an_unknown_shard_that_still_has_objects_is_shown() -> None:
-    scene = Scene()
-
-    async with scene.watched():
-        scene.lead(a=2, b=1, c=3)
-        now = await scene.look()
-
-    assert sum(shard.objects or 0 for shard in now.shard_list) == now.objects
-    assert (phases(now)["shard-c"], now.unowned) == (ShardPhase.LOST, 3)
 
 
 @pytest.mark.parametrize(("objects", "text"), [
@@ -224,27 +196,6 @@ async def test_a_drain_that_is_not_acknowledged_names_its_shard_and_its_objects(
         "sharder objects demo --draining",
         "kubectl logs -n default shard-a --tail 50",
     )
-
-
-async def test_a_strategy_that_sticks_is_shown_as_it_counts() -> None:
-    of = ring()
-    placement = PlacementSpec(strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=7)
-    spec = RingSpec(resources=of.spec.resources, placement=placement)
-    scene = Scene(Cluster(ControllerRing(metadata=of.metadata, spec=spec)))
-
-    async with scene.watched():
-        tally = scene.cluster.snapshot.tally
-        assert tally is not None
-        tally.synced = True
-        obj = await scene.cluster.add(WIDGETS, "w", owner=A)
-        snapshot = scene.cluster.snapshot
-        tally.see("part", snapshot.identity_of(obj), snapshot.entry_of(obj))
-        now = await scene.look()
-
-    assert [(s.name, s.objects, s.capacity) for s in now.shard_list] == [
-        ("shard-a", 1, 7),
-        ("shard-b", 0, 7),
-    ]
 
 
 async def test_a_large_ring_is_shown_by_its_troubled_and_its_fullest_shards() -> None:

@@ -88,13 +88,6 @@ async def test_a_redirect_is_not_followed_with_our_credentials(
         await client.request("GET", "/x")
 
 
-async def test_a_slow_server_is_unavailable(script: Script, client: Client) -> None:
-    script.then(never_answer)
-
-    with pytest.raises(Unavailable, match="no answer in time"):
-        await client.request("GET", "/x", timeout=0.02)
-
-
 async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     (tmp_path / "config").write_text(kubeconfig("http://127.0.0.1:1"))
@@ -221,39 +214,6 @@ async def test_a_stream_that_breaks_is_unavailable(script: Script, client: Clien
         await read_all(client)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "cannot use kubeconfig"),
-        ("a: b: c", "mapping values are not allowed"),
-        ("[1]", "cannot use kubeconfig"),
-        (kubeconfig("http://x").replace("current-context: here", ""), "current-context"),
-        (
-            kubeconfig("http://x").replace("current-context: here", "current-context: z"),
-            "no context z",
-        ),
-        (kubeconfig("http://x"), "token"),
-    ],
-    ids=["empty", "no YAML", "no mapping", "no context", "other context", "no token file"],
-)
-async def test_a_bad_kubeconfig_is_a_configuration_error(
-    tmp_path: Path, text: str, reason: str
-) -> None:
-    config = tmp_path / "config"
-    config.write_text(text)
-
-    with pytest.raises(ConfigError, match=reason) as caught:
-        await connect(str(config))
-
-    assert str(config) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-async def test_a_missing_kubeconfig_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no kubeconfig at .*: set its path"):
-        await connect(str(tmp_path / "missing"))
-
-
 async def test_a_pod_without_its_token_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
@@ -275,19 +235,3 @@ async def test_every_answer_is_observed_with_its_method_and_status(
     await read_all(client)
 
     assert seen == [("GET", "200"), ("PATCH", "429"), ("GET", "200")]
-
-
-async def test_a_request_without_an_answer_is_observed_as_such(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("t")
-    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.1:1"))
-    client = await connect(str(tmp_path / "config"))
-    seen: list[tuple[str, str]] = []
-    client.observe(lambda method, status: seen.append((method, status)))
-
-    with suppress(Unavailable):
-        await client.request("DELETE", "/x")
-    with suppress(Unavailable):
-        await read_all(client)
-    await client.close()
-
-    assert seen == [("DELETE", "<error>"), ("GET", "<error>")]

@@ -60,12 +60,3 @@ async def test_a_resource_comes_once_in_the_first_version_that_serves_it(
     found = await served(client)
 
     assert [(r.id.resource, r.version) for r in found.resources] == [("a", "v2"), ("b", "v1")]
-
-
-async def test_a_group_whose_server_does_not_answer_is_reported(
-    script: Script, client: Client
-) -> None:
-    stale = group("metrics.k8s.io", version("v1beta1", freshness="Stale"))
-    script.then(groups(), groups(stale, group("apps", version("v1"))))
-
-    assert (await served(client)).silent == ("metrics.k8s.io",)

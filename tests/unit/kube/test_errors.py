@@ -14,7 +14,7 @@ from sharder.core.errors import (
     Rejected,
     Unavailable,
 )
-from sharder.kube.errors import Status, refusal, understand
+from sharder.kube.errors import Status, refusal
 
 
 @pytest.mark.parametrize(
@@ -41,14 +41,6 @@ def test_the_http_status_decides_the_type_of_error(code: int, kind: type[ApiErro
     assert type(error) is kind
 
 
-def test_the_message_says_what_was_asked_and_what_the_server_said() -> None:
-    body = msgspec.json.encode(Status(message='cannot list resource "leases"'))
-
-    assert str(refusal(403, body, "GET /x")) == (
-        'GET /x: cannot list resource "leases" (grant it in a Role or ClusterRole) [403]'
-    )
-
-
 def test_an_object_that_is_too_large_for_etcd_is_no_fault_of_the_server() -> None:
     body = msgspec.json.encode(Status(message="etcdserver: request is too large"))
 
@@ -65,12 +57,6 @@ def test_a_path_that_is_not_served_differs_from_a_missing_object() -> None:
 @pytest.mark.parametrize("body", [b"", b"<html>\xff</html>", b"[1]"])
 def test_a_refusal_by_something_else_than_an_api_server_is_understood(body: bytes) -> None:
     assert isinstance(refusal(502, body, "GET /x"), Unavailable)
-
-
-@pytest.mark.parametrize("answer", [b"", b"{", b"<html>", b"[]"])
-def test_a_garbled_answer_may_be_right_next_time(answer: bytes) -> None:
-    with pytest.raises(Unavailable, match="the response is not from an API server"):
-        understand(answer, Status, "GET /x")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from aiohttp import web
 
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import UnreadableRing
 from sharder.core.errors import ApiError, Expired, Rejected, Rewound, Unavailable
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
 from sharder.kube.typed_stores import SECRETS, all_rings, leases
@@ -112,20 +112,6 @@ async def test_a_page_of_a_single_object_may_have_any_length(
     assert script.asked[-1].query["limit"] == "1"
 
 
-async def test_what_is_not_kept_is_dropped_page_by_page(script: Script, client: Client) -> None:
-    script.then(page(lease("a"), lease("b"), then="token"), page(lease("a")))
-    judged = list[tuple[int, str]]()
-
-    def keep(obj: Lease) -> bool:
-        judged.append((len(script.asked), obj.metadata.name))
-        return obj.metadata.name == "b"
-
-    listed = await leases(client).list(keep)
-
-    assert [item.metadata.name for item in listed.items] == ["b"]
-    assert judged == [(1, "a"), (1, "b"), (2, "a")]
-
-
 async def test_only_the_fields_that_are_used_are_kept_of_a_lease(
     script: Script, client: Client
 ) -> None:
@@ -140,17 +126,6 @@ async def test_only_the_fields_that_are_used_are_kept_of_a_lease(
     assert [len(msgspec.json.encode(each)) < 500 for each in (listed, watched[1], got)] == [
         True
     ] * 3
-
-
-async def test_pages_that_expire_are_for_the_caller_to_begin_anew(
-    script: Script, client: Client
-) -> None:
-    script.then(page(lease("a"), then="token"), (410, {"message": "too old"}))
-    stream = leases(client).stream()
-
-    assert (await anext(stream)).metadata.name == "a"
-    with pytest.raises(Expired):
-        await anext(stream)
 
 
 def deep(name: str) -> bytes:
@@ -242,13 +217,6 @@ async def test_an_error_in_the_middle_of_a_watch_is_raised(
         await told(leases(client))
 
 
-async def test_a_garbled_watch_is_unavailable(script: Script, client: Client) -> None:
-    script.then(page(), events(b'{"type":'))
-
-    with pytest.raises(Unavailable):
-        await told(leases(client))
-
-
 async def test_a_watch_that_the_server_has_not_reached_is_counted(
     script: Script, client: Client
 ) -> None:
@@ -260,15 +228,6 @@ async def test_a_watch_that_the_server_has_not_reached_is_counted(
         await told(leases(client))
 
     assert seen == [("GET", "200"), ("GET", "<rewound>")]
-
-
-@pytest.mark.parametrize("version", ["", "five"])
-async def test_a_server_whose_versions_have_no_order_is_never_behind(
-    script: Script, client: Client, version: str
-) -> None:
-    script.then((200, {"metadata": {"resourceVersion": version}}), b"")
-
-    assert await told(leases(client)) == [Bookmark("5")]
 
 
 async def test_a_watch_resumes_and_lasts_as_long_as_the_server_lets_it(
@@ -299,47 +258,12 @@ async def test_only_the_first_watch_after_a_list_need_not_ask_how_far_the_server
     assert [asked.query.get("limit") for asked in script.asked] == ["500", None, "1", None]
 
 
-async def test_metadata_of_any_kind_gets_the_kind_back(script: Script, client: Client) -> None:
-    item: Json = {
-        "apiVersion": "meta.k8s.io/v1",
-        "kind": "PartialObjectMetadata",
-        "metadata": {"name": "a"},
-    }
-    script.then(page(item))
-    role = Resource(
-        id=GroupResource("rbac.authorization.k8s.io", "clusterroles"),
-        version="v1",
-        kind="ClusterRole",
-        namespaced=False,
-    )
-
-    listed = await KubeStore(client, PartialObject, role, metadata_only=True).list()
-
-    (obj,) = listed.items
-    assert (obj.api_version, obj.kind) == ("rbac.authorization.k8s.io/v1", "ClusterRole")
-    assert "as=PartialObjectMetadataList" in script.asked[0].headers["Accept"]
-
-
 async def test_names_cannot_leave_their_path(script: Script, client: Client) -> None:
     script.then((200, lease("a")))
 
     await leases(client).get(ObjectRef("ns", "a/../b?c"))
 
     assert script.asked[0].path.endswith("/namespaces/ns/leases/a%2F..%2Fb%3Fc")
-
-
-async def test_what_has_changed_or_was_made_anew_is_not_deleted(
-    client: Client, script: Script
-) -> None:
-    script.then((200, {}))
-
-    await leases(client).delete(ObjectRef("default", "a"), uid="uid-1", resource_version="7")
-
-    asked = script.asked[0]
-    assert asked.method == "DELETE"
-    assert asked.path.endswith("/namespaces/default/leases/a")
-    assert isinstance(asked.body, dict)
-    assert asked.body["preconditions"] == {"uid": "uid-1", "resourceVersion": "7"}
 
 
 async def test_a_ring_of_a_later_version_is_not_left_out(script: Script, client: Client) -> None:

@@ -1,10 +1,5 @@
 """The series that are shown, by name and label, and that nothing stays behind."""
 
-import gc
-import sys
-from collections.abc import Callable
-from datetime import UTC, datetime
-
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,14 +12,7 @@ from sharder.metrics.registry import Metrics
 RING, OTHER = RingName("demo"), RingName("other")
 SHARD = ShardName("shard-a")
 WIDGETS = GroupResource("example.com", "widgets")
-RESOURCE = {"controllerring": "demo", "group": "example.com", "resource": "widgets"}
 STATES = ("ready", "dead")
-BACKLOGS = (
-    "unassigned_objects",
-    "unassigned_oldest_seconds",
-    "draining_objects",
-    "draining_oldest_seconds",
-)
 
 
 @pytest.fixture
@@ -194,82 +182,6 @@ def test_each_use_of_the_process_is_shown(metrics: Metrics) -> None:
     assert sorted(lines(metrics) - before) == SHOWN_OF_THE_PROCESS.splitlines()
 
 
-HIDDEN: dict[str, Callable[[Metrics], None]] = {
-    "overdue_drains": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
-    "unassigned_objects": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
-    "draining_oldest_seconds": lambda metrics: metrics.hide_backlogs(RING, WIDGETS),
-    "rebalance_planned_moves": lambda metrics: metrics.hide_planned_moves(RING),
-    "controllerring_objects": lambda metrics: metrics.hide_load(RING),
-    "shard_objects": lambda metrics: metrics.hide_load(RING),
-    "shard_capacity": lambda metrics: metrics.hide_load(RING),
-    "controllerring_condition": lambda metrics: metrics.hide_conditions(RING),
-    "controllerring_unreadable": lambda metrics: metrics.rings.remove_ring(RING),
-    "shard_info": lambda metrics: metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD),
-    "shard_state": lambda metrics: metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD),
-}
-
-
-@pytest.mark.parametrize("name", HIDDEN)
-def test_what_is_hidden_even_twice_is_not_shown(
-    registry: CollectorRegistry, metrics: Metrics, name: str
-) -> None:
-    use_everything(metrics)
-    assert series(registry, name)
-
-    HIDDEN[name](metrics)
-    HIDDEN[name](metrics)
-
-    assert series(registry, name) == []
-
-
-def test_backlogs_are_shown_as_they_are_at_each_scrape(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    unassigned, draining = Backlog(), Backlog()
-    metrics.show_backlogs(RING, WIDGETS, unassigned=unassigned, draining=draining)
-    unassigned.objects, unassigned.seconds = 4, 6.0
-
-    assert [series(registry, name) for name in BACKLOGS] == [
-        [(RESOURCE, 4)],
-        [(RESOURCE, 6)],
-        [(RESOURCE, 3)],
-        [(RESOURCE, 5)],
-    ]
-
-
-def test_loads_replace_those_of_the_same_ring(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    metrics.show_load(OTHER, objects=1, shards=[load(1, None)])
-    metrics.show_load(RING, objects=2, shards=[load(2, 10), load(0, 10, ShardName("gone"))])
-
-    metrics.show_load(RING, objects=3, shards=[load(3, None)])
-
-    assert [value for _, value in series(registry, "controllerring_objects")] == [1, 3]
-    assert [value for _, value in series(registry, "shard_objects")] == [1, 3]
-    assert series(registry, "shard_capacity") == []
-
-
-def test_each_condition_has_one_status(registry: CollectorRegistry, metrics: Metrics) -> None:
-    metrics.show_conditions(RING, {"Ready": "True", "Covered": "True"})
-    metrics.show_conditions(RING, {"Ready": "False"})
-
-    shown = {
-        (labels["condition"], labels["status"]): value
-        for labels, value in series(registry, "controllerring_condition")
-    }
-    assert shown == {("Ready", "True"): 0, ("Ready", "False"): 1, ("Ready", "Unknown"): 0}
-
-
-def test_every_help_text_is_a_sentence_of_its_own(metrics: Metrics) -> None:
-    families = list(text_string_to_metric_families(metrics.render()[0].decode()))
-
-    texts = [family.documentation for family in families if family.name.startswith("controller_")]
-    assert len(texts) > 30
-    assert [text for text in texts if len(text.split()) < 4] == []
-    assert len({*texts}) == len(texts)
-
-
 @pytest.mark.parametrize("name", ["controllerring_status_shards", "shard_info"])
 def test_what_is_created_again_replaces_what_was_before(
     registry: CollectorRegistry, metrics: Metrics, name: str
@@ -294,17 +206,6 @@ def test_a_shard_is_in_one_state_at_a_time(
     assert states == {word: word == present for word in (*STATES, "unknown")}
 
 
-def test_a_removed_shard_leaves_its_namesakes(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    show_shard(metrics)
-
-    metrics.rings.remove_shard(RING, namespace="elsewhere", shard=SHARD)
-    metrics.rings.remove_shard(OTHER, namespace="ns", shard=SHARD)
-
-    assert len(series(registry, "shard_info")) == 1
-
-
 def test_a_removed_ring_leaves_no_series(registry: CollectorRegistry, metrics: Metrics) -> None:
     use_everything(metrics)
     assert metrics.render()[0].count(b'"demo"') > 20
@@ -312,29 +213,6 @@ def test_a_removed_ring_leaves_no_series(registry: CollectorRegistry, metrics: M
     metrics.rings.remove_ring(RING)
 
     assert b"demo" not in metrics.render()[0]
-
-
-def test_a_removed_ring_leaves_the_others(registry: CollectorRegistry, metrics: Metrics) -> None:
-    use_everything(metrics)
-    metrics.assigned(OTHER, WIDGETS)
-    show_ring(metrics, OTHER)
-    metrics.rings.remove_ring(RING)
-    metrics.assigned(OTHER, WIDGETS)
-
-    assert [value for _, value in series(registry, "assignments_total")] == [2]
-    assert len(series(registry, "controllerring_status_shards")) == 1
-
-
-def test_a_ring_that_comes_back_counts_from_zero(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    use_everything(metrics)
-    metrics.rings.remove_ring(RING)
-
-    use_everything(metrics)
-
-    assert series(registry, "assignments_total") == [(RESOURCE, 1)]
-    assert len(series(registry, "shard_info")) == 1
 
 
 def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
@@ -347,65 +225,3 @@ def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics) -> None:
     prefixes = ("controller_sharding_", "process_", "python_", "rest_client_", "workqueue_")
     assert all(family.name.startswith(prefixes) for family in families)
     assert not any("_created" in family.name for family in families)
-
-
-def test_the_end_of_certificates_is_shown_as_far_as_it_is_known(
-    registry: CollectorRegistry, metrics: Metrics
-) -> None:
-    name = "certificate_expiry_timestamp_seconds"
-    metrics.replica.set_certificate_expiry(
-        serving=datetime(2026, 3, 1, tzinfo=UTC), authority=None
-    )
-    at_first = series(registry, name)
-
-    metrics.replica.set_certificate_expiry(
-        serving=datetime(2026, 3, 2, tzinfo=UTC), authority=datetime(2036, 3, 1, tzinfo=UTC)
-    )
-
-    assert at_first == [({"certificate": "serving"}, 1772323200)]
-    assert series(registry, name) == [
-        ({"certificate": "serving"}, 1772409600),
-        ({"certificate": "authority"}, 2087942400),
-    ]
-
-
-def test_the_lag_of_the_event_loop_is_a_histogram(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    for seconds in (0.001, 0.02, 0.06, 3.0):
-        metrics.replica.lagged(seconds)
-
-    name = "controller_sharding_event_loop_lag_seconds_bucket"
-    found = {le: registry.get_sample_value(name, {"le": le}) for le in ("0.005", "0.05", "5.0")}
-    assert found == {"0.005": 1, "0.05": 2, "5.0": 4}
-
-
-def calls_to_show(shards: int) -> int:
-    """Return how many functions are called to show one more shard beside so many."""
-    metrics = Metrics(CollectorRegistry(), version="1", shard_states=STATES)
-    show_ring(metrics)
-    names = [ShardName(f"shard-{number}") for number in range(shards)]
-    for name in names:
-        metrics.rings.set_shard(RING, namespace="ns", shard=name, uid="u", state="ready")
-    calls = 0
-
-    def count(_frame: object, _event: str, _arg: object) -> None:
-        nonlocal calls
-        calls += 1
-
-    gc.collect()
-    gc.disable()  # finalizers of other tests' objects would be counted
-    sys.setprofile(count)
-    try:
-        show_ring(metrics, uid="another")
-        metrics.rings.set_shard(RING, namespace="ns", shard=SHARD, uid="u", state="ready")
-        metrics.rings.set_shard(RING, namespace="ns", shard=SHARD, uid="another", state="dead")
-        metrics.rings.remove_shard(RING, namespace="ns", shard=SHARD)
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return calls
-
-
-def test_a_shard_costs_the_same_however_many_others_are_shown() -> None:
-    assert calls_to_show(400) == calls_to_show(10)

@@ -43,16 +43,3 @@ def test_a_child_is_killed_when_its_call_is_cancelled(
 
     with pytest.raises(ProcessLookupError):
         os.kill(asyncio.run(cancelled()), 0)
-
-
-def test_a_child_inherits_no_open_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "counter.py").write_text("import os; print(len(os.listdir('/proc/self/fd')))")
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    reading, writing = os.pipe()
-    os.set_inheritable(writing, True)
-
-    found = int(asyncio.run(in_child("counter")(b"")))
-
-    os.close(reading)
-    os.close(writing)
-    assert found == 4, "its three streams, and the directory"

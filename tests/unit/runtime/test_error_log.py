@@ -1,21 +1,9 @@
 """Facts about `sharder.runtime.error_log`."""
 
-import pytest
-
-from sharder.core.errors import ApiError, Forbidden, Unavailable
+from sharder.core.errors import ApiError, Unavailable
 from sharder.runtime.error_log import ErrorLog, Once
 
 DOWN = Unavailable("connection refused")
-
-
-def test_the_same_error_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    log = ErrorLog("watch rings", lambda _: None)
-
-    for error in (DOWN, Unavailable("connection refused"), Forbidden("no"), DOWN):
-        log.failed(error)
-
-    warned = [record.__dict__["error"] for record in caplog.records]
-    assert warned == ["connection refused", "no", "connection refused"]
 
 
 def test_each_failure_is_reported_and_its_end_once() -> None:

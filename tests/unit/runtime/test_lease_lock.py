@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError, Forbidden, LeaseLost
+from sharder.core.errors import ApiError, LeaseLost
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION, ObjectRef
 from sharder.kube.typed_stores import LEASES
@@ -54,17 +54,6 @@ async def test_a_missing_lease_is_created_with_its_labels(cache: World) -> None:
         lease_transitions=0,
     )
     assert holder.valid(cache.clock.monotonic())
-
-
-async def test_a_released_lease_is_taken_at_once_and_keeps_foreign_labels(cache: World) -> None:
-    await cache.give("")
-    await cache.label()
-
-    await cache.holder(ring="demo").acquire()
-
-    lease = await cache.store.get(REF)
-    assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("me", 4)
-    assert set(lease.metadata.labels or {}) == {"ring", "state"}
 
 
 @pytest.mark.parametrize("duration", [15, 30])
@@ -156,46 +145,6 @@ async def test_after_a_restart_in_our_pod_our_own_lease_is_taken_a_retry_period_
     assert (await cache.lease()).lease_transitions == 4
 
 
-async def test_a_namesake_in_another_pod_waits_for_the_whole_duration(cache: World) -> None:
-    cache.pod = "uid"
-    await cache.give("me")
-    await cache.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "another"}}})
-
-    async with cache.running(cache.holder().acquire()):
-        await cache.clock.advance(14.9)
-        early = (await cache.lease()).lease_transitions
-        await cache.clock.advance(1)
-
-    assert (early, (await cache.lease()).lease_transitions) == (3, 4)
-
-
-@pytest.mark.parametrize("pod", ["uid", ""])
-async def test_a_lease_says_in_which_pod_it_is_held_and_no_other(cache: World, pod: str) -> None:
-    cache.pod = pod
-    await cache.give("")
-    await cache.store.patch(REF, {"metadata": {"annotations": {POD_UID_ANNOTATION: "another"}}})
-
-    await cache.holder().acquire()
-
-    assert (await cache.store.get(REF)).metadata.annotation(POD_UID_ANNOTATION) == pod
-
-
-@pytest.mark.parametrize("chance", [0, 0.5, 0.99])
-async def test_what_is_given_back_is_taken_within_a_retry_period(chance: float) -> None:
-    cache = World()
-    first = cache.holder("first")
-    await first.acquire()
-    second = LeaseHolder(cache.store, REF, "second", clock=cache.clock, rng=FixedRng(chance))
-
-    async with cache.running(second.acquire()) as acquiring:
-        await cache.clock.advance(0.1)
-        await first.release()
-        await cache.clock.advance(2)
-        acquired = acquiring.done()
-
-    assert acquired
-
-
 @pytest.mark.parametrize("chance", [0.01, 0.5, 0.99])
 async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> None:
     cache = World()
@@ -210,43 +159,6 @@ async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> 
         assert not acquiring.done()
 
 
-async def test_errors_while_acquiring_are_reported_and_retried(cache: World) -> None:
-    denied = Forbidden("leases is forbidden")
-    cache.store.fail(denied)
-
-    async with cache.running(cache.holder().acquire()):
-        await cache.clock.advance(5)
-
-    assert (await cache.lease()).holder_identity == "me"
-    assert cache.told == [False, True]
-
-
-async def test_a_lost_answer_to_the_first_write_delays_by_one_look(cache: World) -> None:
-    cache.store.lose(DOWN)
-    holder = cache.holder()
-
-    async with cache.running(holder.acquire()) as acquiring:
-        await cache.clock.advance(5)
-        acquired = acquiring.done()
-
-    assert acquired
-    assert (await cache.lease()).lease_transitions == 0
-
-
-async def test_a_held_lease_is_renewed_every_retry_period(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-
-    async with cache.running(holder.keep()):
-        await cache.clock.advance(100)
-
-    spec = await cache.lease()
-    assert spec.renew_time == format_time(cache.clock.now())
-    assert spec.acquire_time != spec.renew_time
-    assert holder.valid(cache.clock.monotonic())
-    assert holder._record.written == {spec.renew_time}
-
-
 async def test_another_holder_ends_it_at_the_next_renewal(cache: World) -> None:
     holder = cache.holder()
     await holder.acquire()
@@ -259,19 +171,6 @@ async def test_another_holder_ends_it_at_the_next_renewal(cache: World) -> None:
             await keeping
 
     assert not holder.valid(cache.clock.monotonic())
-
-
-async def test_a_twin_of_the_same_name_ends_it(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-
-    async with cache.running(holder.keep()) as keeping:
-        await cache.clock.advance(1)
-        await cache.give("me")
-        await cache.clock.advance(1)
-
-        with pytest.raises(LeaseLost, match="in another process"):
-            await keeping
 
 
 async def test_a_deleted_lease_is_created_again(cache: World) -> None:
@@ -362,15 +261,6 @@ async def test_a_request_that_hangs_does_not_hold_up_the_deadline() -> None:
     with pytest.raises(LeaseLost):
         async with asyncio.timeout(5):
             await holder.keep()
-
-
-async def test_a_lease_is_surely_ours_up_to_the_renew_deadline(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    renewed = cache.clock.monotonic()
-
-    assert holder.valid(renewed + 9.9)
-    assert not holder.valid(renewed + 10)
 
 
 async def test_the_deadline_counts_from_when_a_renewal_was_sent() -> None:

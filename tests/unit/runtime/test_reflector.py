@@ -8,9 +8,9 @@ import pytest
 
 from sharder.core.api.lease import Lease, LeaseSpec, lease_body
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.errors import ApiError, Expired, Forbidden, Unavailable
+from sharder.core.errors import ApiError, Expired, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
-from sharder.runtime.reflector import BACKOFF, Ended, Failed, Place, after, follow
+from sharder.runtime.reflector import BACKOFF, Ended, Place, after, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import fake_leases
@@ -20,16 +20,6 @@ DOWN = Unavailable("connection refused")
 
 def test_a_watch_that_closes_at_once_is_a_failure() -> None:
     assert after(Place(version="5"), Ended(0.5)) == Place(version="5", failures=1)
-
-
-def test_a_watch_that_requested_a_list_has_not_failed() -> None:
-    asked = after(Place(version="5"), Bookmark(""))
-
-    assert after(asked, Ended(0.5)) == Place()
-
-
-def test_a_break_after_long_health_counts_as_the_first() -> None:
-    assert after(Place(version="5", failures=4), Failed(DOWN, 120)).failures == 1
 
 
 def test_an_event_does_not_reset_the_back_off() -> None:
@@ -87,20 +77,6 @@ async def follower() -> AsyncIterator[Follower]:
         task.cancel()
 
 
-async def test_the_state_comes_first_and_then_its_changes(follower: Follower) -> None:
-    await settle()
-
-    lease = await follower.create("a")
-    await follower.store.delete(
-        lease.metadata.ref,
-        uid=lease.metadata.uid,
-        resource_version=lease.metadata.resource_version,
-    )
-    await settle()
-
-    assert follower.seen == ["list", "+a", "-a"]
-
-
 async def test_nothing_is_lost_or_reported_twice_when_the_server_hangs_up(
     follower: Follower,
 ) -> None:
@@ -137,16 +113,6 @@ async def test_a_missed_window_is_reported_and_the_state_comes_anew(follower: Fo
 
     assert follower.seen[-1] == "list,a,b"
     assert [type(error) for error in follower.errors] == [Expired, type(None)]
-
-
-async def test_an_error_is_reported_until_the_watch_stands_again(follower: Follower) -> None:
-    await settle()
-    denied = Forbidden("leases is forbidden")
-    await follower.break_watch(denied, denied)
-
-    await follower.clock.advance(2 * BACKOFF.cap)
-
-    assert follower.errors == [denied, denied, None]
 
 
 async def test_a_server_that_stays_down_is_asked_less_and_less_often(follower: Follower) -> None:

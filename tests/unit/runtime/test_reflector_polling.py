@@ -10,7 +10,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.errors import Forbidden
 from sharder.kube.typed_stores import LEASES
 from sharder.ports import Changed, Listed, Removed, WatchEvent
-from sharder.runtime.reflector import HURRY_SECONDS, POLL_SECONDS, RESTS, Polled, follow
+from sharder.runtime.reflector import POLL_SECONDS, RESTS, Polled, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fake_store import FakeStore
 
@@ -101,17 +101,6 @@ async def test_without_the_right_to_watch_it_is_listed_again_and_again() -> None
     assert set(follower.told) == {DENIED}
 
 
-async def test_every_list_holds_only_what_is_kept() -> None:
-    follower = Follower()
-
-    async with follower.following():
-        await follower.create("other")
-        await follower.create("a")
-        await follower.clock.advance(POLL_SECONDS)
-
-    assert follower.seen == ["", "a"]
-
-
 async def test_a_right_that_is_granted_is_used_at_the_next_list() -> None:
     follower = Follower()
 
@@ -122,19 +111,6 @@ async def test_a_right_that_is_granted_is_used_at_the_next_list() -> None:
 
     assert follower.seen == ["", "", "+a"]
     assert follower.told == [DENIED, None, None]
-
-
-async def test_a_right_that_is_granted_while_changes_are_expected_is_used_soon() -> None:
-    follower = Follower()
-    follower.expects = True
-
-    async with follower.following():
-        follower.store.allowed = True
-        await follower.clock.advance(POLL_SECONDS - HURRY_SECONDS)
-        before = list(follower.told)
-        await follower.clock.advance(2 * HURRY_SECONDS)
-
-    assert (before, follower.told) == ([DENIED], [DENIED, None])
 
 
 async def test_a_list_that_takes_long_is_not_repeated_at_once() -> None:

@@ -46,25 +46,6 @@ async def test_a_crashed_task_is_counted_and_restarted_later_each_time() -> None
     assert [later - earlier for earlier, later in pairwise(task.starts)] == [0.75, 1.5, 3]
 
 
-async def test_the_others_run_on_when_one_crashes() -> None:
-    clock = FakeClock()
-    bad, good = Task(clock, 0), Task(clock)
-    async with asyncio.TaskGroup() as group:
-        supervisor = group.create_task(
-            supervise(
-                {"bad": bad.run, "good": good.run},
-                clock=clock,
-                rng=FixedRng(),
-                on_crash=lambda _: None,
-            )
-        )
-        await clock.advance(10)
-        started, running = good.starts, good.running
-        supervisor.cancel()
-
-    assert (started, running) == ([0.0], True)
-
-
 async def test_cancellation_stops_all() -> None:
     task = Task(FakeClock())
     async with asyncio.TaskGroup() as group:

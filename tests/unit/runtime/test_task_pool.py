@@ -27,20 +27,6 @@ async def test_only_so_many_are_under_way_at_once() -> None:
     assert (under_way, most) == (0, 3)
 
 
-async def test_the_end_waits_for_all() -> None:
-    done = list[int]()
-
-    async def work(number: int) -> None:
-        await asyncio.sleep(0)
-        done.append(number)
-
-    async with batch(2) as writes:
-        for number in range(3):
-            await writes.add(work(number))
-
-    assert done == [0, 1, 2]
-
-
 async def test_what_fails_first_cancels_the_rest_and_is_raised_as_it_is() -> None:
     done = list[str]()
 

@@ -55,34 +55,6 @@ async def work() -> AsyncIterator[Work]:
         task.cancel()
 
 
-async def test_a_key_is_looked_at_once_however_often_it_was_added(work: Work) -> None:
-    for _ in range(3):
-        work.queue.add("a")
-    await settle()
-
-    assert work.keys == ["a"]
-
-
-async def test_keys_come_when_they_are_due(work: Work) -> None:
-    work.queue.add_after("late", 10)
-    work.queue.add_after("soon", 5)
-    work.queue.add("now")
-
-    await work.clock.advance(60)
-
-    assert work.begun == [(0, "now"), (5, "soon"), (10, "late")]
-
-
-@pytest.mark.parametrize("delays", [(10, 5), (5, 10)])
-async def test_the_earliest_time_wins(work: Work, delays: tuple[float, float]) -> None:
-    for delay in delays:
-        work.queue.add_after("a", delay)
-
-    await work.clock.advance(60)
-
-    assert work.begun == [(5, "a")]
-
-
 async def test_a_key_in_work_is_looked_at_again_only_afterwards(work: Work) -> None:
     work.gates["a"] = asyncio.Event()
     work.queue.add("a")
@@ -97,41 +69,6 @@ async def test_a_key_in_work_is_looked_at_again_only_afterwards(work: Work) -> N
 
     assert in_work == ["a"]
     assert work.keys == ["a", "a"]
-
-
-async def test_a_later_time_given_while_in_work_is_kept(work: Work) -> None:
-    work.gates["a"] = asyncio.Event()
-    work.queue.add("a")
-    await settle()
-    work.queue.add_after("a", 7)
-    work.gates["a"].set()
-
-    await work.clock.advance(60)
-
-    assert work.begun == [(0, "a"), (7, "a")]
-
-
-async def test_no_more_are_in_work_than_allowed(work: Work) -> None:
-    for key in "abc":
-        work.gates[key] = asyncio.Event()
-        work.queue.add(key)
-    await settle()
-    at_first = list(work.keys)
-
-    work.gates["a"].set()
-    await settle()
-
-    assert at_first == ["a", "b"]
-    assert work.keys == ["a", "b", "c"]
-
-
-async def test_a_worker_may_ask_to_look_again_later(work: Work) -> None:
-    work.results["a"] = [30.0]
-    work.queue.add("a")
-
-    await work.clock.advance(100)
-
-    assert work.begun == [(0, "a"), (30, "a")]
 
 
 @pytest.mark.parametrize("error", [DOWN, Conflict("lost"), InvalidObject("what is this")])

@@ -6,15 +6,14 @@ from itertools import product
 
 import pytest
 
-from sharder.tls.bundle import CertificateBundle, problem
-from sharder.tls.facts import facts_of, issued_by
-from sharder.tls.issue import AUTHORITY_VALIDITY, make_authority
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of
+from sharder.tls.issue import AUTHORITY_VALIDITY
 from sharder.tls.rotation import (
     Phase,
     Policy,
     Request,
     Step,
-    adopted,
     carry_out,
     new_bundle,
     next_step,
@@ -92,17 +91,6 @@ def test_a_replica_that_does_not_lead_only_renews(
     assert decided is (Step.RENEW if is_due else Step.KEEP)
 
 
-@pytest.mark.parametrize("bundle", BUNDLES)
-def test_a_serving_certificate_is_renewed_on_request_in_every_phase(
-    bundle: CertificateBundle,
-) -> None:
-    decided = step(bundle, requested=Request.SERVING)
-
-    after = carry_out(decided, bundle, POLICY, NOW)
-    assert after.certificate != bundle.certificate
-    assert replace(after, certificate=b"", key=b"") == replace(bundle, certificate=b"", key=b"")
-
-
 def test_an_authority_is_replaced_while_it_can_still_issue_for_the_full_time() -> None:
     end = NOW + AUTHORITY_VALIDITY
     fresh = [renewed(STABLE, POLICY, end - 90 * DAY - left) for left in (DAY, -DAY)]
@@ -136,27 +124,6 @@ def test_a_renewed_certificate_keeps_the_names_it_had() -> None:
     after = renewed(STABLE, other, NOW)
 
     assert set(facts_of(after.certificate)[0].names) == {"sharder.svc", "other.svc", "10.0.0.1"}
-
-
-def test_a_replica_without_the_key_of_its_authority_serves_on_and_gets_another_one() -> None:
-    lost = replace(STABLE, ca_key=b"")
-
-    found = adopted(lost, NOW)
-    switched = carry_out(step(found, settled=True), found, POLICY, NOW)
-    final = carry_out(step(switched, settled=True), switched, POLICY, NOW)
-
-    assert (found.certificate, phase_of(found)) == (STABLE.certificate, Phase.RETIRING)
-    assert issued_by(switched.certificate, facts_of(found.ca))
-    assert switched.ca == found.ca
-    assert phase_of(final) is Phase.STABLE
-    assert problem(final, POLICY.names, NOW) is None
-
-
-@pytest.mark.parametrize("key", [b"x", STABLE.ca_key[:-40], make_authority(NOW).key])
-def test_a_key_of_no_authority_is_a_problem_of_the_bundle(key: bytes) -> None:
-    found = problem(replace(INTRODUCING, next_key=key), POLICY.names, NOW)
-
-    assert found == "the next authority's key is unreadable, or has no certificate"
 
 
 def test_keys_are_in_no_representation() -> None:

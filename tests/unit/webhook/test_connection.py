@@ -196,19 +196,6 @@ async def test_a_whole_request_is_answered_before_what_comes_next(then: str) -> 
     assert wire.written == after
 
 
-async def test_an_answer_that_cannot_be_sent_ends_its_connection_and_no_other() -> None:
-    port = port_of(app_with())
-    (broken, its), (other, others) = connected(port), connected(port)
-    its.is_broken = True
-
-    for client in (broken, other):
-        client.data_received(head_of(length=len(BODY)) + BODY)
-    await asyncio.sleep(0)
-
-    assert (its.is_closed, its.written) == (True, b"")
-    assert answer_in(others.written).status == 200
-
-
 WIDE = b"[" + b"[" * 2_000 + b"]" * 2_000 + b",[[[[[[]]]]]]" * 100_000 + b"]"
 """Deeper than a decoder takes, and with many brackets."""
 LABELS: dict[str, str] = {f"l{number}": "" for number in range(30_000)}

@@ -19,7 +19,6 @@ from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
 from sharder.sdk.testing.fake_clock import FakeClock
-from sharder.tls.bundle import token_of
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
 from sharder.tls.rotation import Policy, introduced, new_bundle
 from tests.unit.kube.conftest import Script, connected, serving
@@ -63,15 +62,6 @@ def files(folder: Folder) -> CertificateFiles:
     return CertificateFiles(folder.path, "tls.crt", "tls.key")
 
 
-def test_files_have_an_expiry_and_no_ca_to_trust(files: CertificateFiles) -> None:
-    shown = files.load()
-
-    assert shown.ca_bundle == ""
-    assert (shown.serving_end, shown.authority_end) == (NOW + timedelta(days=90), None)
-    assert shown.tokens == (token_of(shown.pair.key),)
-    assert shown.tokens[0] not in repr(shown)
-
-
 async def test_files_that_were_replaced_are_in_use_within_five_seconds(
     folder: Folder, files: CertificateFiles
 ) -> None:
@@ -110,46 +100,11 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
     assert used == [good]
 
 
-async def test_certificate_files_that_expire_are_reported_without_a_change(
-    folder: Folder, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = FakeClock()
-    folder.put(issue_serving(AUTHORITY, dns_names=[], now=NOW, validity=timedelta(seconds=900)))
-    files = CertificateFiles(folder.path, "tls.crt", "tls.key")
-
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(files.load().pair, lambda _: None, clock))
-        await clock.advance(440)
-        before = len(caplog.records)
-        await clock.advance(460)
-        keeping.cancel()
-
-    assert before == 0
-    assert [vars(record)["why"].split(" at ")[0] for record in caplog.records] == [
-        "the serving certificate expires",
-        "the serving certificate expired",
-    ]
-
-
 def settings(client_config: str, *, leader_in: str = "sharding-system") -> Settings:
     header = f"apiVersion: {CONFIG_API_VERSION}\nkind: SharderConfig"
     election = f"leaderElection: {{resourceNamespace: {leader_in}}}"
     text = f"{header}\n{election}\nwebhook: {{config: {{clientConfig: {client_config}}}}}"
     return load(text.encode()).settings
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("", ("sharder", "sharder.sharding-system")),
-        ("{url: 'https://10.0.0.1:9443/x'}", ("10.0.0.1",)),
-        ("{service: {name: s, namespace: ns}}", ("s", "s.ns")),
-    ],
-)
-def test_the_webhook_has_the_names_under_which_it_is_called(
-    text: str, names: tuple[str, ...]
-) -> None:
-    assert webhook_names(settings(text or "{}"))[: len(names)] == names
 
 
 async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
