@@ -8,7 +8,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from sharder.metrics.collectors import Counts, Readings, Times
+from sharder.metrics.collectors import Families
 
 WORK_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1, 5, 10, 60, 300)
 """Seconds: from a comparison to a pass over a large ring."""
@@ -17,45 +17,43 @@ WAIT_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1, 5, 10, 60, 300)
 """Seconds: from a free worker to a queue that cannot keep up."""
 
 
+_QUEUE: Final = ("name",)
+
+_COUNTS: Final = {
+    "rest_client_requests_total": (
+        "Requests to the API server by method and HTTP status; 429 is throttling by API "
+        "Priority and Fairness, <error> a request without an answer, <rewound> a watch that "
+        "lists again after etcd was restored",
+        *("code", "method"),
+    ),
+    "workqueue_adds_total": ("Keys that became due in a queue, each once", *_QUEUE),
+    "workqueue_retries_total": ("Keys that are tried again after a failure", *_QUEUE),
+}
+_TIMES: Final = {
+    "workqueue_work_duration_seconds": (WORK_BUCKETS, ("Time to handle one key", *_QUEUE)),
+    "workqueue_queue_duration_seconds": (
+        WAIT_BUCKETS,
+        ("Time from when a key is due until a worker handles it", *_QUEUE),
+    ),
+}
+_GAUGES: Final = {
+    "workqueue_depth": ("Keys that are due and wait for a worker", *_QUEUE),
+    "workqueue_longest_running_processor_seconds": (
+        "Seconds since the oldest key in work was taken from the queue; 0 without any",
+        *_QUEUE,
+    ),
+}
+
+
 class ClientGoMetrics:
     """The metrics of requests and queues."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._requests = Counts(
-            "rest_client_requests_total",
-            "Requests to the API server by method and HTTP status; 429 is throttling by API "
-            "Priority and Fairness, <error> a request without an answer, <rewound> a watch that "
-            "lists again after etcd was restored",
-            ("code", "method"),
-        )
-        self._adds = Counts(
-            "workqueue_adds_total", "Keys that became due in a queue, each once", ("name",)
-        )
-        self._retries = Counts(
-            "workqueue_retries_total", "Keys that are tried again after a failure", ("name",)
-        )
-        self._work = Times(
-            "workqueue_work_duration_seconds", "Time to handle one key", WORK_BUCKETS, ("name",)
-        )
-        self._waits = Times(
-            "workqueue_queue_duration_seconds",
-            "Time from when a key is due until a worker handles it",
-            WAIT_BUCKETS,
-            ("name",),
-        )
-        self._depths = Readings(
-            "workqueue_depth", "Keys that are due and wait for a worker", ("name",)
-        )
-        self._longest = Readings(
-            "workqueue_longest_running_processor_seconds",
-            "Seconds since the oldest key in work was taken from the queue; 0 without any",
-            ("name",),
-        )
-        for collector in (
-            *(self._requests, self._adds, self._retries, self._work, self._waits),
-            *(self._depths, self._longest),
-        ):
-            registry.register(collector)
+        families = Families(registry)
+        counts, times = families.counts(_COUNTS), families.times(_TIMES)
+        self._requests, self._adds, self._retries = counts.values()
+        self._work, self._waits = times.values()
+        self._depths, self._longest = families.gauges(_GAUGES).values()
 
     def requested(self, method: str, code: str) -> None:
         """Count a request to the API server, watches included."""

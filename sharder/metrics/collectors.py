@@ -25,6 +25,8 @@ RING: Final = "controllerring"
 """The label that has the ring; the first one of counters and histograms of rings."""
 
 Reading: TypeAlias = float | Callable[[], float]
+Texts: TypeAlias = tuple[str, ...]
+Table: TypeAlias = Mapping[str, Texts]
 C = TypeVar("C", "Counts", "Times", "Readings")
 
 
@@ -126,24 +128,36 @@ class Readings(Collector):
 
 
 class Families:
-    """Registers collectors under a prefix, and removes the series of a ring from all of them."""
+    """Registers collectors under a prefix, and removes the series of a ring from all of them.
 
-    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+    In the tables, the first text of a metric is its help, and the others are its labels.
+    """
+
+    def __init__(self, registry: CollectorRegistry, prefix: str = "") -> None:
         self._registry = registry
         self._prefix = prefix
         self._by_ring: list[Counts | Times | Readings] = []
 
-    def counts(self, name: str, about: str, *labels: str) -> Counts:
-        """Register a counter."""
-        return self._register(Counts(self._prefix + name, about, labels), labels)
+    def counts(self, table: Table) -> dict[str, Counts]:
+        """Register counters."""
+        return {
+            name: self._register(Counts(self._prefix + name, about, labels), labels)
+            for name, (about, *labels) in table.items()
+        }
 
-    def times(self, name: str, about: str, buckets: Sequence[float], *labels: str) -> Times:
-        """Register a histogram of seconds."""
-        return self._register(Times(self._prefix + name, about, buckets, labels), labels)
+    def times(self, table: Mapping[str, tuple[Sequence[float], Texts]]) -> dict[str, Times]:
+        """Register histograms of seconds, with their buckets."""
+        return {
+            name: self._register(Times(self._prefix + name, about, buckets, labels), labels)
+            for name, (buckets, (about, *labels)) in table.items()
+        }
 
-    def gauge(self, name: str, about: str, *labels: str) -> Readings:
-        """Register a gauge."""
-        return self._register(Readings(self._prefix + name, about, labels), labels)
+    def gauges(self, table: Table) -> dict[str, Readings]:
+        """Register gauges."""
+        return {
+            name: self._register(Readings(self._prefix + name, about, labels), labels)
+            for name, (about, *labels) in table.items()
+        }
 
     def forget(self, ring: RingName) -> None:
         """Remove all series of a ring; no error if there are none."""

@@ -46,19 +46,110 @@ HANDOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 
 
 STATUSES: Final = ("True", "False", "Unknown")
 
-_BACKLOGS: Final = {
-    "unassigned_objects": "Objects without an owner label that wait for the leader; shown by the "
-    "leader",
-    "unassigned_oldest_seconds": "Seconds since the present leader first saw the oldest "
-    "unassigned object; 0 without any",
-    "draining_objects": "Draining objects, which their shard has not released yet; shown by the "
-    "leader",
-    "draining_oldest_seconds": "Seconds since the present leader first saw the oldest open drain; "
-    "0 without any",
-}
-
 _RESOURCE: Final = (RING, "group", "resource")
 _SHARD: Final = ("namespace", "shard", RING)
+
+_COUNTS: Final = {
+    "assignments_total": (
+        "Objects that this replica's webhook assigned to a shard on admission",
+        *_RESOURCE,
+    ),
+    "admission_answers_total": (
+        "Admission requests that this replica received, by outcome; controllerring is empty "
+        "if the ring is unknown",
+        *(RING, "outcome"),
+    ),
+    "movements_total": (
+        "Objects that the leader assigned: unassigned and drained objects, and objects of "
+        "lost shards",
+        *_RESOURCE,
+    ),
+    "drains_total": ("Drains that the leader requested", *_RESOURCE),
+    "object_failures_total": (
+        "Writes of objects that failed, or that another webhook reverted",
+        *_RESOURCE,
+    ),
+    "drains_withheld_total": (
+        "Drains that were not requested because of a limit; each pass can count an object again",
+        *(RING, "limit"),
+    ),
+    "rebalance_moves_total": ("Drains that were requested to even out the load", RING),
+    "transitions_total": (
+        "Transitions of the ring that the leader reported, by the reason of their Events",
+        *(RING, "reason"),
+    ),
+    "task_crashes_total": (
+        "Tasks of this replica that ended with an error and were restarted",
+        "task",
+    ),
+}
+_TIMES: Final = {
+    "admission_duration_seconds": (
+        ANSWER_BUCKETS,
+        (
+            "Seconds that this replica took to receive and answer an admission request; "
+            "controllerring is empty if the ring is unknown",
+            *(RING, "outcome"),
+        ),
+    ),
+    "resync_duration_seconds": (
+        RESYNC_BUCKETS,
+        ("Seconds that the leader's complete passes over a ring's objects took", RING),
+    ),
+    "handover_seconds": (
+        HANDOVER_BUCKETS,
+        (
+            "Time from when an object had no live owner until its new owner was written: "
+            "for drained from the acknowledgement, for lost from the last renewal or the release "
+            "of the shard's Lease",
+            *(RING, "reason"),
+        ),
+    ),
+}
+_BACKLOGS: Final = {
+    "unassigned_objects": (
+        "Objects without an owner label that wait for the leader; shown by the leader",
+        *_RESOURCE,
+    ),
+    "unassigned_oldest_seconds": (
+        "Seconds since the present leader first saw the oldest unassigned object; 0 without any",
+        *_RESOURCE,
+    ),
+    "draining_objects": (
+        "Draining objects, which their shard has not released yet; shown by the leader",
+        *_RESOURCE,
+    ),
+    "draining_oldest_seconds": (
+        "Seconds since the present leader first saw the oldest open drain; 0 without any",
+        *_RESOURCE,
+    ),
+}
+_GAUGES: Final = {
+    "rebalance_planned_moves": (
+        "Moves that the last rebalance found, carried out or not",
+        RING,
+    ),
+    "overdue_drains": (
+        "Drains open for longer than the ring's spec.movement.drainTimeout; shown by the leader",
+        *_RESOURCE,
+    ),
+    "controllerring_condition": (
+        "1 for the present status of the ring's condition, else 0; shown by the leader",
+        *(RING, "condition", "status"),
+    ),
+    "controllerring_objects": (
+        "Main objects in the ring's scope, assigned or not; shown by the leader",
+        RING,
+    ),
+    "shard_objects": (
+        "Main objects that a shard owns, draining ones included; shown by the leader",
+        *_SHARD,
+    ),
+    "shard_capacity": (
+        "Main objects that a shard can own; absent without a limit; shown by the leader",
+        *_SHARD,
+    ),
+}
 
 
 class Metrics:
@@ -70,224 +161,115 @@ class Metrics:
         """Register all metrics; `shard_states` are the possible states of a shard."""
         self._registry = registry
         families = Families(registry, PREFIX)
-        self._register_admission(families)
-        self._register_movement(families)
-        self._register_backlogs(families)
-        self._register_shown(families)
+        self._counts, self._times = families.counts(_COUNTS), families.times(_TIMES)
+        self._backlogs, self._gauges = families.gauges(_BACKLOGS), families.gauges(_GAUGES)
         self.rings = RingGauges(families, shard_states=shard_states)
-        self._crashes = families.counts(
-            "task_crashes_total",
-            "Tasks of this replica that ended with an error and were restarted",
-            "task",
-        )
         self.replica = ReplicaMetrics(families, version=version)
         self.client_go = ClientGoMetrics(registry)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
 
-    def _register_admission(self, families: Families) -> None:
-        self._assignments = families.counts(
-            "assignments_total",
-            "Objects that this replica's webhook assigned to a shard on admission",
-            *_RESOURCE,
-        )
-        self._answers = families.counts(
-            "admission_answers_total",
-            "Admission requests that this replica received, by outcome; controllerring is empty "
-            "if the ring is unknown",
-            *(RING, "outcome"),
-        )
-        self._answer_seconds = families.times(
-            "admission_duration_seconds",
-            "Seconds that this replica took to receive and answer an admission request; "
-            "controllerring is empty if the ring is unknown",
-            ANSWER_BUCKETS,
-            *(RING, "outcome"),
-        )
-
-    def _register_movement(self, families: Families) -> None:
-        self._movements = families.counts(
-            "movements_total",
-            "Objects that the leader assigned: unassigned and drained objects, and objects of "
-            "lost shards",
-            *_RESOURCE,
-        )
-        self._drains = families.counts(
-            "drains_total", "Drains that the leader requested", *_RESOURCE
-        )
-        self._failures = families.counts(
-            "object_failures_total",
-            "Writes of objects that failed, or that another webhook reverted",
-            *_RESOURCE,
-        )
-        self._withheld = families.counts(
-            "drains_withheld_total",
-            "Drains that were not requested because of a limit; each pass can count an object "
-            "again",
-            *(RING, "limit"),
-        )
-        self._rebalance_moves = families.counts(
-            "rebalance_moves_total", "Drains that were requested to even out the load", RING
-        )
-        self._rebalance_planned = families.gauge(
-            "rebalance_planned_moves",
-            "Moves that the last rebalance found, carried out or not",
-            RING,
-        )
-        self._resync_seconds = families.times(
-            "resync_duration_seconds",
-            "Seconds that the leader's complete passes over a ring's objects took",
-            RESYNC_BUCKETS,
-            RING,
-        )
-        self._handovers = families.times(
-            "handover_seconds",
-            "Time from when an object had no live owner until its new owner was written: "
-            "for drained from the acknowledgement, for lost from the last renewal or the release "
-            "of the shard's Lease",
-            HANDOVER_BUCKETS,
-            *(RING, "reason"),
-        )
-
-    def _register_backlogs(self, families: Families) -> None:
-        self._overdue = families.gauge(
-            "overdue_drains",
-            "Drains open for longer than the ring's spec.movement.drainTimeout; shown by the "
-            "leader",
-            *_RESOURCE,
-        )
-        self._backlogs = [
-            families.gauge(name, about, *_RESOURCE) for name, about in _BACKLOGS.items()
-        ]
-
-    def _register_shown(self, families: Families) -> None:
-        self._transitions = families.counts(
-            "transitions_total",
-            "Transitions of the ring that the leader reported, by the reason of their Events",
-            *(RING, "reason"),
-        )
-        self._conditions = families.gauge(
-            "controllerring_condition",
-            "1 for the present status of the ring's condition, else 0; shown by the leader",
-            *(RING, "condition", "status"),
-        )
-        self._objects = families.gauge(
-            "controllerring_objects",
-            "Main objects in the ring's scope, assigned or not; shown by the leader",
-            RING,
-        )
-        self._shard_objects = families.gauge(
-            "shard_objects",
-            "Main objects that a shard owns, draining ones included; shown by the leader",
-            *_SHARD,
-        )
-        self._shard_capacity = families.gauge(
-            "shard_capacity",
-            "Main objects that a shard can own; absent without a limit; shown by the leader",
-            *_SHARD,
-        )
-
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         """Count an admission answer; `ring` is empty for an unknown ring."""
-        self._answers.add(ring, outcome)
-        self._answer_seconds.observe(seconds, ring, outcome)
+        self._counts["admission_answers_total"].add(ring, outcome)
+        self._times["admission_duration_seconds"].observe(seconds, ring, outcome)
 
     def assigned(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that was assigned on admission."""
-        self._assignments.add(ring, resource.group, resource.resource)
+        self._counts["assignments_total"].add(ring, resource.group, resource.resource)
 
     def handed_over(self, ring: RingName, reason: str = "drained", seconds: float = 0.0) -> None:
         """Record how long an object had no live owner; the reason is a fixed word.
 
         An object that its acknowledgement gave to its new owner always had one.
         """
-        self._handovers.observe(seconds, ring, reason)
+        self._times["handover_seconds"].observe(seconds, ring, reason)
 
     def happened(self, ring: RingName, transition: Transition) -> None:
         """Count a transition."""
-        self._transitions.add(ring, transition.kind)
+        self._counts["transitions_total"].add(ring, transition.kind)
 
     def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
         """Show exactly these conditions of the ring, with their statuses."""
         shown = dict[tuple[str, ...], float]()
         for name, present in conditions.items():
             shown |= {(ring, name, status): status == present for status in STATUSES}
-        self._conditions.replace(ring, shown)
+        self._gauges["controllerring_condition"].replace(ring, shown)
 
     def hide_conditions(self, ring: RingName) -> None:
         """Hide the conditions of the ring; no error if they are not shown."""
-        self._conditions.remove(ring)
+        self._gauges["controllerring_condition"].remove(ring)
 
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that the leader assigned."""
-        self._movements.add(ring, resource.group, resource.resource)
+        self._counts["movements_total"].add(ring, resource.group, resource.resource)
 
     def drained(self, ring: RingName, resource: GroupResource) -> None:
         """Count a drain that was requested."""
-        self._drains.add(ring, resource.group, resource.resource)
+        self._counts["drains_total"].add(ring, resource.group, resource.resource)
 
     def withheld(self, ring: RingName, limit: str) -> None:
         """Count a drain that was deferred because of this field of `spec.movement`."""
-        self._withheld.add(ring, limit)
+        self._counts["drains_withheld_total"].add(ring, limit)
 
     def rebalanced(self, ring: RingName) -> None:
         """Count a drain that was requested to balance the load."""
-        self._rebalance_moves.add(ring)
+        self._counts["rebalance_moves_total"].add(ring)
 
     def show_planned_moves(self, ring: RingName, moves: int) -> None:
         """Show how many moves the last rebalance found, carried out or not."""
-        self._rebalance_planned.show(moves, ring)
+        self._gauges["rebalance_planned_moves"].show(moves, ring)
 
     def hide_planned_moves(self, ring: RingName) -> None:
         """Hide the number of moves; no error if it is not shown."""
-        self._rebalance_planned.remove(ring)
+        self._gauges["rebalance_planned_moves"].remove(ring)
 
     def failed(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that could not be written, or whose label was removed again."""
-        self._failures.add(ring, resource.group, resource.resource)
+        self._counts["object_failures_total"].add(ring, resource.group, resource.resource)
 
     def show_backlogs(
         self, ring: RingName, resource: GroupResource, *, unassigned: Backlog, draining: Backlog
     ) -> None:
         """Show the backlogs of a resource, as they are at each scrape."""
         shown = (unassigned.count, unassigned.age, draining.count, draining.age)
-        for gauge, value in zip(self._backlogs, shown, strict=True):
+        for gauge, value in zip(self._backlogs.values(), shown, strict=True):
             gauge.show(value, ring, resource.group, resource.resource)
 
     def hide_backlogs(self, ring: RingName, resource: GroupResource) -> None:
         """Hide the backlogs and the overdue drains; no error if they are not shown."""
-        for gauge in (*self._backlogs, self._overdue):
+        for gauge in (*self._backlogs.values(), self._gauges["overdue_drains"]):
             gauge.hide(ring, resource.group, resource.resource)
 
     def show_overdue(self, ring: RingName, resource: GroupResource, *, drains: int) -> None:
         """Show the number of overdue drains, until `hide_backlogs`."""
-        self._overdue.show(drains, ring, resource.group, resource.resource)
+        self._gauges["overdue_drains"].show(drains, ring, resource.group, resource.resource)
 
     def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
         """Show the objects of the ring and of these shards; hide its other shards."""
-        self._objects.replace(ring, {(ring,): objects})
+        self._gauges["controllerring_objects"].replace(ring, {(ring,): objects})
         owned, capacity = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
         for load in shards:
             labels = load.namespace, load.shard, ring
             owned[labels] = load.objects
             if load.ceiling is not None:
                 capacity[labels] = load.ceiling
-        self._shard_objects.replace(ring, owned)
-        self._shard_capacity.replace(ring, capacity)
+        self._gauges["shard_objects"].replace(ring, owned)
+        self._gauges["shard_capacity"].replace(ring, capacity)
 
     def hide_load(self, ring: RingName) -> None:
         """Hide the loads of the ring; no error if they are not shown."""
-        for gauge in (self._objects, self._shard_objects, self._shard_capacity):
-            gauge.remove(ring)
+        for name in ("controllerring_objects", "shard_objects", "shard_capacity"):
+            self._gauges[name].remove(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:
         """Record how long a complete resync took."""
-        self._resync_seconds.observe(seconds, ring)
+        self._times["resync_duration_seconds"].observe(seconds, ring)
 
     def crashed(self, task: str) -> None:
         """Count a crash of a task; `task` is one of a few names."""
-        self._crashes.add(task)
+        self._counts["task_crashes_total"].add(task)
 
     def render(self) -> tuple[bytes, str]:
         """Return all metrics in Prometheus' text format, and its content type.

@@ -14,11 +14,38 @@ UNKNOWN_STATE = "unknown"
 
 _SHARD: Final = ("namespace", "shard", RING)
 
-_RING_GAUGES: Final = {
-    "metadata_generation": "Generation of the ControllerRing's spec that this replica has seen",
-    "observed_generation": "Generation that the ControllerRing's status describes",
-    "status_shards": "Valid Leases of shards, including those of shards that are gone",
-    "status_available_shards": "Shards that can own objects",
+_GENERATIONS: Final = {
+    "controllerring_metadata_generation": (
+        "Generation of the ControllerRing's spec that this replica has seen",
+        *(RING, "uid"),
+    ),
+    "controllerring_observed_generation": (
+        "Generation that the ControllerRing's status describes",
+        *(RING, "uid"),
+    ),
+    "controllerring_status_shards": (
+        "Valid Leases of shards, including those of shards that are gone",
+        *(RING, "uid"),
+    ),
+    "controllerring_status_available_shards": ("Shards that can own objects", RING, "uid"),
+}
+_GAUGES: Final = {
+    "controllerring_unreadable": (
+        "1 for a ring that this version cannot decode; others have no such series",
+        RING,
+    ),
+    "invalid_leases": (
+        "Invalid Leases of the ring, which are ignored; an Event on each says why",
+        RING,
+    ),
+    "shard_info": ("1, with the uid of the shard's Lease", *_SHARD, "uid"),
+    "shard_state": ("1 for the present state of the shard, else 0", *_SHARD, "state"),
+}
+_CALCULATIONS: Final = {
+    "ring_calculations_total": (
+        "How often this replica built a ring's strategy, because its shards or its spec changed",
+        RING,
+    )
 }
 
 
@@ -29,32 +56,10 @@ class RingGauges:
         self._families = families
         self._states = (*shard_states, UNKNOWN_STATE)
         self._uids: dict[tuple[str, ...], str] = {}
-        self._ring_gauges = [
-            families.gauge(f"controllerring_{name}", about, RING, "uid")
-            for name, about in _RING_GAUGES.items()
-        ]
-        self._unreadable = families.gauge(
-            "controllerring_unreadable",
-            "1 for a ring that this version cannot decode; others have no such series",
-            RING,
-        )
-        self._invalid_leases = families.gauge(
-            "invalid_leases",
-            "Invalid Leases of the ring, which are ignored; an Event on each says why",
-            RING,
-        )
-        self._shard_info = families.gauge(
-            "shard_info", "1, with the uid of the shard's Lease", *_SHARD, "uid"
-        )
-        self._shard_state = families.gauge(
-            "shard_state", "1 for the present state of the shard, else 0", *_SHARD, "state"
-        )
-        self._calculations = families.counts(
-            "ring_calculations_total",
-            "How often this replica built a ring's strategy, because its shards or its spec "
-            "changed",
-            RING,
-        )
+        self._ring_gauges = tuple(families.gauges(_GENERATIONS).values())
+        gauges = families.gauges(_GAUGES).values()
+        self._unreadable, self._invalid_leases, self._shard_info, self._shard_state = gauges
+        (self._calculations,) = families.counts(_CALCULATIONS).values()
 
     def calculated(self, ring: RingName) -> None:
         """Count a strategy that was built from a ring's shards."""

@@ -5,15 +5,14 @@ They are on the default registry of the process, beside the author's own metrics
 
 from collections.abc import Callable
 from functools import cache
-from typing import Final, TypeVar
+from typing import Final
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.registry import Collector
 
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.metrics.client_go import ClientGoMetrics
-from sharder.metrics.collectors import Counts, Readings, Times
+from sharder.metrics.collectors import RING, Families
 
 PREFIX: Final = "controller_sharding_"
 
@@ -24,9 +23,56 @@ HANDOFF_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Seconds: from one write to a queue of many objects."""
 
 _CONTROLLER: Final = ("controller",)
-_RESOURCE: Final = ("controllerring", "group", "resource")
+_RESOURCE: Final = (RING, "group", "resource")
 
-C = TypeVar("C", bound=Collector)
+_COUNTS: Final = {
+    "controller_runtime_reconcile_total": (
+        "Reconciles by result: `success`, `requeue_after`, `error`, or `cancelled` when "
+        "the object was drained or deleted, or the shard stopped",
+        *(*_CONTROLLER, "result"),
+    ),
+    "controller_runtime_reconcile_errors_total": ("Reconciles that failed", *_CONTROLLER),
+    "controller_runtime_terminal_reconcile_errors_total": (
+        "Reconciles that failed and are not retried",
+        *_CONTROLLER,
+    ),
+    PREFIX + "name_taken_total": (
+        "Reconciles that failed because an object that the parent does not control has "
+        "the name of a child",
+        *_RESOURCE,
+    ),
+    PREFIX + "lease_renewals_total": (
+        "Attempts of this shard to take or renew its Lease, by result: `success`, or "
+        "`error` without an answer in time",
+        *(RING, "result"),
+    ),
+}
+_TIMES: Final = {
+    "controller_runtime_reconcile_time_seconds": (
+        RECONCILE_BUCKETS,
+        ("Time of a reconcile", *_CONTROLLER),
+    ),
+    PREFIX + "drain_seconds": (
+        HANDOFF_BUCKETS,
+        ("Time from when this shard sees a drain until it has acknowledged it", *_RESOURCE),
+    ),
+    PREFIX + "takeover_seconds": (
+        HANDOFF_BUCKETS,
+        (
+            "Time from when this shard first sees an object as its own until its first "
+            "reconcile begins",
+            *_RESOURCE,
+        ),
+    ),
+}
+_GAUGES: Final = {
+    "controller_runtime_active_workers": ("Reconciles that run now", *_CONTROLLER),
+    "controller_runtime_max_concurrent_reconciles": (
+        "How many reconciles can run at a time",
+        *_CONTROLLER,
+    ),
+    PREFIX + "owned_objects": ("Main objects that this shard owns", *_RESOURCE),
+}
 
 
 class ShardMetrics(ClientGoMetrics):
@@ -38,85 +84,11 @@ class ShardMetrics(ClientGoMetrics):
         super().__init__(registry)
         self._registry = registry
         self._running: dict[str, int] = {}
-
-        def register(collector: C) -> C:
-            registry.register(collector)
-            return collector
-
-        self._reconciles = register(
-            Counts(
-                "controller_runtime_reconcile_total",
-                "Reconciles by result: `success`, `requeue_after`, `error`, or `cancelled` when "
-                "the object was drained or deleted, or the shard stopped",
-                (*_CONTROLLER, "result"),
-            )
-        )
-        self._errors = register(
-            Counts(
-                "controller_runtime_reconcile_errors_total", "Reconciles that failed", _CONTROLLER
-            )
-        )
-        self._permanent = register(
-            Counts(
-                "controller_runtime_terminal_reconcile_errors_total",
-                "Reconciles that failed and are not retried",
-                _CONTROLLER,
-            )
-        )
-        self._seconds = register(
-            Times(
-                "controller_runtime_reconcile_time_seconds",
-                "Time of a reconcile",
-                RECONCILE_BUCKETS,
-                _CONTROLLER,
-            )
-        )
-        self._active = register(
-            Readings("controller_runtime_active_workers", "Reconciles that run now", _CONTROLLER)
-        )
-        self._limit = register(
-            Readings(
-                "controller_runtime_max_concurrent_reconciles",
-                "How many reconciles can run at a time",
-                _CONTROLLER,
-            )
-        )
-        self._objects = register(
-            Readings(PREFIX + "owned_objects", "Main objects that this shard owns", _RESOURCE)
-        )
-        self._names_taken = register(
-            Counts(
-                PREFIX + "name_taken_total",
-                "Reconciles that failed because an object that the parent does not control has "
-                "the name of a child",
-                _RESOURCE,
-            )
-        )
-        self._drains = register(
-            Times(
-                PREFIX + "drain_seconds",
-                "Time from when this shard sees a drain until it has acknowledged it",
-                HANDOFF_BUCKETS,
-                _RESOURCE,
-            )
-        )
-        self._takeovers = register(
-            Times(
-                PREFIX + "takeover_seconds",
-                "Time from when this shard first sees an object as its own until its first "
-                "reconcile begins",
-                HANDOFF_BUCKETS,
-                _RESOURCE,
-            )
-        )
-        self._renewals = register(
-            Counts(
-                PREFIX + "lease_renewals_total",
-                "Attempts of this shard to take or renew its Lease, by result: `success`, or "
-                "`error` without an answer in time",
-                ("controllerring", "result"),
-            )
-        )
+        families = Families(registry)
+        counts = families.counts(_COUNTS).values()
+        self._reconciles, self._errors, self._permanent, self._names_taken, self._renewals = counts
+        self._seconds, self._drains, self._takeovers = families.times(_TIMES).values()
+        self._active, self._limit, self._objects = families.gauges(_GAUGES).values()
 
     def renewed(self, ring: RingName, *, succeeded: bool) -> None:
         """Count an attempt to take or to renew the Lease."""
