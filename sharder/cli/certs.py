@@ -11,7 +11,6 @@ from sharder.core.diagnosis.installation import Certificate, Certificates
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.tls.bundle import CertificateBundle, problem, serving_problem
-from sharder.tls.expiry_warning import ends_soon
 from sharder.tls.facts import CertificateFacts, facts_of
 from sharder.tls.issue import SERVING_NAME, KeyPair, own_certificate
 from sharder.tls.rotation import Phase, Request, phase_of
@@ -85,7 +84,7 @@ def certificates_of(secret: Secret, now: datetime) -> Certificates:
                 role=role,
                 not_before=facts.not_before,
                 not_after=facts.not_after,
-                ends_soon=ends_soon(facts.not_before, facts.not_after, now),
+                ends_soon=facts.ends_soon(now),
             )
             for role, facts in _listed(bundle)
         ),

@@ -19,7 +19,6 @@ from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets, webhook_configurations
 from sharder.runtime.clock import Clock
 from sharder.tls.bundle import CertificateBundle, is_one_of, token_of, tokens_of
-from sharder.tls.expiry_warning import Expiry
 from sharder.tls.facts import facts_of, issued_by
 from sharder.tls.issue import KeyPair, load_files, service_names
 from sharder.tls.rotation import Policy
@@ -119,18 +118,16 @@ class CertificateFiles:
     async def keep(self, served: KeyPair, use: Use, clock: Clock) -> None:
         """Pass on the certificate whenever a file is replaced, until cancelled.
 
-        A certificate that expires soon is logged, and what does not serve once.
+        What does not serve is logged once; an expiry is visible in the metrics.
         """
-        expiry, tried, complaint = Expiry(clock), served, ""
+        tried, complaint = served, ""
         while True:
-            expiry.check(served)
             await clock.sleep(POLL_SECONDS)
             try:
                 shown = self.load()
                 if shown.pair != tried:
                     tried = shown.pair
                     use(shown)
-                    served = tried
             except ConfigError as error:
                 if str(error) != complaint:
                     _log.warning("cannot reload the certificate", extra={"error": str(error)})
