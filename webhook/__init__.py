@@ -1,6 +1,6 @@
 """The admission webhook and the HTTP servers of the process."""
 
-from webhook.app import Webhook, create_health_app, create_metrics_app
+from webhook.app import Health, Webhook, create_metrics_app
 from webhook.endpoint import Observer
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -8,12 +8,12 @@ from webhook.server import Server
 from webhook.tls import ServerTls
 
 __all__ = [
+    "Health",
     "MetricsAuthorizer",
     "Observer",
     "RingValidation",
     "Server",
     "ServerTls",
     "Webhook",
-    "create_health_app",
     "create_metrics_app",
 ]

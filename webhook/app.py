@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
-from fastapi import FastAPI, HTTPException, Request, Response, status
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.routing import APIRouter
 
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
@@ -29,20 +28,30 @@ _REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """Alive while the event loop runs: stricter checks would restart us on a bad cluster."""
+    """The routes `/healthz` and `/readyz`, also as an application of their own.
 
-    alive: bool = True
+    The process is alive while the event loop runs: stricter checks would restart it on a bad
+    cluster.
+    """
 
+    def __init__(self, readiness: Callable[[], str | None]) -> None:
+        """`readiness` returns None when ready, else the reason in a few words."""
+        self._readiness = readiness
+        self._routes = {
+            "/healthz": Route(lambda _: Answer(HTTPStatus.OK, b'{"alive":true}'), b"GET"),
+            "/readyz": Route(self._readyz, b"GET"),
+        }
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Readiness:
-    """Whether the replica accepts admission requests."""
+    def route(self, path: str) -> Route | None:
+        """Return how requests for a path are answered, None if there is no such path."""
+        return self._routes.get(path)
 
-    ready: bool
-    reason: str = ""
-    """Why not; empty when ready."""
+    def _readyz(self, _: Body) -> Answer:
+        reason = self._readiness()
+        code = HTTPStatus.OK if reason is None else HTTPStatus.SERVICE_UNAVAILABLE
+        body = {"ready": reason is None, "reason": reason or ""}
+        return Answer(code, msgspec.json.encode(body))
 
 
 class Webhook:
@@ -63,37 +72,18 @@ class Webhook:
             validation: Validates ControllerRings, at `names.VALIDATION_PATH`.
         """
         self._endpoint = endpoint
-        self._readiness = readiness
-        self._others = {
-            VALIDATION_PATH: validation.route,
-            "/healthz": Route(self._healthz, b"GET"),
-            "/readyz": Route(self._readyz, b"GET"),
-        }
+        self._validation = validation
+        self._health = Health(readiness)
 
     def route(self, path: str) -> Route | None:
         """Return how requests for a path are answered, None if there is no such path."""
         if WEBHOOK_PATH_PREFIX in path:
             return self._endpoint.route(path)
-        return self._others.get(path)
-
-    def _healthz(self, _: Body) -> Answer:
-        return Answer(HTTPStatus.OK, msgspec.json.encode(Health()))
-
-    def _readyz(self, _: Body) -> Answer:
-        readiness = _readiness_of(self._readiness())
-        code = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer(code, msgspec.json.encode(readiness))
+        return self._validation.route if path == VALIDATION_PATH else self._health.route(path)
 
 
-App: TypeAlias = FastAPI | Webhook
+App: TypeAlias = FastAPI | Webhook | Health
 """What `server.Server` serves."""
-
-
-def create_health_app(readiness: Callable[[], str | None]) -> FastAPI:
-    """Return only the health routes, for a port without TLS."""
-    app = _plain_app()
-    app.include_router(_health_routes(readiness))
-    return app
 
 
 def create_metrics_app(
@@ -104,15 +94,12 @@ def create_metrics_app(
     `render` returns the body and its content type; the other routes check their clients
     themselves.
     """
-    app = _plain_app()
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     for router in others:
         app.include_router(router)
 
-    @app.get(METRICS_PATH)
-    async def metrics(request: Request) -> Response:
-        verdict = await readers.check(request.headers.get("authorization", ""))
-        if verdict is not HTTPStatus.OK:
-            return _refused(verdict)
+    @app.get(METRICS_PATH, dependencies=[Depends(guarding(readers))])
+    async def metrics() -> Response:
         # In a thread, so that the event loop can answer admission requests.
         content, content_type = await asyncio.to_thread(render)
         return Response(content, headers={"content-type": content_type})
@@ -126,44 +113,8 @@ def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]
     async def guard(request: Request) -> None:
         verdict = await readers.check(request.headers.get("authorization", ""))
         if verdict is not HTTPStatus.OK:
-            raise HTTPException(verdict, _REFUSED[verdict], headers=_challenge(verdict))
+            asks = verdict is HTTPStatus.UNAUTHORIZED
+            headers = {"www-authenticate": "Bearer"} if asks else None
+            raise HTTPException(verdict, _REFUSED[verdict], headers=headers)
 
     return guard
-
-
-def _plain_app() -> FastAPI:
-    return FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-
-
-def _refused(verdict: HTTPStatus) -> Response:
-    return Response(
-        f"{_REFUSED[verdict]}\n",
-        status_code=verdict,
-        headers=_challenge(verdict),
-        media_type="text/plain",
-    )
-
-
-def _challenge(verdict: HTTPStatus) -> dict[str, str] | None:
-    return {"www-authenticate": "Bearer"} if verdict is HTTPStatus.UNAUTHORIZED else None
-
-
-def _health_routes(readiness: Callable[[], str | None]) -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/healthz")
-    async def healthz() -> Health:
-        return Health()
-
-    @router.get("/readyz")
-    async def readyz(response: Response) -> Readiness:
-        found = _readiness_of(readiness())
-        if not found.ready:
-            response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-        return found
-
-    return router
-
-
-def _readiness_of(reason: str | None) -> Readiness:
-    return Readiness(ready=reason is None, reason=reason or "")

@@ -3,33 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from webhook.messages import Reply, Route
+from webhook.messages import Route
+
+if TYPE_CHECKING:
+    from webhook.connection import Connection
 
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 """Limit of all incomplete bodies together: two of the largest that the API server sends.  A body
 that arrives in one piece is never counted."""
 
 log = logging.getLogger(__name__)
-
-
-class Client(Protocol):
-    """A connection, as its port sees it."""
-
-    is_trusted: bool
-
-    def decide(self) -> Reply | None:
-        """Return the answer to the complete request, None if there is none any more."""
-
-    def send(self, reply: Reply | None) -> None:
-        """Send what was decided."""
-
-    def overload(self) -> None:
-        """Refuse the incomplete request."""
-
-    def abort(self) -> None:
-        """End the connection."""
 
 
 class Port:
@@ -43,12 +28,12 @@ class Port:
         """Whether each connection ends with its next answer."""
         self.date = b""
         """The time, for the header of answers."""
-        self._held: dict[Client, int] = {}
+        self._held: dict[Connection, int] = {}
         """The sizes of incomplete bodies; the oldest request is first."""
-        self._whole: list[Client] = []
+        self._whole: list[Connection] = []
         """Those whose requests are complete and not answered yet."""
 
-    def answer_soon(self, connection: Client) -> None:
+    def answer_soon(self, connection: "Connection") -> None:
         """Answer a complete request when this turn of the event loop has received all it can."""
         if not self._whole:
             asyncio.get_running_loop().call_soon(self._answer)
@@ -65,13 +50,13 @@ class Port:
                 log.exception("connection failed")
                 connection.abort()
 
-    def hold(self, connection: Client, size: int) -> None:
+    def hold(self, connection: "Connection", size: int) -> None:
         """Note the size of an incomplete body; refuse the oldest of strangers if all are large."""
         self._held[connection] = size
         while sum(self._held.values()) > MAX_HELD_BYTES:
             strangers = (each for each in self._held if not each.is_trusted)
             next(strangers, next(iter(self._held))).overload()
 
-    def release(self, connection: Client) -> None:
+    def release(self, connection: "Connection") -> None:
         """Note that nothing of a connection is held any more.  Idempotent."""
         self._held.pop(connection, None)

@@ -14,8 +14,10 @@ from time import perf_counter
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from fastapi import FastAPI
+
 from sharder.core.errors import ConfigError
-from webhook.app import App, Webhook
+from webhook.app import App
 from webhook.asgi import AsgiConnection, AsgiConnections
 from webhook.connection import Connection
 from webhook.port import Port
@@ -154,7 +156,7 @@ class Server:
 
     def _maker(self, app: App) -> Callable[[], Connected]:
         """Return a function that makes connections."""
-        if not isinstance(app, Webhook):
+        if isinstance(app, FastAPI):
             return AsgiConnections(app, self._request_seconds).make
         self._shared = shared = Port(app.route, self._request_seconds)
         return lambda: Connection(shared)

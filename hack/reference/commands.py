@@ -91,8 +91,8 @@ def _section(command: Command) -> str:
 
 def _row(argument: Argument) -> str:
     metavar = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
-    names = ", ".join(argument.names) if argument.is_option else ""
-    value = "" if argument.is_switch else metavar
+    names = ", ".join(argument.names) if argument.names[0].startswith("-") else ""
+    value = "" if argument.options.get("action") == "store_true" else metavar
     return row(f"{names} {value}".strip(), argument.options.get("help", "")) + "\n"
 
 

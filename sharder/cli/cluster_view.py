@@ -6,8 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.custom import custom_of
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
+from sharder.config.strategies import custom_of
 from sharder.controllers.rest_mapper import RestMapper
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject

@@ -8,13 +8,13 @@ import os
 import re
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import msgspec
-from typing_extensions import Unpack, override
+from typing_extensions import override
 
 from sharder.core.errors import ConfigError, SharderError
 
@@ -41,44 +41,23 @@ class Parser(ArgumentParser):
         raise UsageError(message)
 
 
-class Options(TypedDict, total=False):
-    """Those of argparse's `add_argument`."""
-
-    help: str
-    metavar: str
-    dest: str
-    action: str
-    nargs: str
-    choices: tuple[str, ...]
-    required: bool
-    default: str | int | list[str]
-    type: Callable[[str], object]
-
-
 @dataclass(frozen=True, slots=True)
 class Argument:
     """An argument of a command, or an option if its names are flags."""
 
     names: tuple[str, ...]
-    options: Options
+    options: Mapping[str, Any]
+    """Those of argparse's `add_argument`."""
 
-    def but(self, *names: str, **options: Unpack[Options]) -> "Argument":
+    def but(self, *names: str, **options: Any) -> "Argument":  # noqa: ANN401 - as in argparse
         """Return the same with other names, if any are given, and these options changed."""
         return replace(self, names=names or self.names, options={**self.options, **options})
 
-    @property
-    def is_option(self) -> bool:
-        """Whether it is given by a flag."""
-        return self.names[0].startswith("-")
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether it takes no value."""
-        return self.options.get("action") == "store_true"
-
 
 def argument(
-    *names: str, of: Callable[[str], object] = str, **options: Unpack[Options]
+    *names: str,
+    of: Callable[[str], object] = str,
+    **options: Any,  # noqa: ANN401 - as in argparse
 ) -> Argument:
     """Return an argument; `of` returns its value, or raises an error that says what is wrong."""
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from sharder.cli.custom import custom_of
+from sharder.config.strategies import custom_of
 from sharder.core.api.lease import parse_time
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.errors import ConfigError

@@ -2,10 +2,13 @@
 
 import logging
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from sharder.core.api.ring import StrategyName
 from sharder.core.placement.strategy import CustomFunction
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "sharder.placement"
 
@@ -18,6 +21,8 @@ def installed() -> Mapping[str, CustomFunction]:
     This imports modules of other packages.  A strategy that cannot be used is skipped with a
     warning.  If two entry points have the same name, the first on the path counts, as for modules.
     """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
+
     functions: dict[str, CustomFunction] = {}
     seen: dict[str, EntryPoint] = {}
     for entry in entry_points(group=GROUP):
@@ -37,6 +42,11 @@ def installed() -> Mapping[str, CustomFunction]:
     return functions
 
 
-def _warn(entry: EntryPoint, why: str) -> None:
+def custom_of(strategy: StrategyName) -> Mapping[str, CustomFunction]:
+    """Return the installed strategies for a ring with the strategy Custom, none for others."""
+    return installed() if strategy is StrategyName.CUSTOM else {}
+
+
+def _warn(entry: "EntryPoint", why: str) -> None:
     sentence = f"{entry.name} = {entry.value}: {why}"
     _log.warning("skipping an installed strategy", extra={"why": sentence})

@@ -1,21 +1,17 @@
 """HTTP by aiohttp: many requests at once, and streams."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, TypedDict
 
 import aiohttp
-from typing_extensions import Buffer, override
 from yarl import URL
 
 from sharder.kube.access import Access
 from sharder.kube.errors import refusal
 
-RECORD_BYTES: Final = 16 * 1024
-"""The most that one record of TLS carries (RFC 8446, section 5.1), and one read of it returns."""
 FLOOD_BYTES: Final = 64 * 1024
 """After a chunk of this size, reading continues without a pause.
 
@@ -48,18 +44,6 @@ class Request:
         return f"{self.method} {self.target.partition('?')[0]}"
 
 
-class Records(ssl.SSLObject):
-    """A TLS connection that is read in pieces of a record.
-
-    The event loop asks for 256 KiB each time: so large a buffer is mapped, touched and unmapped
-    again for every event of a watch.
-    """
-
-    @override
-    def read(self, len: int = RECORD_BYTES, buffer: Buffer | None = None) -> bytes:
-        return super().read(min(len, RECORD_BYTES), buffer)
-
-
 class _Options(TypedDict, total=False):
     proxy: str
     server_hostname: str
@@ -69,7 +53,6 @@ class Session:
     """Connections to one API server."""
 
     def __init__(self, access: Access) -> None:
-        access.trust.sslobject_class = Records
         # No limit on connections: each caller limits its own concurrency, and the renewal of a
         # Lease, or a watch, must never wait for writes.
         connector = aiohttp.TCPConnector(limit=0, ssl=access.trust)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -155,44 +155,23 @@ class KubeStore(Generic[T]):
 
     async def get(self, ref: ObjectRef) -> T:
         """Read the object (a quorum read)."""
-        path = self._path(ref)
-        answer = await self._client.request("GET", path, accept=self._accept)
-        return self._decode_answer(answer, path)
+        return await self._send("GET", self._path(ref))
 
     async def create(self, namespace: str, body: Json) -> T:
         """Create an object."""
-        path = self._collection(namespace)
-        answer = await self._client.request(
-            "POST", path, query=self._writing, body=body, accept=self._accept
-        )
-        return self._decode_answer(answer, path)
+        return await self._send("POST", self._collection(namespace), body, query=self._writing)
 
     async def patch(self, ref: ObjectRef, body: Json) -> T:
         """Merge `body` into the object, or only into its status if this store is `status()`."""
-        path = self._path(ref)
-        answer = await self._client.request(
-            "PATCH",
-            path,
-            query=self._writing,
-            body=body,
-            content_type=MERGE_PATCH,
-            accept=self._accept,
+        return await self._send(
+            "PATCH", self._path(ref), body, query=self._writing, content_type=MERGE_PATCH
         )
-        return self._decode_answer(answer, path)
 
     async def apply(self, ref: ObjectRef, body: Json) -> T:
         """Apply `body` under the sharder's field manager, with force."""
-        path = self._path(ref)
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        answer = await self._client.request(
-            "PATCH",
-            path,
-            query=query,
-            body=body,
-            content_type=APPLY_PATCH,  # JSON is YAML
-            accept=self._accept,
-        )
-        return self._decode_answer(answer, path)
+        path = self._path(ref)  # JSON is YAML
+        return await self._send("PATCH", path, body, query=query, content_type=APPLY_PATCH)
 
     async def delete(self, ref: ObjectRef, *, uid: str, resource_version: str) -> None:
         """Delete the object only if it has this uid and resourceVersion."""
@@ -269,7 +248,19 @@ class KubeStore(Generic[T]):
             return None
         return Removed(obj) if event.type == "DELETED" else Changed(obj, event.type == "ADDED")
 
-    def _decode_answer(self, answer: bytes, path: str) -> T:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> T:
+        """Send a request about one object, and decode the answer."""
+        answer = await self._client.request(
+            method, path, query=query, body=body, content_type=content_type, accept=self._accept
+        )
         try:
             return self._decode(answer)
         except msgspec.DecodeError as error:

@@ -40,7 +40,7 @@ from sharder.runtime.clock import SystemClock
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from sharder.runtime.supervisor import supervise
-from webhook.app import Webhook, create_health_app, create_metrics_app, guarding
+from webhook.app import Health, Webhook, create_metrics_app, guarding
 from webhook.console_routes import console_routes, create_console_app
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -120,7 +120,7 @@ class Service:
     async def run(self) -> None:
         """Start, serve until `stop`, stop."""
         async with AsyncExitStack() as stack:
-            health = create_health_app(lambda: self._not_ready)
+            health = Health(lambda: self._not_ready)
             await stack.enter_async_context(
                 self._ports.serving_at("health", self._settings.health.bind_address, health)
             )

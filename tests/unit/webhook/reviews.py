@@ -16,7 +16,7 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Objects
 from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
-from webhook import RingValidation, Webhook
+from webhook import Health, RingValidation, Webhook
 from webhook.connection import Connection
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint, OnRefused
 from webhook.port import Port
@@ -168,7 +168,7 @@ class Wire(asyncio.Transport):
         self.is_paused = False
 
 
-def port_of(webhook: Webhook) -> Port:
+def port_of(webhook: Webhook | Health) -> Port:
     """What the connections of a port share."""
     port = Port(webhook.route, request_seconds=10.0)
     port.date = b"Thu, 01 Jan 1970 00:00:00 GMT"
@@ -229,7 +229,7 @@ def answer_in(written: bytes) -> Exchange:
 
 
 async def exchange(
-    app: ASGIApp | Webhook,
+    app: ASGIApp | Webhook | Health,
     *pieces: bytes,
     method: str = "POST",
     path: str = PATH,
@@ -241,7 +241,7 @@ async def exchange(
 
     If it is cut, the client goes away before the end of the body.
     """
-    if isinstance(app, Webhook):
+    if isinstance(app, Webhook | Health):
         if len(pieces) == 1 and not is_cut:
             return await _received(app, [head_of(method, path, headers, len(pieces[0])), *pieces])
         sent = [head_of(method, path, headers), *chunks_of(pieces)]
@@ -259,7 +259,7 @@ async def exchange(
     return result
 
 
-async def _received(webhook: Webhook, sent: Sequence[bytes]) -> Exchange:
+async def _received(webhook: Webhook | Health, sent: Sequence[bytes]) -> Exchange:
     connection, wire = connected(port_of(webhook))
     for piece in sent:
         connection.data_received(piece)
