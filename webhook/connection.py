@@ -1,14 +1,14 @@
 """One connection of the webhook's port, with all of its limits.
 
-httptools parses.  What is complete is answered at the end of the turn of the event loop that
-received it, by plain calls: a task for each request would take twice as long.
+httptools parses, and the callback that completes a request answers it by plain calls: a task for
+each request would take twice as long.
 
 A client is known as the API server by the token in the path of its requests.  Others may send
 little, and are the first to be cut off where a limit of all connections is reached.
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from time import perf_counter
 from typing import Final
@@ -16,12 +16,11 @@ from typing import Final
 import httptools
 from typing_extensions import override
 
-from webhook.messages import Answer, Body, Reply, Route, encode, refusal
-from webhook.port import Port
+from webhook.messages import Answer, Body, Route, encode, refusal
 
-MAX_WAITING_BYTES: Final = 16 * 1024
-"""A larger review is answered before others are received: they would evict it from the
-processor's cache."""
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024
+"""Limit of all incomplete bodies together: two of the largest that the API server sends.  A body
+that arrives in one piece is never counted."""
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 """Limit of the request line and the headers, of trailers, and of what is around chunks.
@@ -34,6 +33,32 @@ KEEP_ALIVE_SECONDS: Final = 120.0
 closes it first."""
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Port:
+    """What the connections of one port share."""
+
+    def __init__(self, route_of: Callable[[str], Route | None], request_seconds: float) -> None:
+        """`route_of` knows the paths; a request must be complete in `request_seconds`."""
+        self.route_of = route_of
+        self.request_seconds = request_seconds
+        self.is_retired = False
+        """Whether each connection ends with its next answer."""
+        self.date = b""
+        """The time, for the header of answers."""
+        self._held: dict[Connection, int] = {}
+        """The sizes of incomplete bodies; the oldest request is first."""
+
+    def hold(self, connection: "Connection", size: int) -> None:
+        """Note the size of an incomplete body; refuse the oldest of strangers if all are large."""
+        self._held[connection] = size
+        while sum(self._held.values()) > MAX_HELD_BYTES:
+            strangers = (each for each in self._held if not each.is_trusted)
+            next(strangers, next(iter(self._held))).overload()
+
+    def release(self, connection: "Connection") -> None:
+        """Note that nothing of a connection is held any more.  Idempotent."""
+        self._held.pop(connection, None)
 
 
 class Connection(asyncio.Protocol):
@@ -63,8 +88,6 @@ class Connection(asyncio.Protocol):
         self._route: Route | None = None
         """How the present request is answered; None before its head is complete, and after."""
         self._body: Body = b""
-        self._is_whole = False
-        """Whether the present request is complete and is answered next."""
         self._keep = True
         """Whether the client keeps the connection after this request."""
         self.on_header = self._fields.__setitem__  # no call of ours for each field
@@ -92,8 +115,6 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._is_whole:
-            self._answer()
         if self._is_ending:
             return
         self._idle_bytes += len(data)
@@ -101,16 +122,15 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # its answer was the last one in HTTP/1.1
             self._end()
+        except httptools.HttpParserCallbackError:  # a bug of ours
+            self.abort()
+            raise
         except httptools.HttpParserError:
             self._refuse(HTTPStatus.BAD_REQUEST)
         if self._idle_bytes > MAX_HEAD_BYTES:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        if self._body and not self._is_whole:
+        if self._body:
             self._port.hold(self, len(self._body))
-
-    @override
-    def eof_received(self) -> None:
-        self._answer()
 
     @override
     def pause_writing(self) -> None:
@@ -127,9 +147,7 @@ class Connection(asyncio.Protocol):
     # What the parser calls.
 
     def on_message_begin(self) -> None:
-        """Begin a request, after the one before was answered."""
-        if self._is_whole:
-            self._answer()
+        """Begin a request."""
         self._began, self._target = perf_counter(), b""
         self._fields.clear()
 
@@ -184,33 +202,16 @@ class Connection(asyncio.Protocol):
             # The client did not wait for its answer; it sends this request again.
             self._end(after=self.answering)
             return
-        self._is_whole, self._keep = True, self._parser.should_keep_alive()
-        if len(self._body) > MAX_WAITING_BYTES:
-            self._answer()
-        else:
-            self._port.answer_soon(self)
-
-    # How requests end.
-
-    def decide(self) -> Reply | None:
-        """Return the answer to the request that is whole, None if there is none."""
-        route, body = self._route, self._body
-        if route is None or not self._is_whole:
-            return None
+        self._keep = self._parser.should_keep_alive()
+        reply = self._route.reply(self._body)
         self._port.release(self)
-        self._is_whole, self._route, self._body = False, None, b""
-        return route.reply(body)
-
-    def send(self, reply: Reply | None) -> None:
-        """Send what was decided."""
+        self._route, self._body = None, b""
         if isinstance(reply, Answer):
             self._send(reply, keep=self._keep)
-        elif reply is not None:
+        else:
             self.answering = asyncio.get_running_loop().create_task(self._finish(reply))
 
-    def _answer(self) -> None:
-        """Answer a request that is whole before anything else happens."""
-        self.send(self.decide())
+    # How requests end.
 
     async def _finish(self, reply: Coroutine[None, None, Answer]) -> None:
         answer = await reply
@@ -245,7 +246,7 @@ class Connection(asyncio.Protocol):
     def _drop(self, outcome: str) -> None:
         """Forget the present request without an answer to it, and count it."""
         self._port.release(self)
-        route, self._route, self._body, self._is_whole = self._route, None, b"", False
+        route, self._route, self._body = self._route, None, b""
         if route is not None:
             route.refused(outcome, perf_counter() - (self._began or self.idle_since))
 

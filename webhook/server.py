@@ -19,8 +19,7 @@ from fastapi import FastAPI
 from sharder.core.errors import ConfigError
 from webhook.app import App
 from webhook.asgi import AsgiConnection, AsgiConnections
-from webhook.connection import Connection
-from webhook.port import Port
+from webhook.connection import Connection, Port
 from webhook.tls import ServerTls
 
 REQUEST_SECONDS = 10.0

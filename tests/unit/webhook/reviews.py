@@ -17,9 +17,8 @@ from sharder.ports import Objects
 from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
 from webhook import Health, RingValidation, Webhook
-from webhook.connection import Connection
+from webhook.connection import Connection, Port
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint, OnRefused
-from webhook.port import Port
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105

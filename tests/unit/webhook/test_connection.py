@@ -24,7 +24,7 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import port as limits
+from webhook import connection as limits
 from webhook.connection import KEEP_ALIVE_SECONDS
 from webhook.messages import MAX_STRANGER_BYTES
 
@@ -173,27 +173,6 @@ async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(
     assert before == b""
     assert wire.written.count(b"HTTP/1.1 200") == (then != "goes away")
     assert wire.is_closed is (then not in {"goes away", "nothing"})
-
-
-@pytest.mark.parametrize("then", ["end of file", "more", "lost"])
-async def test_a_whole_request_is_answered_before_what_comes_next(then: str) -> None:
-    connection, wire = connected(port_of(app_with()))
-    connection.data_received(head_of(length=len(BODY)) + BODY)
-    before = wire.written
-
-    if then == "end of file":
-        connection.eof_received()
-    elif then == "more":
-        connection.data_received(b"P")
-    else:
-        wire.abort()
-        connection.connection_lost(None)
-    after = wire.written
-    await asyncio.sleep(0)
-
-    assert before == b""
-    assert after.count(b"HTTP/1.1 200") == (then != "lost")
-    assert wire.written == after
 
 
 WIDE = b"[" + b"[" * 2_000 + b"]" * 2_000 + b",[[[[[[]]]]]]" * 100_000 + b"]"
