@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from sharder.cli.output import Table, table, write
+from sharder.cli.output import table, write
 from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.cli.tables import PAUSED
 from sharder.cli.words import named_by
@@ -119,7 +119,7 @@ def _role(assignment: Assignment) -> Role:
     return Role.CONTROLLED if assignment.controlled else Role.MAIN
 
 
-def _counted(moving: Iterable[Assignment]) -> Table:
+def _counted(moving: Iterable[Assignment]) -> str:
     """Return how many objects move from each shard to each, most main objects first."""
     moves = defaultdict[tuple[ShardName | None, ShardName | None], Number](Number)
     steps = dict[tuple[ShardName | None, ShardName | None], Action]()
@@ -131,7 +131,7 @@ def _counted(moving: Iterable[Assignment]) -> Table:
     return table(("FROM", "TO", "OBJECTS", "STEP"), rows)
 
 
-def _listed(moving: Iterable[Assignment]) -> Table:
+def _listed(moving: Iterable[Assignment]) -> str:
     """Return the moves of all objects, controlled ones last."""
     ordered = sorted(moving, key=lambda each: each.controlled)
     rows = ((named_by(each.object), each.action, each.origin, each.to) for each in ordered)

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sharder.cli.output import Table, table, write
+from sharder.cli.output import table, write
 from sharder.cli.reports import (
     CertificatesReport,
     CleanupReport,
@@ -91,11 +91,11 @@ def _shard(shard: ShardRow) -> Row:
     }
 
 
-def _table(rows: Sequence[Row], narrow: int, form: str) -> Table:
+def _table(rows: Sequence[Row], narrow: int, form: str) -> str:
     """Return a table of all columns if it is wide, else of so many."""
     shown = None if form == "wide" else narrow
     cells = [[*row.values()][:shown] for row in rows]
-    return table([*rows[0]][:shown], cells, is_wide=form == "wide")
+    return table([*rows[0]][:shown], cells)
 
 
 def objects(report: ObjectsReport) -> None:

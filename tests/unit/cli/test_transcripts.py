@@ -26,14 +26,3 @@ def test_what_is_typed_prints_and_changes_what_the_transcript_says(
     if os.environ.get("REWRITE_GOLDEN"):
         file.write_text(seen)
     assert seen == file.read_text()
-
-
-@pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file: file.stem)
-def test_what_is_printed_for_people_fits_80_columns(file: Path) -> None:
-    wide, too_long = False, list[str]()
-    for line in file.read_text().splitlines():
-        wide = "-o wide" in line if line.startswith("$ ") else wide
-        if len(line) > 80 and not wide and not line.startswith(("$ ", "@ ", "! ", "~ ", "# ")):
-            too_long.append(line)
-
-    assert too_long == []
