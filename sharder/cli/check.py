@@ -12,18 +12,16 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
 from sharder.cli import certs
 from sharder.cli.check_webhook import answer, configuration_of
-from sharder.cli.cluster import run
 from sharder.cli.output import table, write
 from sharder.config import Settings
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.cluster import Deployment, Secret, User, WebhookConfiguration
-from sharder.core.api.lease import Lease, read_lease
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
@@ -42,9 +40,7 @@ from sharder.kube import check_requests
 from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
 from sharder.kube.reviews import KubeFences, is_allowed
-from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import (
-    LEASES,
     all_rings,
     leases,
     namespaces,
@@ -70,26 +66,16 @@ _NOT_FOUND: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """Where the sharder is installed."""
-
-    namespace: str
-    secret: str
-    """Name of the Secret with its certificates."""
-
-
-def check(
-    kubeconfig: str | None, context: str | None, where: Installation, names: Collection[str]
-) -> CheckReport:
+async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) -> CheckReport:
     """Check an installation and the named rings, or all rings if `names` is empty.
+
+    `secret` is the Secret of the certificates, in the namespace of the sharder.
 
     Raises:
         ApiError: the API server does not answer.
         ConfigError: a named ring does not exist.
     """
-    facts = partial(_facts, where=where, names=names)
-    return report(run(kubeconfig, context, facts))
+    return report(await _facts(client, secret, names))
 
 
 def require_health(found: CheckReport) -> None:
@@ -114,7 +100,7 @@ def _row(finding: Finding) -> tuple[str, str, str]:
     return finding.level, finding.check, f"{about}{finding.said}"
 
 
-async def _facts(client: Client, where: Installation, names: Collection[str]) -> Facts:
+async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) -> Facts:
     asked_at = SystemClock().now()
     await client.request("GET", "/version")
     now = client.server_time()
@@ -123,14 +109,14 @@ async def _facts(client: Client, where: Installation, names: Collection[str]) ->
     rings = await _all_of(all_rings(client).stream())
     every = {ring.name: ring for ring in _known(rings, [])}
     chosen = [] if isinstance(rings, Unread) else _chosen(every, names)
-    secret = await _secret(client, ObjectRef(where.namespace, where.secret))
+    secret, namespace = await _secret(client, secret_ref), secret_ref.namespace
     certificates = _applied(partial(certs.certificates_of, now=now), secret)
     spaces = await _all_of(namespaces(client).stream())
     selected = [(ring, _applied(partial(_selected, ring), spaces)) for ring in chosen]
-    deployments = await _guarded(check_requests.deployments(client, where.namespace))
-    account = ObjectRef(where.namespace, _account(deployments))
-    rules = _rules(where.namespace, where.secret, certificates, selected)
-    lease_ref = ObjectRef(where.namespace, Settings().leader_election.resource_name)
+    deployments = await _guarded(check_requests.deployments(client, namespace))
+    account = ObjectRef(namespace, _account(deployments))
+    rules = _rules(secret_ref, certificates, selected)
+    lease_ref = ObjectRef(namespace, Settings().leader_election.resource_name)
     stored = await _all_of(leases(client, labels=RING_LABEL).stream())
     configured = await _all_of(webhook_configurations(client).stream(RING_LABEL))
     bundle = _applied(certs.bundle_of, secret)
@@ -237,8 +223,7 @@ def _account(deployments: Iterable[Deployment] | Unread) -> str:
 
 
 def _rules(
-    namespace: str,
-    secret_name: str,
+    secret: ObjectRef,
     held: Certificates | Unread,
     rings: Sequence[tuple[ControllerRing, frozenset[str] | Unread]],
 ) -> tuple[Rule, ...]:
@@ -247,7 +232,7 @@ def _rules(
     selected = [(ring, _known(spaces, frozenset())) for ring, spaces in rings]
     return (
         *FOR_ALL,
-        *own_rules(namespace, None if is_foreign else secret_name),
+        *own_rules(secret.namespace, None if is_foreign else secret.name),
         *ring_rules(selected, most_namespaces=MAX_NAMESPACES),
     )
 
@@ -276,15 +261,8 @@ async def _denied(
 
 
 async def _leader(client: Client, ref: ObjectRef) -> Lease | None:
-    """Return the leader's Lease, None if there is none; needs only the right to list Leases.
-
-    Raises:
-        ApiError: the Lease cannot be read.
-    """
-    named = f"metadata.name={ref.name}"
-    store = KubeStore(
-        client, Lease, LEASES, namespace=ref.namespace, fields=named, decode=read_lease
-    )
+    """Return the leader's Lease, None if there is none; needs only the right to list Leases."""
+    store = leases(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}")
     return next(iter((await store.list()).items), None)
 
 

@@ -28,9 +28,10 @@ def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
     sharder check -o json | jq '.findings[] | select(.level != "OK")'
     """
     from sharder.cli import check as checks
+    from sharder.cli import cluster
 
-    where = checks.Installation(namespace=namespace, secret=secret)
-    found = checks.check(call.kubeconfig, call.context, where, rings)
+    ask = partial(checks.check, secret=ObjectRef(namespace, secret), names=rings)
+    found = cluster.run(call.kubeconfig, call.context, ask)
     call.show(found, checks.draw)
     checks.require_health(found)
 

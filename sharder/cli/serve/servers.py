@@ -17,45 +17,32 @@ OTHER_CONNECTIONS = 64
 """Limit of every port except the webhook's: probes, scrapers and people need a handful."""
 
 
-class Ports:
-    """The ports of one process."""
+@asynccontextmanager
+async def serving(
+    metrics: Metrics,
+    name: str,
+    at: Address | str,
+    app: App,
+    *,
+    tls: ServerTls | None = None,
+    most: int = OTHER_CONNECTIONS,
+) -> AsyncIterator[Server | None]:
+    """Serve `app` on a port, with up to `most` connections, which the metrics count.
 
-    def __init__(self, metrics: Metrics) -> None:
-        """Raise the process's limit on descriptors."""
-        self._metrics = metrics
-        self._descriptors = raise_limit()
-
-    @asynccontextmanager
-    async def serving(
-        self,
-        name: str,
-        address: Address,
-        app: App,
-        *,
-        tls: ServerTls | None = None,
-        most: int = OTHER_CONNECTIONS,
-    ) -> AsyncIterator[Server]:
-        """Serve `app` on a port, with up to `most` connections, which the metrics count."""
-        room = connections_of(most, self._descriptors)
-        server = Server(app, host=address.host, port=address.port, tls=tls, max_connections=room)
-        async with server:
-            self._metrics.replica.show_connections(name, lambda: server.connections)
-            yield server
-
-    @asynccontextmanager
-    async def serving_at(
-        self, name: str, bind_address: str, app: App, *, tls: ServerTls | None = None
-    ) -> AsyncIterator[None]:
-        """Serve `app` at a bindAddress, which can turn the port off."""
-        address = address_of(bind_address)
-        if address is None:
-            yield
-            return
-        async with self.serving(name, address, app, tls=tls):
-            yield
+    `at` can be a bindAddress, which can turn the port off; then there is no server.
+    """
+    address = address_of(at) if isinstance(at, str) else at
+    if address is None:
+        yield None
+        return
+    room = min(most, max(1, _descriptors() // 4))
+    server = Server(app, host=address.host, port=address.port, tls=tls, max_connections=room)
+    async with server:
+        metrics.replica.show_connections(name, lambda: server.connections)
+        yield server
 
 
-def raise_limit() -> int:
+def _descriptors() -> int:
     """Raise the process's limit on descriptors to the hard limit; return the limit.
 
     Container runtimes often set 1,024 at first, for programs that use `select`.
@@ -64,10 +51,4 @@ def raise_limit() -> int:
     with suppress(ValueError, OSError):  # some systems allow less than their hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return soft
-
-
-def connections_of(wanted: int, limit: int) -> int:
-    """Return the limit on the connections of a port: at most a quarter of all descriptors."""
-    unlimited = limit == resource.RLIM_INFINITY
-    return wanted if unlimited else max(1, min(wanted, limit // 4))
+    return 2**31 if soft == resource.RLIM_INFINITY else soft

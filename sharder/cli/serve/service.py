@@ -9,8 +9,8 @@ import logging
 import os
 import random  # noqa: TID251 - the composition root creates it
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 
 from prometheus_client import CollectorRegistry
@@ -24,7 +24,7 @@ from sharder.cli.serve.certificates import (
     find_certificate,
 )
 from sharder.cli.serve.replica import Replica
-from sharder.cli.serve.servers import Ports
+from sharder.cli.serve.servers import serving
 from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
 from sharder.config import Part, Settings
 from sharder.config.strategies import installed
@@ -89,7 +89,6 @@ class Service:
             CollectorRegistry(), version=__version__, shard_states=list(ShardState)
         )
         client.observe(self._metrics.client_go.requested)
-        self._ports = Ports(self._metrics)
         self._custom = installed()
         self._excluded = excluded_namespaces(settings, os.environ.get("POD_NAMESPACE", ""))
         self._replica = Replica(
@@ -120,10 +119,8 @@ class Service:
     async def run(self) -> None:
         """Start, serve until `stop`, stop."""
         async with AsyncExitStack() as stack:
-            health = Health(lambda: self._not_ready)
-            await stack.enter_async_context(
-                self._ports.serving_at("health", self._settings.health.bind_address, health)
-            )
+            address, health = self._settings.health.bind_address, Health(lambda: self._not_ready)
+            await stack.enter_async_context(serving(self._metrics, "health", address, health))
             if not self._replica.sharders:
                 name = await self._deadline.retry(
                     "look up the sharder's user name", partial(whoami, self._client)
@@ -147,17 +144,19 @@ class Service:
                 lag.cancel()
                 cache.cancel()
 
-    def _metrics_and_console(self, tls: ServerTls) -> Iterator[AbstractAsyncContextManager[None]]:
+    def _metrics_and_console(
+        self, tls: ServerTls
+    ) -> Iterator[AbstractAsyncContextManager[Server | None]]:
         """Yield the ports of the metrics and of the console."""
-        settings, serving_at = self._settings, self._ports.serving_at
+        settings = self._settings
         readers = MetricsAuthorizer(
             KubeReviews(self._client), self._clock, lambda: self._replica.sharders
         )
         routes = console_routes(self._replica.console, guard=guarding(readers))
         metrics = create_metrics_app(self._metrics.render, readers, routes)
-        yield serving_at("metrics", settings.metrics.bind_address, metrics, tls=tls)
+        yield serving(self._metrics, "metrics", settings.metrics.bind_address, metrics, tls=tls)
         console = create_console_app(self._replica.console)
-        yield serving_at("console", settings.console.bind_address, console)
+        yield serving(self._metrics, "console", settings.console.bind_address, console)
 
     async def _serve(self, source: Source, tls: ServerTls) -> None:
         """Serve the webhook and lead, from ready to stopped."""
@@ -166,6 +165,8 @@ class Service:
             server: Server | None = None
             if self._only is not Part.CONTROLLERS:
                 server = await stack.enter_async_context(self._webhook(tls))
+                if server is not None:
+                    _log.info("webhook is listening", extra={"why": f"port {server.port}"})
 
             def use(shown: Shown) -> None:
                 tls.replace(shown.pair.certificate, shown.pair.key)
@@ -225,8 +226,7 @@ class Service:
             self._settings, self._client, self._clock, lambda: self._leading
         )
 
-    @asynccontextmanager
-    async def _webhook(self, tls: ServerTls) -> AsyncIterator[Server]:
+    def _webhook(self, tls: ServerTls) -> AbstractAsyncContextManager[Server | None]:
         settings = self._settings.webhook.server
         app = Webhook(
             self._replica.endpoint(self._trust.accepts),
@@ -239,10 +239,7 @@ class Service:
             ),
         )
         address = Address(settings.bind_address, settings.port)
-        port = self._ports.serving("webhook", address, app, tls=tls, most=MAX_CONNECTIONS)
-        async with port as server:
-            _log.info("webhook is listening", extra={"why": f"port {server.port}"})
-            yield server
+        return serving(self._metrics, "webhook", address, app, tls=tls, most=MAX_CONNECTIONS)
 
     def _registration(self) -> Registration:
         return self._trust.registration(self._settings, self._replica.sharders, self._excluded)
