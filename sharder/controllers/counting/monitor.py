@@ -46,8 +46,6 @@ class _CheckedTally:
     requested_at: float = 0.0
     pause: float = MIN_PAUSE_SECONDS
     """Seconds after `requested_at` without another request for the same excess."""
-    reported: tuple[bool, bool] | None = None
-    """Whether objects waited for an owner, and for capacity, at the last report."""
     unread: tuple[str, ...] = ()
     """The parts that could not be read, at the last report."""
 
@@ -108,7 +106,7 @@ class TallyMonitor:
             self._request_pass(snapshot, seen, now)
         self._retry_waiting(snapshot, tally, seen, now)
         if is_news:
-            self._report_waiting(snapshot, tally, seen)
+            self._report(snapshot.name)
 
     def _request_pass(self, snapshot: RingSnapshot, seen: _CheckedTally, now: float) -> None:
         """Request a pass if a shard has too many objects, or after the first list."""
@@ -140,14 +138,6 @@ class TallyMonitor:
         elif tally.departures != seen.departures and now >= seen.tried_at + RETRY_SECONDS:
             seen.departures, seen.tried_at = tally.departures, now
             (self._resync if orphaned else self._recheck)(snapshot.name)
-
-    def _report_waiting(self, snapshot: RingSnapshot, tally: Tally, seen: _CheckedTally) -> None:
-        """Request a status update if objects start or stop waiting."""
-        waiting = bool(tally.unassigned)
-        reported = waiting, waiting and not snapshot.placer.has_room(tally)
-        if reported != seen.reported:
-            seen.reported = reported
-            self._report(snapshot.name)
 
 
 def _grows(before: Mapping[ShardName, int], excess: Mapping[ShardName, int]) -> bool:

@@ -180,6 +180,7 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
         status.available_shards,
         conditions,
         is_counted,
+        status.last_rebalance,
     )
 
 
