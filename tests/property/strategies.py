@@ -42,8 +42,6 @@ keys = st.text(max_size=30)
 
 FOUR = (A, B, C, D)
 few_shards = st.sampled_from(FOUR)
-places = st.sampled_from([*FOUR, None])
-"""Where an object may be; None is nowhere."""
 
 
 @st.composite

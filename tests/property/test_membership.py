@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -19,7 +18,6 @@ from tests.support.values import DEMO, A, B
 
 RINGS = (DEMO, RingName("other"))
 SHARDS = (A, B)
-SECOND = timedelta(seconds=1)
 LONGEST = 4 * 3600.0
 """No shard is waited for longer: twice the longest duration that a Lease of ours may have."""
 

@@ -8,7 +8,6 @@ from sharder.core.leases.outages import OUTAGE_SECONDS, Attempts, Outages
 from tests.support.values import lease
 
 TWO_DURATIONS = 30
-RETRY = 2
 
 gaps = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 90)), max_size=6)
 """How long it was quiet before each outage, and how long the outage was, in seconds."""

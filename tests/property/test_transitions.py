@@ -15,8 +15,6 @@ from sharder.core.status.transitions import (
 from tests.support.values import members, snapshot
 
 SHARDS = [ShardName(f"shard-{number}") for number in range(6)]
-MAX_MESSAGE = 1024
-"""Of an Event."""
 
 standings = st.dictionaries(st.sampled_from(SHARDS), st.sampled_from(Standing))
 

@@ -177,23 +177,6 @@ def test_a_drain_is_a_warning_after_a_minute_or_its_timeout() -> None:
     assert [each.message for each in faults(reported(late, draining=4))] == [found.message]
 
 
-def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
-    status = msgspec.structs.replace(reported().status, uncontrolled=4)
-    found = report(facts(read(msgspec.structs.replace(ring(), status=status), lease(A))))
-
-    assert found.warned == 0
-    assert any(
-        each.message.startswith("4 objects of controlled resources") for each in found.findings
-    )
-
-
-@pytest.mark.parametrize(
-    ("of", "level"), [(reported(seen=0), Level.WARN), (ring(), Level.FAIL)], ids=["edit", "ring"]
-)
-def test_what_no_leader_has_seen_is_named(of: ControllerRing, level: Level) -> None:
-    assert [(each.check, each.level) for each in faults(of)] == [("ring", level)]
-
-
 def test_a_shard_that_has_left_is_no_fault() -> None:
     assert faults(reported(), lease(A), lease(B, holder="")) == []
 
@@ -234,20 +217,6 @@ def test_a_lease_with_a_fault_is_named(bad: Lease, said: str) -> None:
 
     assert found.level is Level.WARN
     assert found.said.startswith(said)
-
-
-def test_the_first_of_many_shards_are_named_and_the_rest_counted() -> None:
-    late = [lease(f"s-{n}", renewed=NOW - timedelta(seconds=60)) for n in range(5)]
-
-    (found,) = faults(reported(), lease(A), *late)
-
-    assert found.message == "shards s-0, s-1, s-2 and 2 more are late"
-
-
-def test_a_ring_without_an_available_shard_fails() -> None:
-    (found,) = faults(reported(), lease(A, holder=""))
-
-    assert (found.level, found.check) == (Level.FAIL, "shards")
 
 
 def test_a_held_lease_of_a_ring_that_does_not_exist_is_named() -> None:

@@ -11,9 +11,8 @@ from sharder.core.diagnosis.rights import (
     own_rules,
     rights,
     ring_rules,
-    service_account,
 )
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import GroupResource
 from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS, ring
 
 MANIFEST = Path(__file__).parents[4] / "hack/manifests/sharder.yaml"
@@ -59,12 +58,6 @@ def test_rights_in_many_namespaces_are_not_enough() -> None:
     assert rule.instead == ()
 
 
-def test_all_rights_are_one_line() -> None:
-    (found,) = rights({}, USER, asked=37)
-
-    assert (found.level, found.message) == (Level.OK, f"{USER} has all 37 rights that it needs")
-
-
 def test_a_missing_right_on_objects_names_the_rule_and_the_value_of_the_chart() -> None:
     (rule, *_) = ring_rules([(ring(), ())], most_namespaces=1)
 
@@ -76,14 +69,6 @@ def test_a_missing_right_on_objects_names_the_rule_and_the_value_of_the_chart() 
         'add {apiGroups: [""], resources: [configmaps], verbs: [list, patch]} to the sharder\'s '
         "ClusterRole (chart value rings)"
     )
-
-
-def test_a_right_with_a_fallback_is_a_warning() -> None:
-    (rule, *_) = ring_rules([(ring(), ())], most_namespaces=1)
-
-    (found,) = rights({rule: ["watch"]}, USER, asked=37)
-
-    assert found.level is Level.WARN
 
 
 def test_a_missing_right_on_one_object_names_it_and_its_role() -> None:
@@ -103,14 +88,3 @@ def test_a_missing_right_on_one_object_names_it_and_its_role() -> None:
         'add {apiGroups: ["example.com"], resources: [things], resourceNames: [mine], '
         "verbs: [get]} to the sharder's Role in here"
     )
-
-
-def test_a_sharder_with_files_needs_no_secret() -> None:
-    assert [rule.resource.resource for rule in own_rules("here", None)] == ["leases"]
-
-
-def test_a_service_account_has_the_groups_of_its_namespace() -> None:
-    name, groups = service_account(ObjectRef("sharding-system", "sharder"))
-
-    assert name == USER
-    assert {"system:serviceaccounts:sharding-system", "system:authenticated"} <= set(groups)

@@ -2,13 +2,12 @@
 
 import pytest
 
-from sharder.core.api.ring import GroupBy, PlacementSpec
+from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import (
     LOAD_ANNOTATION,
     MOVE_COST_ANNOTATION,
     POOL_LABEL,
-    REGION_LABEL,
     WANTED_REGION_LABEL,
     WANTED_ZONE_LABEL,
     ZONE_LABEL,
@@ -17,7 +16,6 @@ from sharder.core.names import (
 from sharder.core.placement.demand import (
     MAX_MOVE_COST,
     MAX_PLACES,
-    NO_GROUP,
     Demand,
     Reader,
 )
@@ -46,24 +44,6 @@ def test_a_pin_that_cannot_be_the_name_of_a_shard_counts_for_nothing(pin: str) -
     assert read({PIN: pin}).pin is None
 
 
-def test_the_topology_labels_of_an_object_count_if_the_ring_says_so() -> None:
-    labels = {REGION_LABEL: "eu", ZONE_LABEL: "eu-1"}
-    spec = PlacementSpec(use_topology_labels=True)
-
-    assert (read(labels).region, read(labels).zone) == ("", "")
-    assert (read(labels, spec).region, read(labels, spec).zone) == ("eu", "eu-1")
-
-
-def test_the_group_is_read_as_the_ring_says() -> None:
-    spec = PlacementSpec(group_by=GroupBy(labels=("app",)))
-    reader = Reader(DEMO, spec)
-
-    assert read({"app": "web"}).group == NO_GROUP
-    assert read({"app": "web"}, spec).group != NO_GROUP
-    assert reader.group_in_words(obj(labels={"app": "web"})) == ("label app=web",)
-    assert reader.groups_of(obj(labels={"app": "web"})) == (read({"app": "web"}, spec).group,)
-
-
 @pytest.mark.parametrize("key", [PIN, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL])
 def test_an_empty_label_is_invalid(key: str) -> None:
     assert mistakes({key: ""}) == [
@@ -90,11 +70,6 @@ def test_an_empty_label_is_invalid(key: str) -> None:
 )
 def test_an_annotation_that_cannot_be_parsed_is_invalid(key: str, text: str, why: str) -> None:
     assert mistakes(annotations={key: text}) == [f"the annotation {key} is ignored: {why}"]
-
-
-@pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
-def test_the_greatest_costs_are_valid(cost: int) -> None:
-    assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []
 
 
 def where_misplaced(shards: list[Shard], spec: PlacementSpec = CONSISTENT) -> dict[str, list[str]]:

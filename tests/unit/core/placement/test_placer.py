@@ -1,12 +1,8 @@
 """Facts about `sharder.core.placement.placer`: which shards can have an object, and why not."""
 
-from dataclasses import replace
-
 import pytest
-from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec
-from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import NO_COUNTS
 from sharder.core.placement.counting.entries import Entry
@@ -30,39 +26,6 @@ every_strategy = pytest.mark.parametrize(
     "spec", [BOUNDED, RENDEZVOUS, CONSISTENT], ids=lambda spec: spec.strategy
 )
 LIKED = shard(B, region="eu", zone="eu-1", pool="large")
-LATE = "it does not renew its Lease in time, others do"
-
-
-def why_not(
-    one: Shard, asking: Demand, *, spec: PlacementSpec = BOUNDED, counts: Tally | None = None
-) -> str | None:
-    """Why a shard beside B cannot have the object, None if it can."""
-    of = placer(one, LIKED, spec=spec)
-    return of.explain(asking, Tally() if counts is None else counts).rejected.get(one.name)
-
-
-@pytest.mark.parametrize(
-    ("asking", "why"),
-    [
-        (demand(region="eu"), "the object asks for the region eu"),
-        (demand(zone="eu-1"), "the object asks for the zone eu-1"),
-        (demand(pool="large"), "the object asks for the pool large"),
-    ],
-)
-def test_an_object_that_asks_for_a_place_goes_to_no_other(asking: Demand, why: str) -> None:
-    assert why_not(shard(A), asking) == why
-    assert why_not(replace(LIKED, name=A), asking) is None
-
-
-def test_an_object_that_is_counted_already_does_not_count_twice() -> None:
-    of = placer(shard(A), shard(B))
-    counted = structs.replace(demand(), identity=2)
-    counts = tally({A: 1, None: 2})
-
-    assert of.explain(counted, counts).rejected == {}
-    assert of.explain(counted, tally({A: 2, None: 1})).rejected == {
-        A: "it is full: 2 of 2 objects"
-    }
 
 
 @every_strategy
@@ -83,13 +46,6 @@ def test_the_reason_counts_many_shards() -> None:
         "no shard can take the object: 4 shards: it is full: 3 of 3 objects; "
         "1 shard: it is cordoned"
     )
-
-
-def test_a_strategy_that_sticks_prefers_shards_that_renew_in_time() -> None:
-    of = placer(shard(A, ready=False), shard(B))
-
-    assert [of.place(demand(f"key-{n}"), Tally()).shard for n in range(20)] == [B] * 20
-    assert of.explain(demand(), Tally()).rejected == {A: LATE}
 
 
 def test_an_object_goes_to_a_late_shard_if_the_strategy_drops_all_others() -> None:
@@ -141,16 +97,6 @@ def test_a_pin_to_a_cordoned_shard_lets_new_objects_wait_and_others_be(
 
     assert of.goal_of(asking) == goal
     assert (of.place(asking, Tally()).shard is None) is (goal == C and asking.current is None)
-
-
-@pytest.mark.parametrize(
-    ("asking", "keeps"),
-    [(demand(), False), (demand(on=A), True), (demand(on=A, pin=B), False)],
-)
-def test_an_object_may_stay_on_a_cordoned_shard_unless_it_is_pinned_elsewhere(
-    asking: Demand, keeps: bool
-) -> None:
-    assert placer(shard(A, cordoned=True), LIKED).keeps(asking) is keeps
 
 
 def test_the_strategy_may_have_an_objection_of_its_own() -> None:

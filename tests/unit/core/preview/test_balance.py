@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 import msgspec
-import pytest
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import (
@@ -15,16 +14,14 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.movement.step import Action
-from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION, ShardName
+from sharder.core.names import ShardName
 from sharder.core.preview.balance import Balanced
 from sharder.core.preview.observe import members_of, states_of
 from sharder.core.preview.plan import Planned, plan_ring
 from sharder.core.preview.report import PlanReport, report
-from sharder.core.rebalance.balance import FOLLOWS
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
-    CONFIGMAPS,
     NOW,
     SECRETS,
     A,
@@ -36,7 +33,6 @@ from tests.support.values import (
 
 EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
 COUNTED = PlacementSpec(strategy=StrategyName.LEAST_LOADED)
-ROOM = {CAPACITY_ANNOTATION: "cpu=10,memory=10"}
 SHARDS: Mapping[ShardName, Mapping[str, str]] = {A: {}, B: {}}
 ROLES = {"Secret": Role.LEADING, "ConfigMap": Role.CONTROLLED}
 
@@ -75,52 +71,8 @@ def on(shard: str | None, many: int, **labels: str) -> list[PartialObject]:
     return [obj(SECRETS, f"{shard}-{n}", owner=shard, labels=labels) for n in range(many)]
 
 
-def loaded(name: str, shard: str, cpu: int, memory: int) -> PartialObject:
-    load = {LOAD_ANNOTATION: f"cpu={cpu},memory={memory}"}
-    return obj(SECRETS, name, owner=shard, annotations=load)
-
-
 def draining(plan: list[Planned]) -> dict[str, str | None]:
     return {p.obj.metadata.name: p.to for p in plan if p.action is Action.DRAIN}
-
-
-def test_a_move_says_what_it_brings() -> None:
-    moving = next(p for p in Ring(*on(A, 2)).plan.objects if p.action is Action.DRAIN)
-
-    assert moving.why == (
-        f"the number of objects by weight of {A} falls from 2 to 1 without it, so it goes to {B}; "
-        f"{A} might be working on it and has to release it first"
-    )
-
-
-def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
-    full = PlacementSpec(strategy=StrategyName.LEAST_LOADED, per_shard_capacity=2)
-
-    found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full)
-
-    assert [(s.name, s.before) for s in found.balance.report.shards] == [(A, 2.0), (B, 2.0)]
-
-
-def test_what_an_object_controls_counts_with_it_and_stays_until_it_has_moved() -> None:
-    child = obj(
-        CONFIGMAPS, "c", owner=A, controlled_by="s", annotations={LOAD_ANNOTATION: "cpu=4"}
-    )
-    objects = (loaded("s", A, 1, 0), loaded("t", A, 3, 0))
-
-    found = Ring(child, *objects, shards={A: ROOM, B: ROOM})
-
-    assert [(s.name, s.before, s.after) for s in found.balance.report.shards] == [
-        (A, 0.8, pytest.approx(0.3)),
-        (B, 0.0, 0.5),
-    ]
-    assert draining(found.plan.objects) == {"s": B}
-
-
-def test_a_strategy_that_follows_is_not_compared() -> None:
-    found = Ring(*on(A, 1), placement=PlacementSpec()).report().rebalance
-
-    assert found is not None
-    assert (found.why, found.measure, found.threshold, found.shards) == (FOLLOWS, None, None, ())
 
 
 def test_a_dry_run_of_rebalancing_reports_its_moves_and_plans_none() -> None:
@@ -157,12 +109,3 @@ def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
     refused = found.balance.verdict(objects[1])
     assert refused.startswith(f"would move to {B}, but cannot: ")
     assert "group" in refused
-
-
-def test_a_verdict_is_that_of_the_balance() -> None:
-    objects = on(A, 4)
-
-    found = Ring(*objects)
-
-    assert found.balance.verdict(objects[0]).startswith(f"would move to {B}: ")
-    assert found.balance.verdict(objects[3]).startswith("stays: ")

@@ -69,17 +69,6 @@ def planned(*documents: Json) -> dict[str, str | None]:
     return {a.object: a.to for a in plan(*documents).assignments}
 
 
-def test_items_of_a_typed_list_need_not_say_their_kind() -> None:
-    secrets: Json = {
-        "apiVersion": "v1",
-        "kind": "SecretList",
-        "items": [{"metadata": {"name": "s"}}],
-    }
-    empty: Json = {"apiVersion": "v1", "kind": "PodList", "items": None}
-
-    assert list(planned(secrets, empty)) == ["/Secret//s"]
-
-
 def test_the_servers_own_plural_overrides_the_usual_one() -> None:
     served: Json = {
         "apiVersion": "v1",
@@ -103,15 +92,6 @@ def test_with_namespaces_and_a_ring_that_does_not_say_the_default_decides() -> N
     assert plan_dump(decode_dump(data), datetime.now(UTC), nothing).assignments == ()
 
 
-def test_states_are_judged_at_the_newest_renewal_in_the_file() -> None:
-    report = plan(lease("a"), lease("b", renewed="2026-03-01T12:00:16Z"))
-
-    assert [(shard.name, shard.state) for shard in report.shards] == [
-        ("a", "late"),
-        ("b", "ready"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("documents", "problem"),
     [
@@ -128,12 +108,6 @@ def test_states_are_judged_at_the_newest_renewal_in_the_file() -> None:
 def test_a_file_that_cannot_be_planned_from_says_why(documents: list[Json], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         decode_dump(b"\n---\n".join(map(msgspec.json.encode, documents)))
-
-
-def test_without_namespaces_in_the_file_those_of_the_system_are_not_selected() -> None:
-    objects = [thing("Secret", "s", namespace=each) for each in ("kube-system", "sharding-system")]
-
-    assert planned(lease("a"), *objects) == {}
 
 
 def test_empty_documents_do_not_matter() -> None:

@@ -4,17 +4,15 @@ import msgspec
 import pytest
 
 from sharder.core.api.lease import Lease
-from sharder.core.api.ring import ControllerRing, MovementSpec, StrategyName
+from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.errors import ConfigError
-from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.names import (
     REGION_LABEL,
     ZONE_LABEL,
 )
-from sharder.core.preview.observe import members_of, states_of
-from sharder.core.preview.what_if import AS_IT_IS, WhatIf, strategy_named, what_if_of
-from sharder.core.status.phases import ShardPhase
+from sharder.core.preview.observe import members_of
+from sharder.core.preview.what_if import WhatIf, strategy_named
 from tests.support.values import NOW, A, B, lease, ring
 
 
@@ -29,40 +27,12 @@ def new_shards(many: int, *present: Lease, of: ControllerRing | None = None) -> 
     return [shard_of(it) for it in leases[len(present) :]]
 
 
-def test_a_ring_that_is_resumed_keeps_its_limits() -> None:
-    limited = MovementSpec(paused=True, max_moves_per_minute=5)
-    there = msgspec.structs.replace(ring().spec, movement=limited)
-    paused = msgspec.structs.replace(ring(), spec=there)
-
-    assert AS_IT_IS.ring(paused) == paused
-    assert WhatIf(resume=True).ring(paused).spec.movement == MovementSpec(max_moves_per_minute=5)
-
-
-def test_a_removed_shard_has_released_its_lease() -> None:
-    leases = WhatIf(remove=(A,)).leases(ring(), [lease(A), lease(B)], NOW)
-
-    members = members_of(ring(), leases)
-    assert members.available == {B}
-    assert members.standing_of(A) is Standing.GONE
-    assert states_of(members, leases, NOW)[A] is ShardPhase.LEFT
-
-
 @pytest.mark.parametrize(("present", "there"), [([A, B], "shard-a, shard-b"), ([], "none")])
 def test_a_shard_that_is_not_there_cannot_be_removed(present: list[str], there: str) -> None:
     leases = [lease(name) for name in present] + [lease("x", of="other")]
 
     with pytest.raises(ConfigError, match=f"demo has no shard x; its shards: {there}$"):
         WhatIf(remove=("x",)).leases(ring(), leases, NOW)
-
-
-def test_new_shards_can_have_their_names() -> None:
-    supposed = what_if_of(strategy=None, add=["demo-x", "1"], remove=[], resume=False)
-
-    found = members_of(ring(), supposed.leases(ring(), [lease(A)], NOW))
-
-    assert found.available == {A, "demo-x", "demo-new-1"}
-    assert not supposed.is_exact
-    assert WhatIf(named=("demo-x",)).is_exact
 
 
 def test_a_name_of_a_shard_that_is_there_cannot_be_added() -> None:

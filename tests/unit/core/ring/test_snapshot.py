@@ -6,22 +6,18 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
+from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import (
     ControllerRing,
-    HashKey,
     RingResource,
     RingSpec,
 )
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
-from sharder.core.names import GroupResource
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from tests.support.counting import bounded
 from tests.support.values import (
-    CONFIGMAPS,
     SECRETS,
     A,
     B,
@@ -52,40 +48,6 @@ def test_what_is_never_sharded_has_no_role_whatever_the_ring_lists() -> None:
     assert built.roles == {SECRETS: Role.MAIN}
     assert built.resources == (RingResource(resource="secrets"),)
     assert built.ring is listing
-
-
-NODES = Resource(id=GroupResource("", "nodes"), version="v1", kind="Node", namespaced=False)
-SECRET = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
-
-
-def hashing_by_namespace() -> RingSnapshot:
-    """The ring, with Secrets hashed by their namespace."""
-    resources = tuple(
-        msgspec.structs.replace(resource, hash_key=HashKey.NAMESPACE)
-        if resource.id == SECRETS
-        else resource
-        for resource in ring().spec.resources
-    )
-    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
-    return build(of, members=available(A), namespaces=TEAM, served=[SECRET])
-
-
-def test_objects_hashed_by_namespace_share_a_key_there_with_what_they_control() -> None:
-    now = hashing_by_namespace()
-    child = obj(CONFIGMAPS, "c", controlled_by="s", namespace="team")
-
-    assert now.key_of(obj(SECRETS, "s", namespace="team"), Role.LEADING) == "/Secret/team/"
-    assert now.key_of(child, Role.CONTROLLED) == "/Secret/team/"
-    assert now.controller_key(child) == "/Secret/team/s"
-    assert now.key_of(obj(name="w", namespace="team"), Role.MAIN) == "example.com/Widget/team/w"
-
-
-def test_what_is_served_of_other_resources_makes_no_difference() -> None:
-    plain = build(ring(), members=available(A), namespaces=TEAM)
-    known = build(ring(), members=available(A), namespaces=TEAM, served=[NODES])
-
-    assert known.decides_like(plain)
-    assert not hashing_by_namespace().decides_like(plain)
 
 
 @pytest.mark.parametrize(("owner", "stays"), [(A, True), (None, False)])
@@ -138,16 +100,6 @@ def test_what_a_shard_says_matters_to_a_strategy_that_follows_but_for_its_capaci
 
     assert first.decides_like(second) is alike
     assert (first.placer.strategy is second.placer.strategy) is alike
-
-
-def test_a_capacity_matters_to_a_strategy_that_sticks() -> None:
-    first = build(bounded(), members=available(A), namespaces=TEAM)
-    full = replace(first.members, shards={A: Shard(name=A, capacity={"objects": Decimal(1)})})
-
-    second = build(bounded(), members=full, namespaces=TEAM, previous=first)
-
-    assert not first.decides_like(second)
-    assert second.tally is first.tally
 
 
 @pytest.mark.parametrize(

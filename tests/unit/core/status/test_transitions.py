@@ -81,12 +81,6 @@ def test_a_thousand_shards_make_one_short_sentence_with_the_fullest_first() -> N
     assert lost.numbers == {"shards": 1000, "objects": 7, "available": 0}
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_kind_has_a_sentence_and_words_for_the_log(kind: Kind) -> None:
-    assert sentence(Transition(kind=kind, shards=(A, B, C), detail="it")).strip()
-    assert kind.words.replace(" ", "") == kind.lower()
-
-
 def test_warnings_are_what_a_person_should_look_at() -> None:
     assert {kind for kind in Kind if kind.is_warning} == {Kind.LOST, Kind.MISSING}
     assert Transition(kind=Kind.LEFT, detail="cannot watch").is_warning
@@ -143,10 +137,3 @@ def test_a_new_leader_continues_where_the_status_ends() -> None:
 
     assert phases_stored(listed, {B: READY}) == {A: READY, C: LATE}
     assert not phases_stored(RingStatus(), {A: READY}), "the first shards of a ring are told"
-
-
-def test_shards_that_the_status_does_not_list_are_not_told_as_new() -> None:
-    listed = status((A, "ready"), truncated=True)
-
-    assert phases_stored(listed, {B: READY}) == {A: READY, B: READY}
-    assert phases_stored(status(), {B: READY}) == {B: READY}

@@ -48,42 +48,6 @@ def sums(tally: Tally) -> dict[str, object]:
     }
 
 
-def test_changes_and_departures_are_counted() -> None:
-    tally = counted(Entry(A))
-    tally.see(WIDGETS, 0, Entry(A))
-    assert (tally.changes, tally.departures) == (1, 0)
-
-    tally.see(WIDGETS, 0, Entry(A, draining=True))
-    assert (tally.changes, tally.departures) == (2, 0)
-
-    tally.see(WIDGETS, 0, Entry(B))
-    assert (tally.changes, tally.departures) == (3, 1)
-
-    tally.see(WIDGETS, 0, None)
-    assert (tally.changes, tally.departures) == (4, 2)
-
-
-def test_an_object_that_loses_its_target_counts_as_a_departure() -> None:
-    tally = counted(Entry(A, draining=True, heading=B))
-
-    tally.see(WIDGETS, 0, Entry(A, draining=True, heading=B, pinned=True))
-    before = tally.departures
-    tally.see(WIDGETS, 0, Entry(A))
-
-    assert (before, tally.departures) == (0, 1)
-
-
-def test_what_is_assumed_is_not_shown_yet() -> None:
-    tally = counted(Entry(A), Entry(None), Entry(B))
-    tally.assume(Reservation(0, Entry(B)))
-    tally.assume(Reservation(1, Entry(B)))
-    tally.assume(Reservation(9, Entry(C)))
-
-    assert tally.shown_on_each() == {A: 1, B: 1, None: 1}
-    tally.see(WIDGETS, 0, Entry(B))
-    assert tally.shown_on_each() == {B: 2, None: 1}
-
-
 STORY = [
     (Entry(A, pinned=True), 6, B),  # what another client has changed before
     (Entry(A, pinned=True), 7, B),
@@ -186,16 +150,6 @@ def test_others_have_their_turn_while_much_is_forgotten() -> None:
     seen += [tally.objects for _ in tally.dropping(WIDGETS)]
 
     assert seen == [2 * STEP, STEP, 0]
-
-
-def test_all_parts_can_be_dropped_at_once() -> None:
-    tally = counted(Entry(A, (X,)), Entry(B))
-    tally.see(SECRETS, 2, Entry(C, pinned=True))
-    tally.assume(Reservation(1, Entry(A)))
-
-    tally.clear()
-
-    assert sums(tally) == sums(Tally())
 
 
 entries = st.builds(
