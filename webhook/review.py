@@ -132,16 +132,20 @@ async def cut_in_slices(body: Body) -> bytes:
 
 def encode(uid: str, decision: Decision) -> bytes:
     """Return the answer: always allowed, with a JSON patch if there is something to change."""
-    response = _Response(uid=uid, allowed=True)
-    if decision.operations or decision.warning:
-        operations = decision.operations
-        response = _Response(
+    operations = decision.operations
+    return answer(
+        Response(
             uid=uid,
             allowed=True,
             patch_type="JSONPatch" if operations else None,
             patch=_ENCODER.encode(operations) if operations else None,
             warnings=(printable(decision.warning),) if decision.warning else (),
         )
+    )
+
+
+def answer(response: "Response") -> bytes:
+    """Return an AdmissionReview with this response."""
     return _ENCODER.encode(_Answer(response=response))
 
 
@@ -179,16 +183,20 @@ class _Request(Asked, Generic[ObjectT], frozen=True, rename="camel"):
     old_object: ObjectT | None = None
 
 
-class _Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The answer to a request."""
+
     uid: str
     allowed: bool
     patch_type: Literal["JSONPatch"] | None = None
     patch: bytes | None = None  # the encoder writes bytes as base64
     warnings: tuple[str, ...] = ()
+    status: msgspec.Struct | None = None
+    """Why it is not allowed."""
 
 
 class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionReview"):
-    response: _Response
+    response: Response
     api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
 
 

@@ -20,7 +20,16 @@ from sharder.core.ring.build import roles_of
 from sharder.core.validation import Facts, Refusal, refusals, warnings
 from sharder.ports import Objects
 from webhook.messages import Answer, Body, Route, refusal
-from webhook.review import Asked, Envelope, Unjudged, cut_in_slices, printable, request_in
+from webhook.review import (
+    Asked,
+    Envelope,
+    Response,
+    Unjudged,
+    answer,
+    cut_in_slices,
+    printable,
+    request_in,
+)
 
 
 class Reviewed(Asked, frozen=True, kw_only=True, rename="camel"):
@@ -62,8 +71,9 @@ def encode(request: Reviewed, verdict: Verdict) -> bytes:
     """Return the answer; a rejection names each invalid field, as in the API server."""
     warnings = tuple(printable(warning) for warning in verdict.warnings)
     status = _status(request, verdict.refusals) if verdict.refusals else None
-    response = _Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
-    return _ENCODER.encode(_Answer(response=response))
+    return answer(
+        Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
+    )
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -87,20 +97,7 @@ class _Status(msgspec.Struct, frozen=True):
     code: int = 422
 
 
-class _Response(msgspec.Struct, frozen=True, omit_defaults=True):
-    uid: str
-    allowed: bool
-    status: _Status | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionReview"):
-    response: _Response
-    api_version: str = msgspec.field(name="apiVersion", default="admission.k8s.io/v1")
-
-
 _REVIEW = msgspec.json.Decoder(Envelope[Reviewed])
-_ENCODER = msgspec.json.Encoder()
 
 
 def _status(request: Reviewed, refusals: tuple[Refusal, ...]) -> _Status:

@@ -90,20 +90,14 @@ class Client:
             body=None if body is None else msgspec.json.encode(body),
             seconds=timeout,
         )
-        status = list[int]()
-
-        def on_head(code: int, date: str) -> None:
-            status.append(code)
-            self._answered(method, code, date)
-
         try:
-            answer = await self._http.exchange(request, on_head, max_bytes)
+            status, date, answer = await self._http.exchange(request, max_bytes)
         except OSError as error:
-            if not status:
-                self._observe(method, NO_ANSWER)
+            self._observe(method, NO_ANSWER)
             raise unreachable(error, request.what) from error
-        if status[0] >= 300:
-            raise refusal(status[0], answer, request.what)
+        self._answered(method, status, date)
+        if status >= 300:
+            raise refusal(status, answer, request.what)
         return answer
 
     def server_time(self) -> datetime | None:

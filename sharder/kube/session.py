@@ -67,9 +67,9 @@ class Session:
             self._options["server_hostname"] = access.server_name
 
     async def exchange(
-        self, request: Request, on_head: Callable[[int, str], None], max_bytes: int | None
-    ) -> bytes:
-        """Send a request, call `on_head` with status and date, and return the body.
+        self, request: Request, max_bytes: int | None = None
+    ) -> tuple[int, str, bytes]:
+        """Send a request; return status, date and body of the answer.
 
         Raises:
             OSError: there is no complete answer.
@@ -85,8 +85,8 @@ class Session:
                 allow_redirects=False,
                 **self._options,
             ) as response:
-                on_head(response.status, response.headers.get("Date", ""))
-                return await _read(response, max_bytes)
+                date = response.headers.get("Date", "")
+                return response.status, date, await _read(response, max_bytes)
         except aiohttp.ClientError as error:
             raise _plain(error) from error
 

@@ -172,11 +172,8 @@ class Real:
             body=None if call.body is None else msgspec.json.encode(call.body),
             seconds=REQUEST_SECONDS,
         )
-        statuses = list[int]()
-        answer = await self.client._http.exchange(
-            request, lambda status, _: statuses.append(status), None
-        )
-        return statuses[0], answer
+        status, _, answer = await self.client._http.exchange(request)
+        return status, answer
 
     @asynccontextmanager
     async def watch(self, call: Call) -> AsyncIterator[AsyncIterator[bytes]]:
