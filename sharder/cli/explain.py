@@ -1,4 +1,4 @@
-"""`sharder explain`: the placement and the next step of one object."""
+"""`sharder explain` and `sharder plan`: the next step of one object, or of all objects."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,6 +22,8 @@ from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.preview.balance import is_rebalanced
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import Planned, plan_ring
+from sharder.core.preview.report import PlanReport, report
+from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
 
@@ -58,6 +60,19 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     since = None if planned.key is None else state_and_since(snapshot, obj)[1]
     explained = _explained(cluster, view, served, planned, rebalance=rebalance)
     return explained if since is None else replace(explained, since=since.time, bound=since.bound)
+
+
+async def plan(cluster: Cluster, *, name: str, what_if: WhatIf = AS_IT_IS) -> PlanReport:
+    """Plan all objects of a ring.
+
+    Raises:
+        ConfigError: there is no such ring, or `what_if` is not possible.
+    """
+    view = await view_of(cluster, name, what_if)
+    snapshot = view.snapshot
+    planned = plan_ring(snapshot, await objects_of(cluster, snapshot, snapshot.roles))
+    states = states_of(snapshot.members, view.leases, cluster.now)
+    return report(snapshot, planned, states, is_exact=what_if.is_exact)
 
 
 async def _others(

@@ -175,7 +175,7 @@ def plan(
 
         report = plan_file.plan_file(file, now, supposed)
     else:
-        from sharder.cli import plan as planning
+        from sharder.cli import explain as planning
 
         report = call.read(partial(planning.plan, name=ring or "", what_if=supposed))
     call.show(report, partial(plan_tables.plan, verbose=verbose))
