@@ -136,7 +136,7 @@ class StatusReports:
         after = self._after(snapshot, before, pace, at)
         waits = [pace.settles_in(at)]
         if after != before:
-            due = pace.counts_due_in(at)
+            due = pace.counts_due_in(at, rings=len(self._paces))
             if due and not is_urgent(after, before):
                 waits.append(due)
             else:

@@ -184,8 +184,11 @@ def _urgent_part(status: RingStatus) -> tuple[object, ...]:
     )
 
 
-COUNTS_SECONDS: Final = 5.0
-"""Minimum seconds between two writes of a ring's status because of counts."""
+WRITES_PER_SECOND: Final = 20
+"""Maximum writes of statuses per second because of counts, for all rings together."""
+
+MIN_SECONDS, MAX_SECONDS = 1.0, 30.0
+"""The least and the most seconds between two writes of a ring's status because of counts."""
 
 SETTLE_SECONDS: Final = 5.0
 """Seconds for which counts must agree before a condition that follows from them changes."""
@@ -216,9 +219,10 @@ class StatusThrottle:
         """Record that the status was written."""
         self._wrote = at
 
-    def counts_due_in(self, at: float) -> float:
-        """Return the seconds until counts can be written, 0 if they can be written now."""
-        return 0.0 if self._wrote is None else max(0.0, self._wrote + COUNTS_SECONDS - at)
+    def counts_due_in(self, at: float, *, rings: int) -> float:
+        """Return the seconds until counts can be written; `rings` share the writes."""
+        pause = min(MAX_SECONDS, max(MIN_SECONDS, rings / WRITES_PER_SECOND))
+        return 0.0 if self._wrote is None else max(0.0, self._wrote + pause - at)
 
     def settles_in(self, at: float) -> float | None:
         """Return the seconds until the next condition can change, None if none is waiting."""

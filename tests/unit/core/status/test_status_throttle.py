@@ -2,7 +2,7 @@
 
 from sharder.core.api.ring import Condition
 from sharder.core.status.conditions import DesiredCondition
-from sharder.core.status.status import COUNTS_SECONDS, StatusThrottle
+from sharder.core.status.status import StatusThrottle
 
 OWNED = DesiredCondition(type="Covered", holds=True, reason="AllOwned", counted=True)
 UNASSIGNED = DesiredCondition(
@@ -40,10 +40,11 @@ def test_a_doubt_is_to_be_looked_at_when_it_may_be_right() -> None:
     assert [pace.settles_in(at) for at in (100, 103, 105)] == [5, 2, None]
 
 
-def test_counts_are_due_at_once_and_then_at_most_every_5_seconds() -> None:
+def test_counts_are_due_at_once_and_then_by_the_number_of_rings() -> None:
     pace = StatusThrottle()
-    first = pace.counts_due_in(100)
+    first = pace.counts_due_in(100, rings=1)
     pace.wrote(100)
 
     assert first == 0
-    assert [pace.counts_due_in(at) for at in (100, 104, 105)] == [COUNTS_SECONDS, 1, 0]
+    assert [pace.counts_due_in(100, rings=rings) for rings in (1, 100, 9999)] == [1, 5, 30]
+    assert pace.counts_due_in(101, rings=1) == 0
