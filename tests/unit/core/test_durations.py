@@ -19,6 +19,7 @@ def test_an_invalid_go_duration_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("15", 15), ("0.5", 0.5), ("-1", -1), ("2m", 120)])
 def test_a_time_without_a_unit_is_in_seconds(text: str, seconds: float) -> None:
     assert parse_time(text) == timedelta(seconds=seconds)
+    assert parse_duration("0") == timedelta()
 
 
 @pytest.mark.parametrize("text", ["", "inf", "nan", "1e3", "15 s", "two", "99999999999"])

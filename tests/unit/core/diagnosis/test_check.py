@@ -232,3 +232,20 @@ def test_the_alert_on_waiting_objects_has_the_same_limit() -> None:
     limit = f"controller_sharding_unassigned_oldest_seconds) > {WAITING.total_seconds():.0f}\n"
 
     assert limit in ALERTS.read_text()
+
+
+@pytest.mark.parametrize(
+    ("of", "level"), [(reported(seen=0), Level.WARN), (ring(), Level.FAIL)], ids=["edit", "ring"]
+)
+def test_what_no_leader_has_seen_is_named(of: ControllerRing, level: Level) -> None:
+    assert [(each.check, each.level) for each in faults(of)] == [("ring", level)]
+
+
+def test_objects_without_a_controller_are_counted_and_are_no_fault() -> None:
+    status = msgspec.structs.replace(reported().status, uncontrolled=4)
+    found = report(facts(read(msgspec.structs.replace(ring(), status=status), lease(A))))
+
+    assert found.warned == 0
+    assert any(
+        each.message.startswith("4 objects of controlled resources") for each in found.findings
+    )

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.core.diagnosis.finding import Level
+from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.installation import (
     Certificate,
     Certificates,
@@ -16,6 +16,11 @@ from sharder.core.diagnosis.installation import (
 from sharder.core.names import ObjectRef
 from tests.support.values import NOW, lease
 from tests.unit.core.diagnosis.installed import deployment
+
+
+def levels(findings: list[Finding]) -> list[Level]:
+    return [each.level for each in findings]
+
 
 LEASE = ObjectRef("sharding-system", "sharder")
 SECRET = ObjectRef("sharding-system", "sharder-certificates")
@@ -105,3 +110,16 @@ def test_a_clock_that_differs_is_a_warning(seconds: int, words: str) -> None:
 
     assert words in found.message
     assert found.level is (Level.OK if words == "agrees" else Level.WARN)
+
+
+def test_a_namespace_without_a_sharder_is_a_warning() -> None:
+    other = deployment(wanted=1, ready=1, container="nginx")
+
+    assert levels([*replicas([other], "sharding-system")]) == [Level.WARN]
+
+
+def test_a_certificate_that_is_not_valid_yet_fails() -> None:
+    (found,) = certificates(held(timedelta(days=9)), NOW - timedelta(days=2))
+
+    assert found.level is Level.FAIL
+    assert "not valid before" in found.message

@@ -11,8 +11,9 @@ from sharder.core.diagnosis.rights import (
     own_rules,
     rights,
     ring_rules,
+    service_account,
 )
-from sharder.core.names import GroupResource
+from sharder.core.names import GroupResource, ObjectRef
 from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS, ring
 
 MANIFEST = Path(__file__).parents[4] / "hack/manifests/sharder.yaml"
@@ -88,3 +89,14 @@ def test_a_missing_right_on_one_object_names_it_and_its_role() -> None:
         'add {apiGroups: ["example.com"], resources: [things], resourceNames: [mine], '
         "verbs: [get]} to the sharder's Role in here"
     )
+
+
+def test_a_service_account_has_the_groups_of_its_namespace() -> None:
+    name, groups = service_account(ObjectRef("sharding-system", "sharder"))
+
+    assert name == USER
+    assert {"system:serviceaccounts:sharding-system", "system:authenticated"} <= set(groups)
+
+
+def test_a_sharder_with_files_needs_no_secret() -> None:
+    assert [rule.resource.resource for rule in own_rules("here", None)] == ["leases"]

@@ -96,3 +96,8 @@ def test_in_many_zones_all_objects_that_ask_for_one_are_read() -> None:
 
     assert where_misplaced(zones) == {WANTED_ZONE_LABEL: names}
     assert where_misplaced(zones, topology) == {WANTED_ZONE_LABEL: names, ZONE_LABEL: names}
+
+
+@pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
+def test_the_greatest_costs_are_valid(cost: int) -> None:
+    assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []

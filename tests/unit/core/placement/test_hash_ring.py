@@ -75,3 +75,15 @@ def test_for_a_member_more_only_its_own_tokens_are_hashed() -> None:
 
     assert len(after.members) == 51
     assert {name.times for name in names} == {1}
+
+
+def test_a_ring_without_members_owns_nothing() -> None:
+    assert HashRing([]).owner("/Secret/default/s") is None
+
+
+def test_a_walk_meets_every_member_once() -> None:
+    members = [ShardName(f"shard-{number}") for number in range(9)]
+    ring = HashRing(members)
+
+    assert all(sorted(ring.walk(key)) == members for key in VECTORS)
+    assert list(HashRing([]).walk("key")) == []

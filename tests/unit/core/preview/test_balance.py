@@ -109,3 +109,11 @@ def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
     refused = found.balance.verdict(objects[1])
     assert refused.startswith(f"would move to {B}, but cannot: ")
     assert "group" in refused
+
+
+def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
+    full = PlacementSpec(strategy=StrategyName.LEAST_LOADED, per_shard_capacity=2)
+
+    found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full)
+
+    assert [(s.name, s.before) for s in found.balance.report.shards] == [(A, 2.0), (B, 2.0)]

@@ -114,3 +114,14 @@ def test_empty_documents_do_not_matter() -> None:
     data = b"---\n---\n" + msgspec.json.encode(RING) + b"\n---\n"
 
     assert decode_dump(data).ring.name == "demo"
+
+
+def test_items_of_a_typed_list_need_not_say_their_kind() -> None:
+    secrets: Json = {
+        "apiVersion": "v1",
+        "kind": "SecretList",
+        "items": [{"metadata": {"name": "s"}}],
+    }
+    empty: Json = {"apiVersion": "v1", "kind": "PodList", "items": None}
+
+    assert list(planned(secrets, empty)) == ["/Secret//s"]

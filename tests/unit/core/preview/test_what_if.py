@@ -11,8 +11,9 @@ from sharder.core.names import (
     REGION_LABEL,
     ZONE_LABEL,
 )
-from sharder.core.preview.observe import members_of
-from sharder.core.preview.what_if import WhatIf, strategy_named
+from sharder.core.preview.observe import members_of, states_of
+from sharder.core.preview.what_if import WhatIf, strategy_named, what_if_of
+from sharder.core.status.phases import ShardPhase
 from tests.support.values import NOW, A, B, lease, ring
 
 
@@ -60,3 +61,19 @@ def test_a_strategy_is_found_whatever_its_capitals(text: str) -> None:
 def test_an_unknown_strategy_is_reported_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="unknown strategy bogus; use one of ConsistentHash,"):
         strategy_named("bogus")
+
+
+def test_new_shards_can_have_their_names() -> None:
+    supposed = what_if_of(strategy=None, add=["demo-x", "1"], remove=[], resume=False)
+
+    found = members_of(ring(), supposed.leases(ring(), [lease(A)], NOW))
+
+    assert found.available == {A, "demo-x", "demo-new-1"}
+    assert not supposed.is_exact
+    assert WhatIf(named=("demo-x",)).is_exact
+
+
+def test_of_two_shards_of_one_name_nothing_is_certain() -> None:
+    present = [lease(A), lease(A, namespace="other")]
+
+    assert states_of(members_of(ring(), present), present, NOW) == {A: ShardPhase.MISSING}

@@ -213,5 +213,19 @@ def test_a_run_without_moves_says_why(now: RingSnapshot, why: str) -> None:
 @pytest.mark.parametrize("resources", [(), ("cpu", "memory", "cpu")])
 def test_resources_that_make_no_sense_move_nothing(resources: tuple[str, ...]) -> None:
     spec = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD, resources=resources)
+    much = RebalanceSpec(strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold="much")
 
     assert "rebalance.resources" in Balance(at(rebalance=spec)).outcome().why
+    assert "'much' must be Auto or a number" in Balance(at(rebalance=much)).outcome().why
+
+
+def test_what_has_no_shard_and_what_is_on_one_that_is_gone_does_not_count() -> None:
+    assert measured(weighed([obj(SECRETS, "s"), *on(C, 2), *on(A, 1)])) == {A: 1.0, B: 0.0}
+
+
+def test_an_object_that_is_being_deleted_is_kept() -> None:
+    gone = obj(SECRETS, "s", owner=A)
+    metadata = msgspec.structs.replace(gone.metadata, deletion_timestamp="2026-03-01T12:00:00Z")
+    gone = msgspec.structs.replace(gone, metadata=metadata)
+
+    assert weighed([gone, *on(A, 5)]).verdict(gone) == "stays: it is being deleted"

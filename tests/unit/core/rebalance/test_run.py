@@ -19,6 +19,14 @@ from tests.support.values_rebalance import (
     shard,
 )
 
+STORY = (
+    obj("x", "a", 20, 0),
+    obj("y", "a", 70, 50),
+    obj("v", "b", 50, 70),
+    obj("w", "b", 0, 20),
+)
+
+
 LOPSIDED = (obj("big", "a", 50, 0), obj("even", "a", 20, 20), obj("small", "a", 10, 0))
 """A shard with fragmentation 0.3."""
 
@@ -132,3 +140,14 @@ def test_a_move_that_another_one_makes_useful_is_found() -> None:
     outcome = run(even(), shards, objects, admits=lambda key, target: (key, target) != ("x", C))
 
     assert [(move.key, move.target) for move in outcome.moves] == [("z", C), ("x", B)]
+
+
+def test_auto_finds_no_source_among_two_equally_bad_shards() -> None:
+    outcome = run(balance(None), (shard("a"), shard("b")), STORY)
+
+    assert outcome.moves == ()
+    assert outcome.threshold == pytest.approx(0.2)
+    assert outcome.why == (
+        "no shard is above the threshold 0.2 (Auto: mean 0.2 + sigma 0); "
+        'set rebalance.threshold to a number, such as "0.15"'
+    )

@@ -6,9 +6,10 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import (
     ControllerRing,
+    HashKey,
     RingResource,
     RingSpec,
 )
@@ -18,6 +19,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
+    CONFIGMAPS,
     SECRETS,
     A,
     B,
@@ -28,6 +30,21 @@ from tests.support.values import (
     ring,
     snapshot,
 )
+
+SECRET = Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True)
+
+
+def hashing_by_namespace() -> RingSnapshot:
+    """The ring, with Secrets hashed by their namespace."""
+    resources = tuple(
+        msgspec.structs.replace(resource, hash_key=HashKey.NAMESPACE)
+        if resource.id == SECRETS
+        else resource
+        for resource in ring().spec.resources
+    )
+    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
+    return build(of, members=available(A), namespaces=TEAM, served=[SECRET])
+
 
 TEAM = frozenset({"team"})
 
@@ -123,3 +140,13 @@ def test_what_a_shard_says_matters_to_a_strategy_that_follows_but_for_its_capaci
 )
 def test_whatever_steps_depend_on_makes_other_decisions(other: RingSnapshot) -> None:
     assert not snapshot().decides_like(other)
+
+
+def test_objects_hashed_by_namespace_share_a_key_there_with_what_they_control() -> None:
+    now = hashing_by_namespace()
+    child = obj(CONFIGMAPS, "c", controlled_by="s", namespace="team")
+
+    assert now.key_of(obj(SECRETS, "s", namespace="team"), Role.LEADING) == "/Secret/team/"
+    assert now.key_of(child, Role.CONTROLLED) == "/Secret/team/"
+    assert now.controller_key(child) == "/Secret/team/s"
+    assert now.key_of(obj(name="w", namespace="team"), Role.MAIN) == "example.com/Widget/team/w"

@@ -181,3 +181,24 @@ def test_shards_are_found_by_how_many_objects_they_have(
     assert tally.holding == {
         many: {shard for shard in on if on[shard] == many} for many in on.values()
     }
+
+
+def test_all_parts_can_be_dropped_at_once() -> None:
+    tally = counted(Entry(A, (X,)), Entry(B))
+    tally.see(SECRETS, 2, Entry(C, pinned=True))
+    tally.assume(Reservation(1, Entry(A)))
+
+    tally.clear()
+
+    assert sums(tally) == sums(Tally())
+
+
+def test_what_is_assumed_is_not_shown_yet() -> None:
+    tally = counted(Entry(A), Entry(None), Entry(B))
+    tally.assume(Reservation(0, Entry(B)))
+    tally.assume(Reservation(1, Entry(B)))
+    tally.assume(Reservation(9, Entry(C)))
+
+    assert tally.shown_on_each() == {A: 1, B: 1, None: 1}
+    tally.see(WIDGETS, 0, Entry(B))
+    assert tally.shown_on_each() == {B: 2, None: 1}
