@@ -16,13 +16,3 @@ def test_the_webhook_of_a_ring_is_named_and_reached_as_in_the_reference() -> Non
     assert names.webhook_configuration(RING) == "controllerring-demo"
     assert names.webhook_path(RING) == "/webhooks/sharder/controllerring/demo"
     assert names.webhook_path(RING, "0a") == "/0a/webhooks/sharder/controllerring/demo"
-
-
-def test_labels_of_the_longest_ring_name_are_label_keys() -> None:
-    longest = RingName("r" * 63)
-
-    keys = [names.owner_label(longest), names.drain_label(longest), names.next_annotation(longest)]
-
-    # A key is a DNS subdomain of at most 253 characters, a slash, and at most 63 characters.
-    assert all(len(key.partition("/")[0]) <= 253 for key in keys)
-    assert all(len(key.partition("/")[2]) <= 63 for key in keys)

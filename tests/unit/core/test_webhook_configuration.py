@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from sharder.core.api.meta import Json
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
+from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import NAME_LABEL, LabelSelector, Requirement
 from sharder.core.names import GroupResource
 from sharder.core.webhook_configuration import (
@@ -166,16 +166,6 @@ def test_writes_of_the_status_count_where_they_can_change_labels(
     assert f"{of.resource}/status" not in rules(found[UNASSIGNED])
 
 
-def test_no_webhook_is_called_for_what_is_never_sharded() -> None:
-    resources = (
-        RingResource(group="coordination.k8s.io", resource="leases"),
-        RingResource(group="*", resource="*"),
-    )
-    of = ControllerRing(metadata=ring().metadata, spec=RingSpec(resources=resources))
-
-    assert webhooks(of) == {}
-
-
 @pytest.mark.parametrize(
     ("own", "sent"),
     [
@@ -213,28 +203,6 @@ def test_a_service_is_called_at_the_ring_s_path() -> None:
     assert config["service"]["path"] == "/base/webhooks/sharder/controllerring/demo"
 
 
-def test_a_url_is_called_at_the_ring_s_path_appended_once() -> None:
-    endpoint = Endpoint(url="https://sharder:9443/")
-
-    found = webhooks(registration=replace(REGISTRATION, endpoint=endpoint))
-
-    assert found[CREATED]["clientConfig"] == {
-        "url": "https://sharder:9443/webhooks/sharder/controllerring/demo"
-    }
-
-
-def test_new_controlled_objects_do_not_count_if_the_pod_in_their_label_writes_them() -> None:
-    labelled = conditions(webhooks(shard_namespaces=("b", "a"))[LABELLED])["concerns-owner"]
-    only_main = ControllerRing(
-        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
-    )
-
-    pod = 'request.userInfo.?extra["authentication.kubernetes.io/pod-name"][0]'
-    assert f'object.metadata.?labels["{OWNER}"] == {pod}' in labelled
-    assert '["system:serviceaccount:a:", "system:serviceaccount:b:"].exists(' in labelled
-    assert "pod-name" not in conditions(webhooks(only_main)[LABELLED])["concerns-owner"]
-
-
 def test_user_names_are_escaped_as_cel_takes_them() -> None:
     # CEL refuses the escapes of surrogates that JSON writes for what is outside of the plane.
     registration = replace(REGISTRATION, sharders=frozenset({'"quoted" \\ \U0001f600'}))
@@ -242,34 +210,3 @@ def test_user_names_are_escaped_as_cel_takes_them() -> None:
     for name in (LABELLED, UNASSIGNED):
         found = " ".join(conditions(webhooks(registration=registration)[name]).values())
         assert '["\\"quoted\\" \\\\ \U0001f600"]' in found
-
-
-def test_what_nothing_controls_does_not_count_where_a_resource_is_only_controlled() -> None:
-    only_main = ControllerRing(
-        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
-    )
-
-    assert '["configmaps"]' in conditions(webhooks()[UNASSIGNED])["has-controller"]
-    assert "has-controller" not in conditions(webhooks(only_main)[UNASSIGNED])
-
-
-def selecting(*controlled: str) -> ControllerRing:
-    """A ring over blue Secrets, with what they control."""
-    secrets = RingResource(
-        resource="secrets",
-        controlled_resources=tuple(ControlledResource(resource=each) for each in controlled),
-    )
-    spec = RingSpec(resources=(secrets,), object_selector=LabelSelector(match_labels=BLUE))
-    return ControllerRing(metadata=ring().metadata, spec=spec)
-
-
-def test_where_an_object_can_come_into_scope_every_change_of_labels_counts() -> None:
-    # It can have the label of a shard that is gone.
-    change = "labels.orValue({}) != oldObject.metadata.?labels.orValue({})"
-
-    found = webhooks(selecting("configmaps"))
-
-    assert [change in str(each["matchConditions"]) for each in found.values()] == [
-        False, True, False, False, False,
-    ]  # fmt: skip
-    assert change not in str(webhooks())

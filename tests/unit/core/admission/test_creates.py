@@ -2,7 +2,6 @@
 
 import pytest
 
-from sharder.core.admission.answers import PASS
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource, ShardName
@@ -15,7 +14,6 @@ from tests.support.admissions import (
     RING,
     SECRET_TO_B,
     STRANGE_ACCOUNT,
-    TO_B,
     create,
     stored,
     withheld,
@@ -53,10 +51,6 @@ def test_a_new_object_gets_the_owner_that_its_key_hashes_to(
     assert decision.assigned == B
     assert stored(new, decision).labels == {**other, OWNER: B}
     assert stored(new, decision).annotations == {}
-
-
-def test_a_new_object_that_bears_the_right_owner_already_is_not_counted_again() -> None:
-    assert create(obj(name=TO_B, owner=B)) == PASS
 
 
 def test_a_request_that_is_called_twice_gets_the_same_name() -> None:

@@ -17,13 +17,11 @@ from sharder.core.names import (
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.admissions import (
-    EMPTY,
     OTHER_POD,
     OWNERS_ACCOUNT,
     OWNERS_POD,
     PERSON,
     RING,
-    SECRET_TO_B,
     SHARDER,
     STRANGE_ACCOUNT,
     TO_B,
@@ -236,21 +234,6 @@ def test_the_client_that_releases_an_object_does_not_choose_its_shard(written: s
     assert update(old, new, writer=OWNERS_POD, by=by).assigned == C
 
 
-def test_a_controlled_object_is_never_released() -> None:
-    old = obj(CONFIGMAPS, owner=A, drain="true", controlled_by=SECRET_TO_B)
-    new = obj(CONFIGMAPS, controlled_by=SECRET_TO_B)
-
-    decision = update(old, new, of=CONFIGMAPS, writer=OWNERS_POD)
-
-    assert stored(new, decision).labels == {OWNER: A, DRAIN: "true"}
-
-
-def test_an_object_that_is_released_while_no_shard_is_available_has_no_owner() -> None:
-    old, new = obj(owner=A, drain="true"), obj()
-
-    assert update(old, new, by=EMPTY) == Decision(outcome="no_shard")
-
-
 # An update of an object without owner
 
 
@@ -291,12 +274,6 @@ def test_an_object_that_comes_into_scope_with_an_owner_that_is_gone_is_assigned(
         obj(SECRETS, owner=C), obj(SECRETS, owner=C, labels=BLUE), of=SECRETS, by=selecting()
     )
     assert left.outcome == "left_to_leader"
-
-
-def test_an_object_that_comes_into_scope_with_an_owner_that_works_keeps_it() -> None:
-    old, new = obj(name=TO_B, owner=A), obj(name=TO_B, owner=A, labels=BLUE)
-
-    assert update(old, new, by=selecting()) == PASS
 
 
 def test_an_object_without_owner_that_leaves_the_scope_is_left_alone() -> None:

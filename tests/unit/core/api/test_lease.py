@@ -4,9 +4,6 @@ import msgspec
 import pytest
 
 from sharder.core.api.lease import (
-    Lease,
-    LeaseSpec,
-    lease_body,
     parse_time,
     read_lease,
 )
@@ -35,19 +32,6 @@ from sharder.core.names import (
 )
 def test_a_time_that_cannot_be_read_is_none(text: str | None) -> None:
     assert parse_time(text) is None
-
-
-def test_the_body_of_a_new_lease_reads_back_as_that_lease() -> None:
-    spec = LeaseSpec(holder_identity="a", lease_duration_seconds=15)
-
-    body = lease_body(name="a", labels={"l": "1"}, annotations={"n": "2"}, spec=spec)
-    lease = msgspec.convert(body, type=Lease)
-
-    assert (lease.api_version, lease.kind) == ("coordination.k8s.io/v1", "Lease")
-    assert lease.spec == spec
-    assert lease.metadata.name == "a"
-    assert lease.metadata.labels == {"l": "1"}
-    assert lease.metadata.annotations == {"n": "2"}
 
 
 def wire(**metadata: object) -> bytes:

@@ -31,16 +31,6 @@ def test_a_fence_that_stands_around_all_shards_is_well() -> None:
     assert findings(STANDS, {ON_A: USER, ON_B: USER}) == [("OK", message)]
 
 
-def test_each_shard_outside_of_the_fence_is_named() -> None:
-    assert findings(STANDS, {ON_B: None, ON_A: OTHER}) == [
-        ("WARN", f"the fence does not cover the shard of Lease {ON_A}: its pod runs as {OTHER}"),
-        (
-            "WARN",
-            f"the fence does not cover the shard of Lease {ON_B}: there is no pod of that name",
-        ),
-    ]
-
-
 def test_the_first_of_many_shards_outside_the_fence_are_named() -> None:
     users = dict.fromkeys(ObjectRef("default", f"s-{index:02}") for index in range(13))
 

@@ -13,7 +13,7 @@ from sharder.core.diagnosis.rights import (
     ring_rules,
     service_account,
 )
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.names import ObjectRef
 from tests.support.values import CONFIGMAPS, SECRETS, WIDGETS, ring
 
 MANIFEST = Path(__file__).parents[4] / "hack/manifests/sharder.yaml"
@@ -53,12 +53,6 @@ def test_a_ring_needs_rights_on_each_of_its_resources() -> None:
     assert {rule.instead for rule in rules} == {("default",)}
 
 
-def test_rights_in_many_namespaces_are_not_enough() -> None:
-    (rule, *_) = ring_rules([(ring(), {"one"}), (ring(), {"two"})], most_namespaces=1)
-
-    assert rule.instead == ()
-
-
 def test_a_missing_right_on_objects_names_the_rule_and_the_value_of_the_chart() -> None:
     (rule, *_) = ring_rules([(ring(), ())], most_namespaces=1)
 
@@ -69,25 +63,6 @@ def test_a_missing_right_on_objects_names_the_rule_and_the_value_of_the_chart() 
     assert found.advice == (
         'add {apiGroups: [""], resources: [configmaps], verbs: [list, patch]} to the sharder\'s '
         "ClusterRole (chart value rings)"
-    )
-
-
-def test_a_missing_right_on_one_object_names_it_and_its_role() -> None:
-    rule = Rule(
-        resource=GroupResource("example.com", "things"),
-        needed=("get",),
-        name="mine",
-        namespace="here",
-    )
-
-    (found,) = rights({rule: ["get"]}, USER, asked=37)
-
-    assert found.message == (
-        f"{USER} is not allowed to get things of the group example.com mine in the namespace here"
-    )
-    assert found.advice == (
-        'add {apiGroups: ["example.com"], resources: [things], resourceNames: [mine], '
-        "verbs: [get]} to the sharder's Role in here"
     )
 
 

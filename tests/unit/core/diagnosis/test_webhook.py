@@ -18,7 +18,7 @@ from sharder.core.diagnosis.webhook import (
     webhook,
 )
 from sharder.core.names import GroupResource
-from tests.support.values import OWNER, SECRETS, A, ring
+from tests.support.values import SECRETS, A, ring
 
 NODES = GroupResource("", "nodes")
 UNREAD = Unread("forbidden")
@@ -34,16 +34,6 @@ def probed(of: ControllerRing) -> tuple[GroupResource, PartialObject]:
     probe = probe_of(of)
     assert probe is not None
     return probe[0], msgspec.convert(probe[1], PartialObject)
-
-
-def test_a_probe_is_an_object_of_the_ring_that_its_selector_selects() -> None:
-    selector = LabelSelector(match_labels={"team": "red"})
-
-    resource, created = probed(over(SECRETS, selector=selector))
-
-    assert (resource, created.kind) == (SECRETS, "Secret")
-    assert selector.matches(created.metadata.labels or {})
-    assert created.metadata.label(OWNER) == NO_SHARD
 
 
 def test_objects_of_controlled_resources_are_no_probes() -> None:

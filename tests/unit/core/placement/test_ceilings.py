@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
@@ -16,7 +15,7 @@ from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
-from tests.support.values import A, B, C
+from tests.support.values import A, B
 from tests.support.values_placement import (
     bounded,
     demand,
@@ -25,24 +24,11 @@ from tests.support.values_placement import (
     tally,
 )
 
-FULL = "it is full: {} of {} objects"
-
 
 def ceilings(of: Placer, counts: Tally, *, number: int | None = None) -> Ceilings:
     """The ceilings before the object with this number is placed."""
     placing = None if number is None else Demand("", number)
     return Ceilings(of.layout, of.strategy, counts, placing)
-
-
-def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
-    east = [shard(name, pool="east") for name in (A, B)]
-    counts = tally({A: 2, B: 2})
-    lost = structs.replace(demand(), identity=2)
-
-    chosen = placer(east[0], away=(east[1],), spec=bounded(per_pool=4)).place(lost, counts)
-
-    assert counts.shard_of(lost.identity) == B
-    assert chosen.shard == A
 
 
 def test_objects_that_are_pinned_come_on_top_of_the_automatic_ceiling_of_their_shard() -> None:
@@ -117,35 +103,6 @@ def test_an_object_may_stay_after_all_if_the_pool_has_room_again(held: int, keep
     of = ceilings(placer(*east, spec=bounded(per_shard=9, per_pool=5)), tally({A: 1, B: held}))
 
     assert of.keeps_one_more(east[0]) is keeps
-
-
-@pytest.mark.parametrize("closed", [shard(A, cordoned=True), shard(A, evacuating=True)])
-def test_what_leaves_a_closed_shard_counts_where_it_goes(closed: Shard) -> None:
-    shards = closed, shard(B), shard(C)
-    counts = tally({A: 6, B: 4, C: 4})
-    before = ceilings(placer(*shards), counts).of(shard(B))
-
-    for number in range(3):
-        counts.see("more", -1 - number, Entry(A, draining=True, heading=B))
-    counts.see("more", -9, Entry(A, draining=True, heading=ShardName("no-such-shard")))
-    found = ceilings(placer(*shards), counts)
-
-    assert before == 4
-    assert found.of(shard(B)) == 6
-    assert found.objection(shard(B), pinned=False) == FULL.format(7, 6)
-    assert found.objection(shard(C), pinned=False) is None
-
-
-def test_an_object_that_leaves_a_closed_shard_takes_no_room_from_itself() -> None:
-    shards = shard(A, evacuating=True), shard(B)
-    counts = tally({A: 2, B: 4})
-    counts.see("more", -1, Entry(A, draining=True, heading=B))
-    of = placer(*shards)
-
-    found = ceilings(of, counts, number=-1)
-
-    assert found.of(shard(B)) == 5
-    assert found.objection(shard(B), pinned=False) is None
 
 
 several = st.lists(

@@ -16,17 +16,12 @@ from sharder.core.names import (
 from sharder.core.placement.demand import (
     MAX_MOVE_COST,
     MAX_PLACES,
-    Demand,
     Reader,
 )
 from tests.support.values import DEMO, A, B, C, D, obj
 from tests.support.values_placement import CONSISTENT, shard
 
 PIN = pin_label(DEMO)
-
-
-def read(labels: dict[str, str] | None, spec: PlacementSpec = CONSISTENT) -> Demand:
-    return Reader(DEMO, spec).demand(obj(labels=labels), key="key", identity=1, current=A)
 
 
 def mistakes(
@@ -37,11 +32,6 @@ def mistakes(
             obj(labels=labels, annotations=annotations)
         )
     )
-
-
-@pytest.mark.parametrize("pin", ["", "no label value", "x" * 64])
-def test_a_pin_that_cannot_be_the_name_of_a_shard_counts_for_nothing(pin: str) -> None:
-    assert read({PIN: pin}).pin is None
 
 
 @pytest.mark.parametrize("key", [PIN, POOL_LABEL, WANTED_REGION_LABEL, WANTED_ZONE_LABEL])

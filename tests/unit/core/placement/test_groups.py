@@ -45,11 +45,6 @@ def counts_for(grouping: Reader, other: PartialObject, placed: PartialObject) ->
     return grouping.groups_of(placed)[-1] in grouping.groups_of(other)
 
 
-def test_without_traits_an_object_belongs_together_with_nothing() -> None:
-    for grouping in (grouping_by(GroupBy()), LABELS, SELECTORS, OWNER):
-        assert grouping.groups_of(an()) == ()
-
-
 def test_objects_of_two_namespaces_never_belong_together() -> None:
     for grouping in (LABELS, SELECTORS):
         assert not counts_for(grouping, an(WEB, namespace="other"), an(WEB))

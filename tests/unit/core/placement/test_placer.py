@@ -5,10 +5,8 @@ import pytest
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategy import Choice
 from tests.support.values import A, B, C, D
 from tests.support.values_placement import (
     BOUNDED,
@@ -20,12 +18,10 @@ from tests.support.values_placement import (
     shard,
     tally,
 )
-from tests.support.values_steering import APART
 
 every_strategy = pytest.mark.parametrize(
     "spec", [BOUNDED, RENDEZVOUS, CONSISTENT], ids=lambda spec: spec.strategy
 )
-LIKED = shard(B, region="eu", zone="eu-1", pool="large")
 
 
 @every_strategy
@@ -36,26 +32,6 @@ def test_the_reason_names_a_few_shards_each(spec: PlacementSpec) -> None:
         "no shard can take the object: shard-a: it is cordoned; "
         "shard-b: the object asks for the zone z2; shard-c: the object asks for the zone z2"
     )
-
-
-def test_the_reason_counts_many_shards() -> None:
-    full = [shard(f"s-{n}", cordoned=n == 0) for n in range(5)]
-    counts = tally({one.name: 3 for one in full})
-
-    assert placer(*full, spec=bounded(per_shard=3)).place(demand(), counts).reason == (
-        "no shard can take the object: 4 shards: it is full: 3 of 3 objects; "
-        "1 shard: it is cordoned"
-    )
-
-
-def test_an_object_goes_to_a_late_shard_if_the_strategy_drops_all_others() -> None:
-    of, counts = placer(shard(A, ready=False), shard(B), spec=APART), tally({})
-    counts.see("group", 1, Entry(B, (7,)))
-
-    explained = of.explain(demand(group=7), counts)
-
-    assert (explained.choice, explained.rejected) == (Choice(A), {})
-    assert "dropped by antiAffinity: it holds a member" in explained.remarks[B]
 
 
 def test_where_every_shard_is_cordoned_it_is_not_room_that_is_missing() -> None:
@@ -97,12 +73,3 @@ def test_a_pin_to_a_cordoned_shard_lets_new_objects_wait_and_others_be(
 
     assert of.goal_of(asking) == goal
     assert (of.place(asking, Tally()).shard is None) is (goal == C and asking.current is None)
-
-
-def test_the_strategy_may_have_an_objection_of_its_own() -> None:
-    counts = tally({})
-    counts.see("group", 1, Entry(A, (7,)))
-
-    why = placer(shard(A), LIKED, spec=APART).objection(demand(group=7), shard(A), counts)
-
-    assert why == "it holds a member of the group"

@@ -1,11 +1,8 @@
 """Facts about `sharder.core.placement.ranking`: the score of a shard for a key."""
 
-from math import isfinite, log
-
-import pytest
 from xxhash import xxh3_64_intdigest
 
-from sharder.core.placement.ranking import Ranking, unit
+from sharder.core.placement.ranking import Ranking
 from tests.support.values import A, B, C
 from tests.support.values_placement import shard
 
@@ -30,10 +27,3 @@ def test_keys_are_drawn_to_the_same_shards_for_ever() -> None:
     shards = [shard(name) for name in (A, B, C)]
 
     assert {key: RANKING.best(key, shards).name for key in FIRST} == FIRST
-
-
-@pytest.mark.parametrize("digest", [0, 1, 2**63, 2**64 - 2**12, 2**64 - 1])
-def test_every_hash_has_a_score(digest: int) -> None:
-    assert 0 < unit(digest) < 1
-    assert -1 / log(unit(digest)) > 0
-    assert isfinite(-1 / log(unit(digest)))

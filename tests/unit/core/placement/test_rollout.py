@@ -4,9 +4,8 @@ import pytest
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
-from sharder.core.movement.desired import choose_anew, excess_of
-from sharder.core.movement.planner import plan_displaced, plan_main
-from sharder.core.movement.step import Drain, Keep, Withdraw
+from sharder.core.movement.planner import plan_main
+from sharder.core.movement.step import Keep, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Tally
@@ -14,14 +13,13 @@ from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from tests.support.values import WIDGETS, A, B, C, D, obj
 from tests.support.values_placement import (
-    bounded,
     demand,
     layout,
     placer,
     shard,
     tally,
 )
-from tests.support.values_steering import APART, FOLLOWING, STICKING, known, steered
+from tests.support.values_steering import APART, FOLLOWING, STICKING, steered
 
 OLD, NEW = "1", "2"
 
@@ -101,16 +99,6 @@ def test_what_is_on_a_shard_stays_there_though_its_key_leads_elsewhere(
 
     assert steps == {Keep("in place")}
     assert asked == Withdraw()
-
-
-def test_ceilings_that_are_declared_count_during_a_rollout() -> None:
-    ring = steered(OLD_A, OLD_B, NEW_C, spec=bounded(per_shard=8), held={A: 8, B: 1})
-
-    too_many = known(ring, obj(owner=A))
-
-    assert excess_of(ring) == {A: 1}
-    assert plan_displaced(ring, too_many, A) == Drain(A)
-    assert choose_anew(ring, too_many).shard == C
 
 
 def test_an_object_that_no_new_shard_can_have_goes_to_an_old_one() -> None:

@@ -1,7 +1,6 @@
 """Facts about `sharder.core.preview.dump`: what a file may hold, and the plan that follows."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -83,13 +82,6 @@ def test_the_servers_own_plural_overrides_the_usual_one() -> None:
 
     assert planned(lease("a"), ox) == {}
     assert planned(lease("a"), ox, served) == {"farm.example/Ox/default/bill": "a"}
-
-
-def test_with_namespaces_and_a_ring_that_does_not_say_the_default_decides() -> None:
-    data = stream(RING, thing("Namespace", "n", namespace=""), thing("Secret", "s", namespace="n"))
-    nothing = LabelSelector(match_labels={"no": "such"})
-
-    assert plan_dump(decode_dump(data), datetime.now(UTC), nothing).assignments == ()
 
 
 @pytest.mark.parametrize(

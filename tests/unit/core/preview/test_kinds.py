@@ -2,8 +2,7 @@
 
 import pytest
 
-from sharder.core.names import GroupResource
-from sharder.core.preview.dump import plural_of, resource_of
+from sharder.core.preview.dump import plural_of
 
 
 @pytest.mark.parametrize(
@@ -24,8 +23,3 @@ from sharder.core.preview.dump import plural_of, resource_of
 )
 def test_a_kind_has_its_usual_plural(kind: str, plural: str) -> None:
     assert plural_of(kind) == plural
-
-
-def test_the_group_is_that_of_the_kind() -> None:
-    assert resource_of("apps/v1", "Deployment", {}) == GroupResource("apps", "deployments")
-    assert resource_of("v1", "Secret", {}) == GroupResource("", "secrets")

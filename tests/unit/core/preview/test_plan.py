@@ -5,11 +5,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.ring import PlacementSpec, StrategyName
+from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import PlacementSpec
 from sharder.core.api.selector import LabelSelector
 from sharder.core.diagnosis.advice import advice
-from sharder.core.leases.membership import Members, Standing
+from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Action
 from sharder.core.names import (
     ShardName,
@@ -41,24 +41,6 @@ def child(owner: str | None = None, *, of: str | None = None) -> Planned:
     follower = obj(CONFIGMAPS, "c", owner=owner, controlled_by=of)
     (found,) = plan_ring(NOW, [(Role.CONTROLLED, follower)]).objects
     return found
-
-
-def sticking(
-    at: Members | None = None,
-    *,
-    per_shard_capacity: int | None = None,
-) -> RingSnapshot:
-    placement = PlacementSpec(
-        strategy=StrategyName.BOUNDED_LOAD, per_shard_capacity=per_shard_capacity
-    )
-    demo = ring()
-    spec = msgspec.structs.replace(demo.spec, placement=placement)
-    return build(
-        msgspec.structs.replace(demo, spec=spec),
-        members=available(A, B) if at is None else at,
-        namespaces=frozenset({"default"}),
-        served=(Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),),
-    )
 
 
 NOW, PIN = snapshot(), pin_label(DEMO)
@@ -164,22 +146,6 @@ def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: Place
     assert plan["on-shard-a-0"].why == "movement is paused"
     assert plan["asked"].why.endswith("its drain is withdrawn")
     assert plan["lost"].why == "shard-c is gone, and it belongs on shard-b"
-
-
-def test_a_displaced_object_is_explained_by_the_excess_of_its_shard() -> None:
-    moving = next(p for p in whole(sticking(), *on(A, 6)).values() if p.action is Action.DRAIN)
-
-    assert moving.why == (
-        "shard-a exceeds its ceiling and has to release the object; it goes to shard-b"
-    )
-
-
-def test_a_displaced_object_is_drained_once() -> None:
-    at = sticking(available(A), per_shard_capacity=1)
-
-    plan = whole(at, *(obj(WIDGETS, name, owner=A, drain="true") for name in "xy"))
-
-    assert sorted(type(planned.step).__name__ for planned in plan.values()) == ["Keep", "Withdraw"]
 
 
 def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:

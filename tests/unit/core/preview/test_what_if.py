@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from sharder.core.api.lease import Lease
-from sharder.core.api.ring import ControllerRing, StrategyName
+from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.names import (
@@ -41,21 +41,8 @@ def test_a_name_of_a_shard_that_is_there_cannot_be_added() -> None:
         WhatIf(named=(A,)).leases(ring(), [lease(A)], NOW)
 
 
-def test_a_long_name_of_a_ring_is_cut_for_names_of_shards() -> None:
-    long = ring("r" * 63)
-
-    leases = WhatIf(add=100).leases(long, [], NOW)
-
-    assert len(members_of(long, leases).available) == 100
-
-
 def test_a_shard_without_zone_does_not_keep_new_ones_from_having_one() -> None:
     assert [shard.zone for shard in new_shards(2, lease(A), placed("x", "one"))] == ["one"] * 2
-
-
-@pytest.mark.parametrize("text", ["BoundedLoad", "boundedload", "BOUNDEDLOAD"])
-def test_a_strategy_is_found_whatever_its_capitals(text: str) -> None:
-    assert strategy_named(text) is StrategyName.BOUNDED_LOAD
 
 
 def test_an_unknown_strategy_is_reported_with_the_known_ones() -> None:

@@ -6,7 +6,6 @@ from sharder.core import names
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
 from sharder.core.rebalance.loads import LoadedObject, limited, load_of
-from sharder.core.rebalance.move_order import rank_of
 from tests.support.values_rebalance import A
 
 LABELS = {KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL}
@@ -28,61 +27,6 @@ def test_a_load_is_read_as_quantities() -> None:
 @pytest.mark.parametrize("text", ["", "much", "cpu=-1", "cpu=1,cpu=2", "x" * 5000])
 def test_a_load_that_cannot_be_understood_counts_for_nothing(text: str) -> None:
     assert load_of(text) == {}
-
-
-def test_the_rank_says_all_that_metadata_says() -> None:
-    rank = rank_of(
-        meta(
-            KOORDINATOR_PRIORITY_CLASS_LABEL="koord-mid",
-            PRIORITY_ANNOTATION="-7",
-            QOS_CLASS_ANNOTATION="Burstable",
-            KOORDINATOR_QOS_LABEL="LSR",
-            DELETION_COST_ANNOTATION="-3",
-            MOVE_COST_ANNOTATION="12",
-        )
-    )
-
-    assert rank == (3, -7, 2, 3, -3, 12)
-
-
-@pytest.mark.parametrize(
-    ("said", "number"),
-    [
-        ({"KOORDINATOR_PRIORITY_CLASS_LABEL": "koord-free"}, 1),
-        ({"KOORDINATOR_PRIORITY_CLASS_LABEL": "koord-free", "PRIORITY_ANNOTATION": "9500"}, 1),
-        ({"KOORDINATOR_PRIORITY_CLASS_LABEL": "other", "PRIORITY_ANNOTATION": "9500"}, 5),
-        ({"PRIORITY_ANNOTATION": "9500"}, 4),
-        ({"PRIORITY_ANNOTATION": "10000"}, 5),
-        ({"PRIORITY_ANNOTATION": "3000", "KOORDINATOR_QOS_LABEL": "LS"}, 1),
-        ({"KOORDINATOR_QOS_LABEL": "BE", "QOS_CLASS_ANNOTATION": "Guaranteed"}, 2),
-        ({"KOORDINATOR_QOS_LABEL": "LSE"}, 4),
-        ({"QOS_CLASS_ANNOTATION": "BestEffort"}, 2),
-        ({"QOS_CLASS_ANNOTATION": "Guaranteed"}, 4),
-        ({"QOS_CLASS_ANNOTATION": "best effort"}, 5),
-    ],
-)
-def test_the_priority_class_is_said_or_follows_from_what_is_said(
-    said: dict[str, str], number: int
-) -> None:
-    assert rank_of(meta(**said)).priority_class == number
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "cost"),
-    [
-        ("7", "9", 7),
-        ("0", "9", 0),
-        ("", "9", 9),
-        ("much", "9", 9),
-        ("-2147483648", "9", 9),
-        ("-2147483647", "9", -2147483647),
-        ("08", "9", 8),
-    ],
-)
-def test_our_move_cost_comes_before_koordinators(ours: str, theirs: str, cost: int) -> None:
-    said = meta(MOVE_COST_ANNOTATION=ours, EVICTION_COST_ANNOTATION=theirs)
-
-    assert rank_of(said).move_cost == cost
 
 
 def loaded(namespace: str, number: int, cpu: float) -> list[LoadedObject]:

@@ -13,7 +13,6 @@ from sharder.core.names import ShardName
 from sharder.core.status.fence_condition import FORGOTTEN_AFTER, fenced
 from tests.support.values import A, B, ring
 
-NOTHING = RingStatus()
 ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 USER = "system:serviceaccount:default:my-controller"
@@ -38,18 +37,6 @@ def said(
     condition = fenced(before, proof, ring(), of or members(A, B), NOW)
     assert condition is not None
     return condition.status, condition.reason, condition.message
-
-
-def test_before_the_first_proof_the_condition_stays() -> None:
-    assert fenced(ONCE_FENCED, None, ring(), members(A), NOW) is None
-
-
-@pytest.mark.parametrize("before", [NOTHING, ONCE_FENCED])
-def test_a_fence_with_the_right_rules_is_enforced(before: RingStatus) -> None:
-    status, reason, message = said(fence(), before=before)
-
-    assert (status, reason) == ("True", "Enforced")
-    assert message == f"shards that run as {USER} cannot write to objects of other shards"
 
 
 def test_a_fence_with_other_rules_is_outdated() -> None:
@@ -103,10 +90,3 @@ def test_a_shard_without_an_account_in_its_namespace_may_be_outside_of_the_fence
     assert message.startswith(
         "cannot verify that the fence covers 2 shards, e.g. Lease elsewhere/shard-a: the name"
     )
-
-
-def test_a_shard_with_a_name_that_no_pod_can_have_is_outside_of_the_fence() -> None:
-    _, reason, message = said(fence(), of=members(A, "Shard_B"))
-
-    assert reason == "Unknown"
-    assert "covers 1 shard, Lease default/Shard_B: the name is not valid for a pod" in message

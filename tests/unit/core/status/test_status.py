@@ -6,10 +6,6 @@ from datetime import timedelta
 import msgspec
 
 from sharder.core.api.ring import (
-    LastRebalance,
-    PlannedMove,
-    RebalanceSpec,
-    RebalanceStrategy,
     RingStatus,
     ShardStatus,
 )
@@ -20,7 +16,6 @@ from sharder.core.status.status import (
     is_urgent,
     status_of,
     with_counts,
-    with_rebalance,
 )
 from tests.support.values import NOW, ring
 
@@ -77,16 +72,6 @@ def full(message: str, *, holds: bool = True) -> DesiredCondition:
     )
 
 
-LOOK = LastRebalance(
-    time="2026-03-01T12:00:00Z",
-    dry_run=True,
-    moves=1,
-    why="1 move",
-    planned=(PlannedMove(object="/Secret/default/s", source="a", target="b"),),
-)
-EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
-
-
 def test_the_transition_time_changes_when_the_condition_flips_and_only_then() -> None:
     before = status(problem="first")
     worse = status(before, "second", at=60)
@@ -132,22 +117,6 @@ def test_no_more_than_200_shards_are_listed() -> None:
     assert (len(exactly.shard_statuses), exactly.shard_statuses_truncated) == (200, False)
     assert (len(more.shard_statuses), more.shard_statuses_truncated) == (200, True)
     assert [more.shard_statuses[0].name, more.shard_statuses[-1].name] == ["s200", "s001"]
-
-
-def test_the_last_rebalancing_is_reported_and_kept_by_replicas_without_one() -> None:
-    first = with_rebalance(status(), EVEN, LOOK)
-
-    assert first.last_rebalance == LOOK
-    assert with_rebalance(first, EVEN, None) == first
-
-
-def test_a_ring_without_rebalancing_reports_no_rebalancing() -> None:
-    before = with_rebalance(status(), EVEN, LOOK)
-
-    assert [with_rebalance(before, RebalanceSpec(), last) for last in (None, LOOK)] == [
-        status(),
-        status(),
-    ]
 
 
 def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() -> None:

@@ -59,20 +59,6 @@ def test_a_threshold_that_nothing_looks_at_is_warned_of() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "rebalance",
-    [
-        {},
-        {"threshold": "0.15"},
-        {"strategy": "EvenLoad"},
-        {"strategy": "ResourceBalance", "threshold": "0.15"},
-    ],
-    ids=str,
-)
-def test_a_threshold_that_does_what_it_says_is_not_warned_of(rebalance: object) -> None:
-    assert warnings(None, ring_with(rebalance=rebalance, **NAMED), QUIET) == ()
-
-
 @pytest.mark.parametrize("strategy", list(StrategyName))
 def test_a_change_to_a_strategy_that_follows_is_warned_of(strategy: StrategyName) -> None:
     told = changed("ConsistentHash", strategy)
@@ -95,11 +81,3 @@ def test_no_more_is_warned_of_than_the_api_server_passes_on() -> None:
 
     assert len(told) == MAX_WARNINGS
     assert told[0].startswith("spec.shardNamespaces")
-
-
-def test_every_warning_fits_into_a_header() -> None:
-    long = GroupResource("g" * 40, "r" * 40)
-    of = ring_with(resources=[{"group": long.group, "resource": long.resource}])
-    facts = Facts(unknown={long}, namespaces=0)
-
-    assert all(len(warning) <= 256 for warning in warnings(None, of, facts))

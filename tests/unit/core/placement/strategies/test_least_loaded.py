@@ -2,8 +2,6 @@
 
 import pytest
 
-from sharder.core.names import ShardName
-from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategy import Choice
 from tests.support.least_loaded_ring import SIX, WEB, Ring, demand, ring, shard, spec
 
@@ -31,35 +29,6 @@ def test_a_group_that_is_on_every_shard_goes_where_it_has_the_fewest_members() -
     scene.put(other, 1, group=WEB)
 
     assert scene.left(WEB) == ["b"]
-
-
-def test_a_group_keeps_to_its_region() -> None:
-    here, full_here, there = shard("a", "z1"), shard("b", "z1"), shard("c", "z2", region="r2")
-    scene = ring({here: 5, full_here: 50, there: 0})
-    scene.put(here, 1, group=WEB)
-
-    assert scene.left(WEB) == ["b"]
-    assert set(scene.left()) == {"a", "b", "c"}
-
-
-def test_a_group_whose_region_has_no_shard_waits() -> None:
-    lost = shard("lost", region="r2")
-    scene = Ring([shard("a"), shard("b")], lost=[lost])
-    scene.put(lost, 1, group=WEB)
-
-    assert scene.place(WEB) == Choice(
-        None, "the group is in the region r2, but no shard that can take the object (2) is there"
-    )
-
-
-def test_an_object_is_not_bound_by_itself() -> None:
-    lost = shard("lost", "z1", region="r2")
-    scene = Ring([shard("a", "z1")], spec(required=True, min_zones=2), lost=[lost])
-    scene.put(lost, 1, group=WEB)
-    itself = demand(identity=1, group=WEB)
-
-    assert scene.placer.place(itself, scene.tally).shard == "a"
-    assert scene.place(WEB).shard is None
 
 
 def test_zones_that_a_group_uses_already_are_zones_that_it_may_use() -> None:
@@ -114,28 +83,6 @@ def test_of_pools_that_are_more_than_half_full_a_fifth_is_dropped_where_room_is_
         scene.put(rest, 6000 - free - held)
 
     assert scene.left() == [*left.replace(" ", "")]
-
-
-def test_without_a_capacity_the_largest_holder_is_full() -> None:
-    scene = ring({shard("a", room=10): 6, shard("b"): 20, shard("c"): 10})
-
-    remarks = scene.placer.explain(demand(), scene.tally).remarks
-
-    assert [remarks[ShardName(name)].split(";")[0] for name in "abc"] == [
-        "active load 60 %",
-        "active load 100 %",
-        "active load 50 %",
-    ]
-
-
-def test_a_shard_with_room_for_nothing_is_full_with_the_object_that_it_may_keep() -> None:
-    nothing = shard("a", room=0)
-    scene = ring({nothing: 3})
-
-    explained = scene.placer.explain(Demand("key", 1, current=nothing.name), scene.tally)
-
-    assert explained.choice.shard == "a"
-    assert explained.remarks[nothing.name].startswith("active load 300 %")
 
 
 # Explanations

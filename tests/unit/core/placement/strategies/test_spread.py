@@ -83,14 +83,6 @@ def test_the_members_on_a_full_shard_count_against_the_others_of_its_zone() -> N
     assert chosen.shard not in {A1.name, A2.name}
 
 
-def test_an_object_without_group_is_explained_by_its_key() -> None:
-    remarks = strategy().remarks(Demand("key", 1), SIX, tally({A1: 1}))
-
-    score = Ranking().score("key", A1)
-    assert remarks[A1.name] == f"the object has no group, its key alone scores {score:.4g}"
-    assert remarks.keys() == {s.name for s in SIX}
-
-
 def test_the_usual_candidates_are_sorted_by_place_once() -> None:
     layout = Layout(spec=APP, shards=SIX, available=SIX)
 
