@@ -36,7 +36,7 @@ class Writer:
     def begin(self, shard: ShardName) -> None:
         if self.budget.refusal(shard, self.limits, self.now) is None:
             self.number += 1
-            self.budget.begin(self.number, shard)
+            self.budget.begin(self.number, shard, self.now)
             self.flying[self.number] = (shard, self.now)
 
     def end(self, share: float, *, fails: bool) -> None:

@@ -6,7 +6,7 @@ objects.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from sharder.controllers.scope import ListRequest
 from sharder.core.names import ObjectRef, ShardName
@@ -30,25 +30,19 @@ class Seen(NamedTuple):
     shard: ShardName
 
 
-class Observer(Protocol):
-    """Follows objects as they enter and leave a backlog."""
-
-    def noted(self, ref: ObjectRef, seen: Seen) -> None:
-        """An object was added or updated."""
-        ...
-
-    def dropped(self, ref: ObjectRef) -> None:
-        """An object was removed."""
-        ...
+OnChange: TypeAlias = Callable[[ObjectRef, Seen | None], None]
 
 
 class Backlog:
     """Objects, the oldest first; another thread can call `count` and `age`."""
 
-    def __init__(self, clock: Clock, limit: Limit, observer: Observer | None = None) -> None:
+    def __init__(
+        self, clock: Clock, limit: Limit, on_change: OnChange = lambda _ref, _seen: None
+    ) -> None:
+        """Start empty; `on_change` is called with each change, and None for a removed object."""
         self._clock = clock
         self._limit = limit
-        self._observer = observer
+        self._on_change = on_change
         self._seen: dict[ObjectRef, Seen] = {}
         self._oldest: float | None = None
 
@@ -105,8 +99,7 @@ class Backlog:
         seen = Seen(known.since if known else self._clock.monotonic(), shard)
         self._seen[ref] = seen
         self._update_oldest()
-        if self._observer is not None:
-            self._observer.noted(ref, seen)
+        self._on_change(ref, seen)
         return True
 
     def drop(self, ref: ObjectRef) -> None:
@@ -114,8 +107,7 @@ class Backlog:
         if self._seen.pop(ref, None) is not None:
             self._limit.left += 1
             self._update_oldest()
-            if self._observer is not None:
-                self._observer.dropped(ref)
+            self._on_change(ref, None)
 
     def replace(
         self, within: ListRequest, now: Mapping[ObjectRef, ShardName]

@@ -5,7 +5,7 @@ from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from sharder.controllers.movement.backlog import Backlog, Limit
-from sharder.controllers.movement.drain_budget import OpenDrains
+from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.unassigned import UNKNOWN, UNSEEN_SECONDS, UnassignedObjects
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
@@ -39,7 +39,7 @@ class ObjectBacklog:
         pending: HandoverQueue,
         clock: Clock,
         limits: Limits,
-        drains: OpenDrains,
+        drains: DrainBudget,
         known: UnassignedObjects,
         on_assigned: Callable[[RingName, ShardName | None, ShardName], None],
     ) -> None:
@@ -52,7 +52,7 @@ class ObjectBacklog:
             pending: The queue of objects to check.
             clock: For the ages.
             limits: How many objects are remembered.
-            drains: The budget, which knows the recent drains.
+            drains: The budgets, which follow the draining objects.
             known: Gets the releases.
             on_assigned: Called with the move of which no watch shows the end.
         """
@@ -70,7 +70,11 @@ class ObjectBacklog:
         """Until when drains are expected."""
         self.expect_drains()
         self.unassigned = Backlog(clock, limits.unassigned)
-        self.draining = Backlog(clock, limits.draining, drains)
+        self.draining = Backlog(
+            clock,
+            limits.draining,
+            lambda ref, seen: drains.seen(ObjectKey(resource_key, ref), seen),
+        )
 
     def is_in_scope(self, obj: PartialObject) -> bool:
         """Return whether the object is in the ring's scope.
@@ -126,7 +130,7 @@ class ObjectBacklog:
                 now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
                 gone = self.draining.replace(within, now)
                 for ref, shard in gone.items():
-                    self._known.not_draining(ObjectKey(self._resource_key, ref), shard)
+                    self._known.not_draining(self._key(ref), shard)
                 self._pending.add(self._resource_key, gone, are_released=True)
             case Changed(obj) if self.is_in_scope(obj):
                 self.draining.note(obj.metadata.ref, self._shard_of(obj))
@@ -164,7 +168,11 @@ class ObjectBacklog:
     def is_moving(self) -> bool:
         """Return whether objects can be released at any moment."""
         is_expecting = self._clock.monotonic() < self._drains_expected_until
-        return is_expecting or bool(self.draining.count()) or self._drains.any()
+        return (
+            is_expecting
+            or bool(self.draining.count())
+            or self._drains.is_handing_over(self._resource_key.ring)
+        )
 
     def recheck(self) -> None:
         """Enqueue all unassigned objects."""
@@ -195,7 +203,7 @@ class ObjectBacklog:
         assignment, but the shard depends only on the ring, or else is in the `next` of the drain.
         """
         snapshot, owner = self._snapshot(), self._shard_of(obj)
-        key = ObjectKey(self._resource_key, obj.metadata.ref)
+        key = self._key(obj.metadata.ref)
         self._pending.add(self._resource_key, [key.ref], are_released=True)
         if snapshot is None:
             return
@@ -210,8 +218,12 @@ class ObjectBacklog:
         """Record objects that have an owner again, or are deleted."""
         self._pending.settle(self._resource_key, refs)
         for ref in refs:
-            self._drains.arrived(ref)
-            self._known.settled(ObjectKey(self._resource_key, ref))
+            key = self._key(ref)
+            self._drains.arrived(key)
+            self._known.settled(key)
+
+    def _key(self, ref: ObjectRef) -> ObjectKey:
+        return ObjectKey(self._resource_key, ref)
 
     def _shard_of(self, obj: PartialObject) -> ShardName:
         """Return the shard; one that releases in two writes can remove the owner label first."""

@@ -196,7 +196,7 @@ class OrphanWatches:
                 pending=self._pending,
                 clock=self._clock,
                 limits=state.limits,
-                drains=self._drains.of(resource_key),
+                drains=self._drains,
                 known=self._unassigned,
                 on_assigned=self._ports.on_assigned,
             )

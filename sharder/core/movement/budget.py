@@ -7,7 +7,6 @@ passes the time in monotonic seconds.
 
 from collections import Counter, deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -73,79 +72,48 @@ class Lately:
             self._times.popleft()
 
 
-class _Open(NamedTuple):
+class _Drain(NamedTuple):
+    """A drain that was requested in the last minute, or is being written."""
+
     shard: ShardName
     since: float
+    leads: bool = False
+    """Whether the object leads others: it counts until it has arrived on another shard."""
+    is_writing: bool = False
+    is_seen: bool = False
+    """Whether the watch has shown it before the answer to the write arrived."""
+    is_released: bool = False
 
-
-class Leavers(Generic[K]):
-    """Draining objects of leading resources, until each has another owner or stays.
-
-    If the leader fails, all of them can be unassigned at the same time, so there is a limit.  A
-    drain that takes longer than a minute no longer counts.
-    """
-
-    def __init__(self) -> None:
-        self._begun: dict[K, float] = {}
-        """When each drain began, the oldest first."""
-
-    def begin(self, drain: K, now: float) -> None:
-        """Record that an object drains; idempotent."""
-        self._forget(now)
-        self._begun.setdefault(drain, now)
-
-    def end(self, drain: K) -> None:
-        """Record that the object has another owner, stays, or is gone; idempotent."""
-        self._begun.pop(drain, None)
-
-    def refusal(self, now: float) -> Refusal | None:
-        """Return why no other drain can begin, None if one can."""
-        self._forget(now)
-        if len(self._begun) < MAX_LEAVERS:
-            return None
-        why = f"at most {MAX_LEAVERS} objects are handed over at a time"
-        return Refusal(Limit.HAND_OVER, SOON, why)
-
-    def any(self, now: float) -> bool:
-        """Return whether any object drains for less than a minute and has no new owner yet."""
-        self._forget(now)
-        return bool(self._begun)
-
-    def _forget(self, now: float) -> None:
-        while self._begun:
-            drain, since = next(iter(self._begun.items()))
-            if since + MINUTE > now:
-                break
-            del self._begun[drain]
-
-
-@dataclass(slots=True)
-class _Flight:
-    """A drain that is being written."""
-
-    shard: ShardName
-    seen: bool = False
-    """Whether the drain was seen on the object before the answer to the write arrived."""
+    @property
+    def is_open(self) -> bool:
+        """Whether the shard has still to acknowledge it, as far as we know."""
+        return self.is_writing or not self.is_released
 
 
 class Budget(Generic[K]):
-    """The drains of one ring: being written, begun in the last minute, and open.
+    """The drains of one ring: being written, begun in the last minute, open, and handed over.
 
     `K` identifies an object.  A drain that is being written always counts, and its minute begins
-    when the write has ended, so the count is never too low.
+    when the write has ended, so the count is never too low.  If the leader fails, all released
+    objects that lead others can be unassigned at the same time, so there is a limit for these too.
     """
 
     def __init__(self) -> None:
-        self._flights: dict[K, _Flight] = {}
+        self._drains: dict[K, _Drain] = {}
+        """The oldest first."""
         self._begun = Lately()
-        self._open: dict[K, _Open] = {}
-        """Open drains that began less than a minute ago, the oldest first."""
-        self._counts = Counter[ShardName]()
+        self._open = Counter[ShardName]()
+        self._writing = self._leading = 0
 
-    def refusal(self, shard: ShardName, limits: MovementSpec, now: float) -> Refusal | None:
-        """Return why no other object can drain from `shard`, None if one can."""
+    def refusal(
+        self, shard: ShardName, limits: MovementSpec, now: float, *, leads: bool = False
+    ) -> Refusal | None:
+        """Return why no other object can drain from `shard`, None if one can.
+
+        `leads` is whether that object leads others.
+        """
         many = limits.max_moves_per_minute
-        seconds = self._begun.wait(many, now, under_way=len(self._flights)) if many > 0 else 0.0
+        seconds = self._begun.wait(many, now, under_way=self._writing) if many > 0 else 0.0
         if seconds > 0:
             why = f"the ring begins at most {many} moves per minute, the next in {seconds:.0f}s"
             return Refusal(Limit.MOVES_PER_MINUTE, seconds, why)
@@ -153,54 +121,79 @@ class Budget(Generic[K]):
         if 0 < many <= self.open_on(shard, now):
             why = f"at most {many} objects drain from {shard} at a time"
             return Refusal(Limit.CONCURRENT_DRAINS, SOON, why)
+        self._forget(now)
+        if leads and self._leading >= MAX_LEAVERS:
+            why = f"at most {MAX_LEAVERS} objects are handed over at a time"
+            return Refusal(Limit.HAND_OVER, SOON, why)
         return None
 
     def open_on(self, shard: ShardName, now: float) -> int:
         """Return how many objects drain from a shard for less than a minute each."""
         self._forget(now)
-        flying = (drain for drain, flight in self._flights.items() if flight.shard == shard)
-        return self._counts[shard] + sum(drain not in self._open for drain in flying)
+        return self._open[shard]
 
-    def begin(self, drain: K, shard: ShardName) -> None:
+    def is_handing_over(self, now: float) -> bool:
+        """Return whether objects that lead others have left a shard within the last minute."""
+        self._forget(now)
+        return self._leading > 0
+
+    def begin(self, key: K, shard: ShardName, now: float, *, leads: bool = False) -> None:
         """Reserve room for a drain that is about to be written."""
-        self._flights[drain] = _Flight(shard)
+        self._set(key, _Drain(shard, now, leads, is_writing=True))
 
-    def written(self, drain: K, now: float) -> None:
+    def written(self, key: K, now: float) -> None:
         """Record that a drain was written, or might have been because the answer was lost."""
-        flight = self._flights.pop(drain)
         self._begun.add(now)
-        # If the drain was already seen on the object, it might have ended by now.
-        if not flight.seen:
-            self.opened(drain, flight.shard, now, now)
+        drain = self._drains[key]._replace(is_writing=False, since=now)
+        self._set(key, None if drain.is_released and not drain.leads else drain)
 
-    def give_back(self, drain: K) -> None:
-        """Record that a drain was not written."""
-        del self._flights[drain]
+    def give_back(self, key: K) -> None:
+        """Record that a drain was not written; another client can have written it."""
+        drain = self._drains[key]
+        is_there = drain.is_seen and not drain.is_released
+        self._set(key, drain._replace(is_writing=False, leads=False) if is_there else None)
 
-    def opened(self, drain: K, shard: ShardName, since: float, now: float) -> None:
+    def opened(self, key: K, shard: ShardName, since: float, now: float) -> None:
         """Record that an object drains from a shard; idempotent."""
         self._forget(now)
-        flight, known = self._flights.get(drain), self._open.get(drain)
-        if flight is not None:
-            flight.seen = True
-        if known is not None and known.shard == shard:
+        known = self._drains.get(key)
+        if known is not None and known.is_writing:
+            self._set(key, known._replace(shard=shard, is_seen=True))
+        elif known is not None and known.shard == shard and known.is_open:
             return
-        self.closed(drain)
-        if since + MINUTE > now:
-            self._open[drain] = _Open(shard, since)
-            self._counts[shard] += 1
+        elif since + MINUTE > now:
+            leads = known is not None and known.leads
+            self._set(key, _Drain(shard, since, leads))
 
-    def closed(self, drain: K) -> None:
+    def closed(self, key: K) -> None:
         """Record that a drain was acknowledged or withdrawn; idempotent."""
-        known = self._open.pop(drain, None)
-        if known is not None:
-            self._counts[known.shard] -= 1
-            if not self._counts[known.shard]:
-                del self._counts[known.shard]
+        drain = self._drains.get(key)
+        if drain is not None:
+            is_kept = drain.leads or drain.is_writing
+            self._set(key, drain._replace(is_released=True) if is_kept else None)
+
+    def arrived(self, key: K) -> None:
+        """Record that the object has another owner, stays, or is gone; idempotent."""
+        drain = self._drains.get(key)
+        if drain is not None and drain.leads:
+            self._set(key, drain._replace(leads=False) if drain.is_open else None)
 
     def _forget(self, now: float) -> None:
-        while self._open:
-            drain = next(iter(self._open))
-            if self._open[drain].since + MINUTE > now:
+        while self._drains:
+            key, drain = next(iter(self._drains.items()))
+            if drain.is_writing or drain.since + MINUTE > now:
                 break
-            self.closed(drain)
+            self._set(key, None)
+
+    def _set(self, key: K, drain: _Drain | None) -> None:
+        """Replace a drain, and count it."""
+        before = self._drains.pop(key, None)
+        for each, one in ((before, -1), (drain, 1)):
+            if each is not None:
+                self._writing += one * each.is_writing
+                self._leading += one * each.leads
+                self._open[each.shard] += one * each.is_open
+                if not self._open[each.shard]:
+                    del self._open[each.shard]
+        if drain is not None:
+            self._drains[key] = drain

@@ -1,7 +1,7 @@
 """Facts about how many drains may begin."""
 
 from sharder.core.api.ring import MovementSpec
-from sharder.core.movement.budget import MAX_LEAVERS, MINUTE, SOON, Budget, Leavers, Limit
+from sharder.core.movement.budget import MAX_LEAVERS, MINUTE, SOON, Budget, Limit
 from sharder.core.names import ShardName
 from tests.support.values import A, B
 
@@ -11,7 +11,7 @@ TWO_AT_A_TIME = MovementSpec(max_concurrent_drains=2)
 
 def drain(budget: Budget[str], name: str, shard: ShardName = A, now: float = 0.0) -> None:
     """Begin a drain and write it at once."""
-    budget.begin(name, shard)
+    budget.begin(name, shard, now)
     budget.written(name, now)
 
 
@@ -26,8 +26,8 @@ def test_there_is_room_a_minute_after_the_first() -> None:
 
 def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None:
     budget = Budget[str]()
-    budget.begin("x", A)
-    budget.begin("y", A)
+    budget.begin("x", A, 0.0)
+    budget.begin("y", A, 0.0)
 
     written = budget.refusal(A, TWO_A_MINUTE, 100.0)
     budget.written("x", 150.0)
@@ -41,7 +41,7 @@ def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None
 def test_a_drain_that_failed_gives_its_place_back() -> None:
     budget = Budget[str]()
     for name in ("x", "y"):
-        budget.begin(name, A)
+        budget.begin(name, A, 0.0)
         budget.give_back(name)
 
     assert budget.refusal(A, TWO_A_MINUTE, 0.0) is None
@@ -51,7 +51,7 @@ def test_a_drain_that_failed_gives_its_place_back() -> None:
 def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
     budget = Budget[str]()
     drain(budget, "x")
-    budget.begin("y", A)
+    budget.begin("y", A, 0.0)
 
     refusal = budget.refusal(A, TWO_AT_A_TIME, 0.0)
 
@@ -63,7 +63,7 @@ def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
 
 def test_a_drain_of_another_shard_takes_no_place() -> None:
     budget = Budget[str]()
-    budget.begin("x", B)
+    budget.begin("x", B, 0.0)
 
     assert budget.open_on(A, 0.0) == 0
     assert budget.open_on(B, 0.0) == 1
@@ -88,7 +88,7 @@ def test_what_others_have_begun_counts_by_when_it_was_seen() -> None:
 
 def test_a_drain_that_is_over_before_its_answer_comes_is_over() -> None:
     budget = Budget[str]()
-    budget.begin("x", A)
+    budget.begin("x", A, 0.0)
     budget.opened("x", A, 1.0, 1.0)
     budget.closed("x")
     budget.written("x", 2.0)
@@ -105,27 +105,44 @@ def test_a_drain_counts_for_the_shard_that_was_seen_last() -> None:
     assert (budget.open_on(A, 1.0), budget.open_on(B, 1.0)) == (0, 1)
 
 
+def test_what_another_client_drains_counts_although_our_write_failed() -> None:
+    budget = Budget[str]()
+    budget.begin("x", A, 0.0)
+    budget.opened("x", A, 0.0, 0.0)
+    budget.give_back("x")
+
+    assert budget.open_on(A, 1.0) == 1
+
+
 def test_an_object_that_leads_others_is_on_its_way_for_a_minute_or_until_it_has_arrived() -> None:
-    leavers = Leavers[str]()
+    budget = Budget[str]()
+    for name, now in (("slow", 0.0), ("quick", 30.0), ("kept", 30.0)):
+        budget.begin(name, A, now, leads=True)
+        budget.written(name, now)
+    budget.closed("quick")
+    budget.arrived("quick")
+    budget.arrived("kept")
+    budget.arrived("other")
+    budget.opened("slow", A, 0.0, 40.0)
+    budget.closed("slow")
+    budget.opened("slow", B, 40.0, 40.0)
+    budget.closed("slow")
 
-    leavers.begin("slow", 0)
-    leavers.begin("slow", 30)
-    leavers.begin("quick", 30)
-    leavers.end("quick")
-    leavers.end("other")
-
-    assert leavers.any(MINUTE - 1)
-    assert not leavers.any(MINUTE)
+    assert budget.open_on(A, MINUTE - 1) == 1
+    assert budget.is_handing_over(40 + MINUTE - 1)
+    assert not budget.is_handing_over(40 + MINUTE)
 
 
 def test_no_more_leave_at_once_than_are_handed_over_in_a_moment() -> None:
-    leavers = Leavers[int]()
+    budget = Budget[int]()
     for number in range(MAX_LEAVERS):
-        assert leavers.refusal(0) is None
-        leavers.begin(number, 0)
+        assert budget.refusal(A, MovementSpec(), 0, leads=True) is None
+        budget.begin(number, A, 0, leads=True)
+        budget.written(number, 0)
 
-    refusal = leavers.refusal(1)
+    refusal = budget.refusal(A, MovementSpec(), 1, leads=True)
 
     assert refusal is not None
     assert refusal.limit is Limit.HAND_OVER
-    assert leavers.refusal(MINUTE) is None
+    assert budget.refusal(A, MovementSpec(), 1) is None
+    assert budget.refusal(A, TWO_AT_A_TIME, MINUTE, leads=True) is None
