@@ -8,7 +8,6 @@ from typing import Final
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.unread_parts import UnreadParts
-from sharder.controllers.movement.arrivals import Arrivals
 from sharder.controllers.movement.handover_loop import HandoverLoop
 from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.ports import Ports
@@ -77,7 +76,6 @@ class Movement:
             count=self._object_count,
             sync_period=sync_period,
         )
-        self._arrivals = Arrivals(inside, self.resync, self._object_count)
         self.rebalancer = Rebalancer(inside, mover, compute)
 
     def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
@@ -114,13 +112,13 @@ class Movement:
     def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
         """Handle namespaces that were added to the ring's scope."""
         self.watches.ring_changed(ring)
-        self._arrivals.add(ring, come)
+        self.resync.scope_grew(ring, come)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled; the caller runs the passes."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._lease_guard.run(), name="lease guard")
             group.create_task(self._loop.run(), name="hand-over loop")
-            group.create_task(self._arrivals.run(), name="arrivals")
+            group.create_task(self.resync.run(), name="arrivals")
             group.create_task(self.unread.run(self.resync.read_again), name="unread parts")
             group.create_task(self._object_count.run(), name="object count")

@@ -20,9 +20,10 @@ from sharder.controllers.movement.deferred_drains import DeferredDrains
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.part_pass import PartPass, Shared
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.movement.ports import BACKOFF, Ports
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.scope import (
+    MAX_NAMESPACES,
     ListRequest,
     ListScope,
     Part,
@@ -36,6 +37,7 @@ from sharder.core.leases.membership import Members
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import ResyncReport
+from sharder.runtime.workqueue import WorkQueue
 
 NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
@@ -44,6 +46,13 @@ LATE_SECONDS = 15.0
 """Seconds until the next pass after the shards of a ring changed, or objects were taken from
 shards that are gone: a write that an outdated webhook has admitted can be stored this late.  It is
 longer than webhook and request can take together."""
+
+GATHER_SECONDS = 0.2
+"""Seconds in which added namespaces are collected: many are created together, and their objects a
+moment later."""
+
+ARRIVALS_AT_ONCE = 4
+"""Rings whose added namespaces are passed over at the same time."""
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +93,9 @@ class Resync:
         """The members of each ring's last passes, and when the first of these passes ended."""
         self._uncontrolled: dict[Part, int] = {}
         """The objects without a controller, of the resources that each part controls."""
+        self._arrivals = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
+        self._added: dict[RingName, frozenset[str]] = {}
+        """The namespaces that were added to each ring's scope, and not passed over yet."""
         self.reports: dict[RingName, ResyncReport] = {}
         """The report of each ring's last pass."""
 
@@ -147,14 +159,32 @@ class Resync:
             self._unread.forget(part)
         return shared.deferred.again_in()
 
-    async def arrive(self, snapshot: RingSnapshot, added: frozenset[str]) -> float | None:
-        """Pass over added namespaces; return the seconds until the next pass over them.
+    def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
+        """Pass over namespaces that were added to the ring's scope; an empty set does nothing.
+
+        Namespaces are added all the time, and a pass over the whole ring for each of them would
+        keep the leader busy forever.  A namespace that leaves the scope needs no pass.
+        """
+        if added:
+            self._added[ring] = self._added.get(ring, frozenset()) | added
+            self._arrivals.add_after(ring, GATHER_SECONDS)
+
+    async def run(self) -> None:
+        """Pass over added namespaces until cancelled; the caller runs the other passes."""
+        await self._arrivals.run(self._arrive, concurrency=ARRIVALS_AT_ONCE)
+
+    async def _arrive(self, name: RingName) -> float | None:
+        """Pass over the added namespaces of one ring; return the seconds until the next pass.
 
         Cluster-scoped objects are skipped, except Namespaces and objects of leading resources.
-
-        Raises:
-            Superseded: we lost leadership, or the ring has changed.
         """
+        snapshot, added = self._ports.cache.snapshot(name), self._added.pop(name, frozenset())
+        added &= frozenset() if snapshot is None else snapshot.namespaces
+        if snapshot is None or not added:
+            return None
+        if len(added) > MAX_NAMESPACES:
+            self._ports.resync_ring(name)
+            return None
         main = [
             resource
             for resource in snapshot.resources
@@ -164,8 +194,15 @@ class Resync:
         ]
         shared = self._shared(snapshot)
         scope = tuple(ListRequest(namespace) for namespace in sorted(added))
-        await self._run(shared, main, scope, added=added)
-        return shared.deferred.again_in()
+        try:
+            await self._run(shared, main, scope, added=added)
+            again = shared.deferred.again_in()
+        except Superseded:
+            again = AGAIN_SECONDS
+        self._count.moved(name)
+        if again is not None:
+            self._added[name] = self._added.get(name, frozenset()) | added
+        return again
 
     def writes_again(self, part: Part) -> None:
         """Pass over what waited because no object of the part could be written."""
