@@ -43,7 +43,11 @@ class HandoverLoop:
         """
         pending = HandoverQueue(ports, grace=grace)
         failures, drains = Failures(ports, retry=pending.retry), DrainBudget(ports)
-        unassigned = UnassignedObjects(ports.objects.server_time)
+        unassigned = UnassignedObjects(
+            ports.objects.server_time,
+            ports.clock,
+            lambda key: pending.add(key.resource_key, [key.ref], are_released=False),
+        )
         self.times = HandoverTimes(ports.metrics, ports.clock)
         self.mover = Mover(
             ports,

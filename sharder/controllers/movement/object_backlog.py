@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from sharder.controllers.movement.backlog import Backlog, Limit
 from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.handover_queue import HandoverQueue
-from sharder.controllers.movement.unassigned import UNKNOWN, UNSEEN_SECONDS, UnassignedObjects
+from sharder.controllers.movement.unassigned import UNKNOWN, UnassignedObjects
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.desired import choose
@@ -64,12 +64,10 @@ class ObjectBacklog:
         self._known = known
         self._on_assigned = on_assigned
         self._clock = clock
-        self._overflowed = clock.monotonic()
-        """When an unassigned object was last seen that the limit excluded."""
         self._drains_expected_until = 0.0
         """Until when drains are expected."""
         self.expect_drains()
-        self.unassigned = Backlog(clock, limits.unassigned)
+        self.unassigned = known.follow(resource_key, limits.unassigned)
         self.draining = Backlog(
             clock,
             limits.draining,
@@ -95,8 +93,7 @@ class ObjectBacklog:
         if not self.is_in_scope(obj):
             return None
         ref = ObjectRef(intern(obj.metadata.namespace), obj.metadata.name)
-        if not self.unassigned.note(ref, UNKNOWN):
-            self._overflowed = self._clock.monotonic()
+        if not self._known.note(self._key(ref)):
             return None
         return PartialObject(metadata=ObjectMeta(name=ref.name, namespace=ref.namespace))
 
@@ -113,7 +110,6 @@ class ObjectBacklog:
             case Listed(items):
                 refs = [obj.metadata.ref for obj in items]
                 gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
-                self._note_overflow(refs)
                 self._settle(gone)
                 self._enqueue(refs)
             case Changed(obj) if self.is_in_scope(obj):
@@ -145,22 +141,6 @@ class ObjectBacklog:
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda ref: not ref.namespace or ref.namespace in namespaces)
 
-    def since(self, ref: ObjectRef) -> float | None:
-        """Return when an object was first seen without owner, None if it was not."""
-        return self.unassigned.since(ref)
-
-    def wait(self, ref: ObjectRef) -> float:
-        """Return the seconds until the last shard of an object has certainly stopped.
-
-        The time counts from when we first saw the object without owner; one that cannot be
-        remembered waits for the next pass.
-        """
-        now, since = self._clock.monotonic(), self.unassigned.since(ref)
-        if since is None:
-            since = now if self.unassigned.note(ref, UNKNOWN) else self._overflowed
-            self._enqueue([ref])
-        return max(0.0, since + UNSEEN_SECONDS - now)
-
     def expect_drains(self) -> None:
         """Expect drains: objects might belong on other shards now."""
         self._drains_expected_until = self._clock.monotonic() + POLL_SECONDS
@@ -189,11 +169,6 @@ class ObjectBacklog:
         if snapshot is not None and snapshot.members.available:
             known = [ref for ref in refs if ref in self.unassigned]
             self._pending.add(self._resource_key, known, are_released=False)
-
-    def _note_overflow(self, refs: Collection[ObjectRef]) -> None:
-        """Record that an unassigned object could not be remembered."""
-        if any(ref not in self.unassigned for ref in refs):
-            self._overflowed = self._clock.monotonic()
 
     def _release(self, obj: PartialObject) -> None:
         """Record the end of a drain, and enqueue the object.

@@ -67,7 +67,7 @@ class OrphanWatches:
             pending: The queue of objects to check.
             forget: Called with a resource that was removed from its ring.
             drains: The budgets, which follow the draining objects.
-            unassigned: Uses the backlogs to delay unassigned objects.
+            unassigned: Remembers the unassigned objects.
             roles: Only resources of these roles are watched.
         """
         self._ports = ports
@@ -200,7 +200,6 @@ class OrphanWatches:
                 known=self._unassigned,
                 on_assigned=self._ports.on_assigned,
             )
-            self._unassigned.watch(resource_key, seen)
             unassigned, draining = seen.unassigned, seen.draining
             if self._metrics is not None:
                 self._metrics.show_backlogs(

@@ -9,15 +9,17 @@ label").
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
+from sharder.controllers.movement.backlog import Backlog, Limit
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.movement.acknowledgement import fingerprint
 from sharder.core.movement.desired import is_misdirected
-from sharder.core.names import ObjectRef, ShardName
+from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.clock import Clock
 
 UNKNOWN: Final = ShardName("")
 """The shard of an object if the releasing shard is unknown."""
@@ -49,34 +51,50 @@ class LastRelease(NamedTuple):
         return self.version in {"", obj.metadata.resource_version}
 
 
-class FirstSeen(Protocol):
-    """The unassigned objects of one resource."""
+class _Waiting:
+    """The unassigned objects of one resource, and when one was last seen beyond the limit."""
 
-    def since(self, ref: ObjectRef) -> float | None:
-        """Return when an object was first seen without owner, None if it was not."""
-        ...
-
-    def wait(self, ref: ObjectRef) -> float:
-        """Return the seconds until the last shard of an object has certainly stopped."""
-        ...
+    def __init__(self, backlog: Backlog, at: float) -> None:
+        self.backlog = backlog
+        self.overflowed = at
 
 
 class UnassignedObjects:
     """The unassigned objects of all resources, and the last releases."""
 
-    def __init__(self, server_time: Callable[[], datetime | None]) -> None:
-        """`server_time` is the clock that sets creation times; our own clock can be wrong."""
+    def __init__(
+        self,
+        server_time: Callable[[], datetime | None],
+        clock: Clock,
+        pending: Callable[[ObjectKey], None],
+    ) -> None:
+        """`server_time` is the clock that sets creation times; our own clock can be wrong.
+
+        `pending` enqueues an object that has to wait.
+        """
         self._server_time = server_time
-        self._waiting: dict[ResourceKey, FirstSeen] = {}
+        self._clock = clock
+        self._pending = pending
+        self._waiting: dict[ResourceKey, _Waiting] = {}
         self._releases: dict[ObjectKey, LastRelease] = {}
 
-    def watch(self, resource_key: ResourceKey, waiting: FirstSeen) -> None:
-        """Use these objects of a resource from now on."""
-        self._waiting[resource_key] = waiting
+    def follow(self, resource_key: ResourceKey, limit: Limit) -> Backlog:
+        """Remember the unassigned objects of a resource from now on."""
+        backlog = Backlog(self._clock, limit)
+        self._waiting[resource_key] = _Waiting(backlog, self._clock.monotonic())
+        return backlog
 
     def forget(self, resource_key: ResourceKey) -> None:
         """Forget the objects of a resource."""
         self._waiting.pop(resource_key, None)
+
+    def note(self, key: ObjectKey) -> bool:
+        """Remember that an object has no owner; return False at the limit."""
+        waiting = self._waiting[key.resource_key]
+        is_kept = waiting.backlog.note(key.ref, UNKNOWN)
+        if not is_kept:
+            waiting.overflowed = self._clock.monotonic()
+        return is_kept
 
     def released(
         self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName, before: ObjectMeta
@@ -118,7 +136,7 @@ class UnassignedObjects:
     def since(self, key: ObjectKey) -> float | None:
         """Return when an object was first seen without owner, None if it was not."""
         waiting = self._waiting.get(key.resource_key)
-        return None if waiting is None else waiting.since(key.ref)
+        return None if waiting is None else waiting.backlog.since(key.ref)
 
     def wait(
         self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, *, was_assigned: bool
@@ -135,8 +153,24 @@ class UnassignedObjects:
                 return 0.0
         elif not was_assigned and is_new(obj, self._server_time()):
             return 0.0
+        return self._until_stopped(key)
+
+    def _until_stopped(self, key: ObjectKey) -> float:
+        """Return the seconds until the last shard of an object has certainly stopped.
+
+        The time counts from when we first saw the object without owner; one that cannot be
+        remembered waits for the next pass.
+        """
         waiting = self._waiting.get(key.resource_key)
-        return UNSEEN_SECONDS if waiting is None else waiting.wait(key.ref)
+        if waiting is None:
+            return UNSEEN_SECONDS
+        now, since = self._clock.monotonic(), waiting.backlog.since(key.ref)
+        if since is None:
+            since = waiting.overflowed
+            if self.note(key):
+                since = now
+                self._pending(key)
+        return max(0.0, since + UNSEEN_SECONDS - now)
 
     def _is_released(self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject) -> bool:
         """Return whether nothing but a release was written since the drain."""
