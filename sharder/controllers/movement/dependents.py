@@ -175,14 +175,16 @@ class DependentsFollower:
         unread = self._unread.get(uid)
         if unread is not None:
             await self._failures.failed(key, obj, unread)
-        else:
+        elif uid not in self._waiting:  # otherwise it moves with its controller
             with suppress(ApiError, InvalidObject, BackingOff):  # it is retried after its back-off
-                await self._mover.move(self._snapshot, resource, obj, partial(self._plan, uid))
+                await self._mover.move(
+                    self._snapshot.name, resource, obj, partial(self._plan, uid)
+                )
 
-    def _plan(self, uid: str, obj: PartialObject) -> Step:
+    def _plan(self, uid: str, snapshot: RingSnapshot, obj: PartialObject) -> Step:
+        if snapshot.epoch is not self._snapshot.epoch:
+            return Keep("the ring has changed since the owners were read")
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:
             return Keep("its controller has changed")
-        if uid in self._waiting:
-            return Keep("its controller is between two shards: it moves with it")
-        return plan_controlled(self._snapshot, obj, self._owners)
+        return plan_controlled(snapshot, obj, self._owners)

@@ -97,7 +97,7 @@ class Handover:
         Those that the queue has in work are left to it, and waited for.
 
         Returns:
-            The objects that may still have no shard; the queue retries them.
+            The objects that have got a shard; the queue retries the others, if that can help.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.
@@ -105,11 +105,11 @@ class Handover:
         refs = [obj.metadata.ref for obj in found]
         work = self._pending.start(ResourceKey(snapshot.name, resource.id), refs)
         mine = {ref for part in work.mine.values() for ref in part}
+        transfer = OwnerTransfer(
+            snapshot, objects=self._ports.objects, mover=self._mover, stats=stats
+        )
         left = dict[ObjectRef, float]()
         try:
-            transfer = OwnerTransfer(
-                snapshot, objects=self._ports.objects, mover=self._mover, stats=stats
-            )
             left = await transfer.run(resource, [o for o in found if o.metadata.ref in mine])
         except ApiError as error:
             stats.failed(error)
@@ -119,7 +119,7 @@ class Handover:
                 again = {ref: left[ref] for ref in of_part if ref in left}
                 self._pending.finish(part, of_part, again)
         await self._pending.until_finished(work.busy)
-        return {*left, *(set(refs) - mine)}
+        return transfer.assigned
 
     async def _move(
         self, snapshot: RingSnapshot, resource_key: ResourceKey, refs: Collection[ObjectRef]

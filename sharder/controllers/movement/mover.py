@@ -1,8 +1,8 @@
-"""Write one step with one guarded write, and decide again right before it is sent.
+"""Write one step with one guarded write, decided right before it is sent.
 
-The cluster changes between a decision and its write.  So each attempt checks again whether this
-process leads and whether the snapshot is current; after a conflict the object is read and decided
-again (docs/protocol.md, "Moving objects").
+The cluster changes all the time.  So each attempt decides by the ring as it is at the write, and
+checks that this process leads; after a conflict the object is read and decided again
+(docs/protocol.md, "Moving objects").
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.budget import Refusal
 from sharder.core.movement.patches import patch_of
-from sharder.core.movement.step import Assign, Keep, Relabel, Send, Step
-from sharder.core.names import ShardName
+from sharder.core.movement.step import Assign, Keep, Send, Step
+from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 MAX_ATTEMPTS = 5
@@ -38,11 +38,16 @@ MAX_RESULTS = 500
 AGAIN_SECONDS = 1.0
 """Seconds until the next attempt at superseded work; the change itself has queued it at once."""
 
-Decide = Callable[[PartialObject], Step]
+Decide = Callable[[RingSnapshot, PartialObject], Step]
+"""Decides the step of an object by the ring as it is at the write."""
 
 
 class Superseded(SharderError):
-    """The basis of a decision is outdated: start again."""
+    """The basis of the work is outdated: start again."""
+
+
+class Redecided(SharderError):
+    """While a write waited for its turn, the ring has changed, and so has the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +101,20 @@ class Mover:
         write."""
 
     async def move(
-        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, decide: Decide
+        self, ring: RingName, resource: Resource, obj: PartialObject, decide: Decide
     ) -> Step:
         """Move the object one step; return the step that was written.
 
         A drain for which the ring has no budget is not written, and returned as `Deferred`.
 
         Raises:
-            Superseded: we lost leadership, or the ring has changed: nothing was written.
+            Superseded: we lost leadership, do not see the Leases, or the ring is deleted: nothing
+                was written.
             BackingOff: the last write to this object failed a moment ago: nothing was written.
             ApiError: the write failed; the object will be retried.
             InvalidObject: the same.
         """
-        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
+        key = ObjectKey(ResourceKey(ring, resource.id), obj.metadata.ref)
         async with self._turn(key) as waited:
             try:
                 replaced, result = self._results.get(key, (None, obj))
@@ -116,7 +122,7 @@ class Mover:
                     obj = result  # a pass and the hand-over can meet the same objects
                 elif waited:
                     obj = await read(self._objects, resource, key.ref)
-                step = await self._write(snapshot, resource, key, obj, decide)
+                step = await self._write(resource, key, obj, decide)
             except NotFound:
                 self._drains.gone(key)
                 step = Keep("deleted")
@@ -137,52 +143,45 @@ class Mover:
             yield waited
 
     async def _write(
-        self,
-        snapshot: RingSnapshot,
-        resource: Resource,
-        key: ObjectKey,
-        obj: PartialObject,
-        decide: Decide,
+        self, resource: Resource, key: ObjectKey, obj: PartialObject, decide: Decide
     ) -> Step:
-        """Write until there is no conflict; `NotFound` if the object was deleted."""
-        ref = key.ref
+        """Decide and write until there is no conflict; `NotFound` if the object was deleted."""
         for _ in range(MAX_ATTEMPTS):
-            step = self._allowed(snapshot, resource, obj, decide(obj))
+            snapshot = self.current(key.ring)
+            step = self._decided(snapshot, key, obj, decide)
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
             self.failures.insist(key)
             try:
-                self.check(snapshot)
                 with (
                     self._drains.begun(snapshot, key, step) as sent,
-                    reserving(snapshot, resource, obj, step) as uncount,
+                    reserving(snapshot, resource, obj, step),
                 ):
                     # Waiting for a Lease takes no slot: other objects continue.
                     async with (
-                        self._keeping_away(snapshot, resource, obj, step) as insist,
-                        self._share_of(ref.namespace),
+                        self._keeping_away(snapshot, key, obj, step) as insist,
+                        self._share_of(key.ref.namespace),
                         self._slots,
                     ):
                         insist()
-                        self._expect_gone(snapshot, obj, step)
-                        if not self.check(snapshot).selects(obj, snapshot.roles[resource.id]):
-                            uncount()
-                            return Keep("out of scope")
+                        self._confirm(snapshot, key, obj, decide, step)
                         sent.now()
                         with naming_the_rule(resource.id):
-                            result = await self._objects.of(resource).patch(ref, body)
+                            result = await self._objects.of(resource).patch(key.ref, body)
                     self._remember(key, obj, result)
                     self._written.note(snapshot, key, obj, result, step)
                     self.failures.written(key)
             except ShardReturned as error:
-                raise Superseded(str(error)) from error
+                return Keep(str(error))
+            except Redecided:
+                continue
             except Conflict:
-                obj = await read(self._objects, resource, ref)
+                obj = await read(self._objects, resource, key.ref)
             else:
                 return step
         raise Conflict(
-            f"{resource.id} {ref}: gave up after {MAX_ATTEMPTS} conflicts, "
+            f"{resource.id} {key.ref}: gave up after {MAX_ATTEMPTS} conflicts, "
             "another client keeps updating it"
         )
 
@@ -196,44 +195,66 @@ class Mover:
         if len(self._results) > MAX_RESULTS:
             del self._results[next(iter(self._results))]
 
-    def _allowed(
-        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+    def _decided(
+        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, decide: Decide
     ) -> Step:
-        """Return the step, or `Keep` if only the leader is allowed to write it."""
-        if self.takes or isinstance(step, Keep):
-            return step
-        is_controlled = snapshot.roles[resource.id] is Role.CONTROLLED
-        if is_controlled or (isinstance(step, Assign) and snapshot.owner_of(obj) is None):
+        """Return the step; `Keep` if it is out of scope, or left to the leader."""
+        role = snapshot.roles.get(key.resource)
+        if role is None or not snapshot.selects(obj, role):
+            return Keep("out of scope")
+        step = decide(snapshot, obj)
+        is_free = isinstance(step, Assign) and snapshot.owner_of(obj) is None
+        if self.takes or isinstance(step, Keep) or role is Role.CONTROLLED or is_free:
             return step
         return Keep("it has an owner; left to the leader")
 
-    def _expect_gone(self, snapshot: RingSnapshot, obj: PartialObject, step: Step) -> None:
-        """Check that a shard that counts as gone was not seen since the snapshot.
+    def _confirm(
+        self,
+        snapshot: RingSnapshot,
+        key: ObjectKey,
+        obj: PartialObject,
+        decide: Decide,
+        step: Step,
+    ) -> None:
+        """Check that what was decided from `snapshot` would be decided now.
 
-        A ring's members are updated at a limited rate, so the shard can be working again.
+        A ring's members are updated at a limited rate, so a shard that counts as gone can be
+        working again.
 
         Raises:
-            Superseded: the shard was seen.
+            Redecided: something else would be written.
+            ShardReturned: the shard was seen.
+            Superseded: nothing would be written by us.
         """
-        owner = snapshot.owner_of(obj)
-        if owner is None or not isinstance(step, Assign | Relabel | Send):
-            return
-        if self._ports.cache.membership.is_back(snapshot.name, owner):
-            raise Superseded(f"shard {owner} is back")
+        now = self.current(key.ring)
+        if now is not snapshot and self._decided(now, key, obj, decide) != step:
+            raise Redecided
+        owner = self._taken_from(now, key, obj, step)
+        if owner is not None and self._ports.cache.membership.is_back(now.name, owner):
+            raise ShardReturned(f"shard {owner} is back")
+
+    def _taken_from(
+        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, step: Step
+    ) -> ShardName | None:
+        """Return the shard from which the step takes the object without asking it, if any.
+
+        A controlled object is taken from no shard: its controller has left that shard before.
+        """
+        is_controlled = snapshot.roles[key.resource] is Role.CONTROLLED
+        is_taken = isinstance(step, Assign | Send) and not is_controlled
+        return snapshot.owner_of(obj) if is_taken else None
 
     def _keeping_away(
-        self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject, step: Step
+        self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, step: Step
     ) -> AbstractAsyncContextManager[Callable[[], None]]:
         """Return a context that keeps the shard of a taken object from returning.
 
         No resourceVersion guards against its return.
         """
-        owner = snapshot.owner_of(obj)
-        if self._lease_guard is None or owner is None or not isinstance(step, Assign | Send):
+        owner = self._taken_from(snapshot, key, obj, step)
+        if self._lease_guard is None or owner is None:
             return nullcontext(_pass)
-        key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-        again = self.failures.is_stubborn(key)
-        return self._lease_guard.holding(snapshot, owner, again=again)
+        return self._lease_guard.holding(snapshot, owner, again=self.failures.is_stubborn(key))
 
     def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
         """Return why a drain of the shard would be deferred now, None if it would not."""
@@ -253,20 +274,26 @@ class Mover:
         )
         return self.unassigned.wait(snapshot, key, obj, was_assigned=was_assigned)
 
-    def check(self, snapshot: RingSnapshot) -> RingSnapshot:
-        """Return the ring's current snapshot if it permits steps decided from `snapshot`.
+    def current(self, ring: RingName) -> RingSnapshot:
+        """Return the snapshot by which the steps of a ring are decided at this moment.
 
         Raises:
-            Superseded: we lost leadership, or the ring has changed.
+            Superseded: we lost leadership, do not see the Leases, or the ring is deleted.
         """
-        current = self._ports.cache.snapshot(snapshot.name)
-        if (
-            current is None
-            or not self._ports.leads()
-            or not self._ports.cache.is_current(snapshot)
-        ):
+        cache = self._ports.cache
+        snapshot = cache.snapshot(ring)
+        if snapshot is None or not self._ports.leads() or not cache.is_current(snapshot):
+            raise Superseded(f"ring {ring} has changed")
+        return snapshot
+
+    def is_current(self, snapshot: RingSnapshot) -> bool:
+        """Return whether steps decided from `snapshot` are those that are decided now."""
+        return self._ports.leads() and self._ports.cache.is_current(snapshot)
+
+    def check(self, snapshot: RingSnapshot) -> None:
+        """Raise `Superseded` unless steps decided from `snapshot` are those decided now."""
+        if not self.is_current(snapshot):
             raise Superseded(f"ring {snapshot.name} has changed")
-        return current
 
 
 def _pass() -> None:

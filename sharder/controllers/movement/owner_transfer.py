@@ -32,8 +32,13 @@ from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
 
+ON_ITS_WAY = Keep("it is on its way")
+
 AT_ONCE = 2000
 """Objects of a part that are handed over together: up to 3 MB are read for them."""
+
+CHANGED_SECONDS = 0.05
+"""Seconds until the next transfer after the ring has changed."""
 
 PARENTS_AT_ONCE = 12
 """Objects that move at the same time with their dependents: enough to keep the API server busy,
@@ -68,6 +73,8 @@ class OwnerTransfer:
         self._objects = objects
         self._mover = mover
         self._left = dict[ObjectRef, float]()
+        self.assigned = set[ObjectRef]()
+        """The objects that have got a shard."""
 
     async def run(self, main: Resource, found: list[PartialObject]) -> dict[ObjectRef, float]:
         """Move each object one step; a failure holds back only this object.
@@ -77,18 +84,24 @@ class OwnerTransfer:
             found: The current objects.
 
         Returns:
-            Objects that wait for their dependents, and for how many seconds.
+            The objects that wait, and for how many seconds.  If the ring changes, what has begun
+            is finished, by the changed ring, and the others wait for another transfer.
         """
         dependents: Mapping[str, Sequence[Dependent]] = {}
         if self._snapshot.roles[main.id] is Role.LEADING:
             led = {obj.metadata.uid: obj for obj in found if is_free(self._snapshot, obj)}
             searched = {self._searched(main, obj) for obj in led.values()}
             dependents = await list_dependents(self._snapshot, self._objects, main, led, searched)
+        begun = 0
         async with batch(PARENTS_AT_ONCE if dependents else self._mover.limit) as moves:
             for obj in found:
+                if not self._mover.is_current(self._snapshot):
+                    break
+                begun += 1
                 parent = _Parent(main, obj)
                 await moves.add(self._carry(parent, dependents.get(obj.metadata.uid, ())))
-        return self._left
+        later = [obj.metadata.ref for obj in found[begun:]]
+        return self._left | dict.fromkeys(later, CHANGED_SECONDS)
 
     def _searched(self, main: Resource, obj: PartialObject) -> ShardName:
         """Return the shard on which the dependents of an object are, `UNKNOWN` for any.
@@ -131,12 +144,14 @@ class OwnerTransfer:
             parent.goal = step.shard
             return
 
-        def decide(obj: PartialObject) -> Step:
-            step = plan_handover(self._snapshot, obj)
+        def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+            step = plan_handover(snapshot, obj)
             parent.goal = step.shard if isinstance(step, Send | Assign) else None
-            return Keep("it is on its way") if isinstance(step, Assign) else step
+            return ON_ITS_WAY if isinstance(step, Assign) else step
 
-        await self._move(parent, decide)
+        written = await self._move(parent, decide)
+        if written is not ON_ITS_WAY and not isinstance(written, Send):
+            parent.goal = None
 
     async def _follow(self, parent: _Parent, dependents: Sequence[Dependent]) -> None:
         """Move the dependents, then assign the object, unless another client was faster."""
@@ -153,15 +168,15 @@ class OwnerTransfer:
             follower = DependentsFollower(self._snapshot, objects=self._objects, mover=self._mover)
             await follower.run(resource, moved)
 
-    def _complete(self, parent: _Parent, obj: PartialObject) -> Step:
+    def _complete(self, parent: _Parent, snapshot: RingSnapshot, obj: PartialObject) -> Step:
         """Return the step for an object whose dependents are on its goal."""
-        step, goal = plan_main(self._snapshot, obj), parent.goal
+        step, goal = plan_main(snapshot, obj), parent.goal
         if not isinstance(step, Assign) or goal is None:
             return step
         if self._gives_up(parent):
-            fits = self._snapshot.members.standing_of(goal) is Standing.AVAILABLE
+            fits = snapshot.members.standing_of(goal) is Standing.AVAILABLE
         else:
-            fits = plan_handover(self._snapshot, obj) == Assign(goal)
+            fits = plan_handover(snapshot, obj) == Assign(goal)
         if fits:
             return Assign(goal)
         parent.leave()
@@ -171,8 +186,8 @@ class OwnerTransfer:
         key = self._key(parent.resource, parent.obj)
         return self._mover.failures.is_stubborn(key) and not self._mover.failures.wait(key)
 
-    def _plan(self, obj: PartialObject) -> Step:
-        step = plan_main(self._snapshot, obj)
+    def _plan(self, snapshot: RingSnapshot, obj: PartialObject) -> Step:
+        step = plan_main(snapshot, obj)
         self._stats.note(step)
         return step
 
@@ -180,15 +195,15 @@ class OwnerTransfer:
         key = self._key(each.resource, each.obj)
         listed_on = self._snapshot.owner_of(each.obj)
 
-        def decide(obj: PartialObject) -> Step:
+        def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
             reference, goal = obj.metadata.controller, parent.goal
             if reference is None or reference.uid != each.controller:
                 return Keep("its controller has changed")
-            position = position_of(self._snapshot, obj, goal)
+            position = position_of(snapshot, obj, goal)
             if position.current not in {listed_on, goal}:
                 parent.leave()
                 return Keep("another replica moves it, to another shard")
-            return next_step(position, self._snapshot.members, Role.CONTROLLED)
+            return next_step(position, snapshot.members, Role.CONTROLLED)
 
         await self._write(each.resource, each.obj, decide)
         if self._mover.failures.keeps_owner(key):
@@ -199,12 +214,14 @@ class OwnerTransfer:
         if step is None:
             key = self._key(parent.resource, parent.obj)
             parent.leave(self._mover.failures.wait(key))
+        elif isinstance(step, Assign):
+            self.assigned.add(parent.obj.metadata.ref)
         return step
 
     async def _write(self, resource: Resource, obj: PartialObject, decide: Decide) -> Step | None:
         """Move an object or a dependent; None if it could not be written."""
         try:
-            step = await self._mover.move(self._snapshot, resource, obj, decide)
+            step = await self._mover.move(self._snapshot.name, resource, obj, decide)
         except (ApiError, InvalidObject, BackingOff) as error:
             self._stats.failed(error)
             return None

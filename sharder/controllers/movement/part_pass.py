@@ -8,7 +8,6 @@ control others (docs/protocol.md, "Moving objects").
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, NamedTuple
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
@@ -43,6 +42,7 @@ LOST: Final = Keep("its last owner may still be working on it")
 WITH_CHILDREN: Final = Keep("the hand-over moves it, after its controlled objects")
 PARENT_FIRST: Final = Keep("its controller is read first")
 WITH_PARENT: Final = Keep("it moves together with its controller")
+CHANGED: Final = Keep("the ring has changed since its owners were listed")
 OF_OTHERS: Final = Keep("it moves with objects of another resource")
 
 FOLLOWED_TOGETHER: Final = 100
@@ -79,7 +79,7 @@ class Shared:
     async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
         """Move one object; one that cannot be written is retried on its own."""
         try:
-            step = await self.mover.move(self.snapshot, resource, obj, decide)
+            step = await self.mover.move(self.snapshot.name, resource, obj, decide)
         except (ApiError, InvalidObject, BackingOff) as error:
             self.stats.failed(error)
             return
@@ -175,7 +175,7 @@ class PartPass:
                     step = plan_main(self._snapshot, obj) if self._can_move(obj) else WITH_CHILDREN
                     free += [obj] if isinstance(step, Assign) else []
                 else:
-                    step = self._plan_stranded(obj)
+                    step = self._plan_stranded(self._snapshot, obj)
                     if not isinstance(step, Keep):
                         await writes.add(
                             self._shared.move(self.resource, obj, self._plan_stranded)
@@ -188,8 +188,8 @@ class PartPass:
 
     async def _hand_over(self, found: list[PartialObject]) -> None:
         shared = self._shared
-        left = await shared.handover.rescue(shared.snapshot, self.resource, found, shared.stats)
-        self._free -= {obj.metadata.uid for obj in found if obj.metadata.ref not in left}
+        moved = await shared.handover.rescue(shared.snapshot, self.resource, found, shared.stats)
+        self._free -= {obj.metadata.uid for obj in found if obj.metadata.ref in moved}
 
     async def follow(self) -> None:
         """Drain objects that belong elsewhere, withdraw outdated drains, and gather dependents.
@@ -197,14 +197,13 @@ class PartPass:
         Raises:
             Unreadable: a list failed.
         """
-        decide = partial(plan_owned, self._snapshot)
         for labels in self._selectors.following:
             async with batch(self._mover.limit) as writes:
                 async for obj in self._main_objects(labels):
-                    step = decide(obj)
+                    step = plan_owned(self._snapshot, obj)
                     self._shared.stats.note(step)
                     if not isinstance(step, Keep):
-                        await writes.add(self._shared.move(self.resource, obj, decide))
+                        await writes.add(self._shared.move(self.resource, obj, plan_owned))
         if self._leads:
             await self._gather()
 
@@ -260,13 +259,13 @@ class PartPass:
             and not self._mover.wait(self._snapshot, self.resource, obj)
         )
 
-    def _plan_stranded(self, obj: PartialObject) -> Step:
+    def _plan_stranded(self, snapshot: RingSnapshot, obj: PartialObject) -> Step:
         """Return the step of an object that does not move with others."""
-        if self._leads and is_free(self._snapshot, obj):
+        if snapshot.leads(obj) and is_free(snapshot, obj):
             return WITH_CHILDREN
-        if self._mover.wait(self._snapshot, self.resource, obj) > 0:
+        if self._mover.wait(snapshot, self.resource, obj) > 0:
             return LOST
-        return plan_main(self._snapshot, obj)
+        return plan_main(snapshot, obj)
 
     async def _gather(self) -> None:
         """Move the dependents of the other objects to their owners' shards."""
@@ -283,7 +282,9 @@ class PartPass:
         """
         leaving = list[PartialObject]()
 
-        def decide(obj: PartialObject) -> Step:
+        def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
+            if snapshot.epoch is not self._snapshot.epoch:
+                return CHANGED
             step = self._plan_controlled(sharing, obj)
             if not isinstance(step, Relabel):
                 return step
@@ -295,7 +296,7 @@ class PartPass:
                 if not self._snapshot.selects(obj, Role.CONTROLLED):
                     continue
                 self.uncontrolled += sharing.is_first and obj.metadata.controller is None
-                if not isinstance(decide(obj), Keep):
+                if not isinstance(decide(self._snapshot, obj), Keep):
                     await writes.add(self._shared.move(resource, obj, decide))
                 if len(leaving) >= FOLLOWED_TOGETHER:
                     await self._follow(resource, leaving)

@@ -212,10 +212,11 @@ class Rebalancer:
         ref: ObjectRef,
         move: Move,
     ) -> None:
-        decide = partial(plan_directed, snapshot, source=move.source, target=move.target)
+        self._mover.check(snapshot)
+        decide = partial(plan_directed, source=move.source, target=move.target)
         try:
             obj = await read(self._ports.objects, resource, ref)
-            step = await self._mover.move(snapshot, resource, obj, decide)
+            step = await self._mover.move(snapshot.name, resource, obj, decide)
         except NotFound:
             return
         except (ApiError, InvalidObject, BackingOff) as error:

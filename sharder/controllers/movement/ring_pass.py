@@ -114,7 +114,7 @@ class RingPass:
         for shard, excess in excess_of(self._snapshot).items():
             displaced = LowestPriorities[tuple[Resource, PartialObject]](excess)
             await self._each(parts, partial(self._offer, shard, displaced))
-            decide = partial(plan_displaced, self._snapshot, shard=shard)
+            decide = partial(plan_displaced, shard=shard)
             async with batch(self._mover.limit) as writes:
                 for resource, obj in displaced.items():
                     await writes.add(self._shared.move(resource, obj, decide))

@@ -217,17 +217,13 @@ class RingSnapshot:
             is_ending and self.owner_of(obj) is not None
         )
 
-    def decides_like(self, other: "RingSnapshot") -> bool:
-        """Return whether both snapshots lead to the same steps for every object.
+    def places_like(self, other: "RingSnapshot") -> bool:
+        """Return whether both lead to the same steps for all objects that both select.
 
         The ring's status and labels do not matter.  It also does not matter whether available
         shards renew their Leases in time: a strategy that sticks uses that to place objects, but
         not to move them.
         """
-        return self.places_like(other) and self.namespaces == other.namespaces
-
-    def places_like(self, other: "RingSnapshot") -> bool:
-        """Return whether both lead to the same steps for all objects that both select."""
         if self.epoch is other.epoch:
             return True
         return (
