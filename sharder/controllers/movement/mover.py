@@ -101,10 +101,17 @@ class Mover:
         write."""
 
     async def move(
-        self, ring: RingName, resource: Resource, obj: PartialObject, decide: Decide
+        self,
+        ring: RingName,
+        resource: Resource,
+        obj: PartialObject,
+        decide: Decide,
+        *,
+        is_due: bool = False,
     ) -> Step:
         """Move the object one step; return the step that was written.
 
+        `is_due` is whether to try it although it backs off, because its controller is tried now.
         A drain for which the ring has no budget is not written, and returned as `Deferred`.
 
         Raises:
@@ -122,7 +129,7 @@ class Mover:
                     obj = result  # a pass and the hand-over can meet the same objects
                 elif waited:
                     obj = await read(self._objects, resource, key.ref)
-                step = await self._write(resource, key, obj, decide)
+                step = await self._write(resource, key, obj, decide, is_due=is_due)
             except NotFound:
                 self._drains.gone(key)
                 step = Keep("deleted")
@@ -143,7 +150,13 @@ class Mover:
             yield waited
 
     async def _write(
-        self, resource: Resource, key: ObjectKey, obj: PartialObject, decide: Decide
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        obj: PartialObject,
+        decide: Decide,
+        *,
+        is_due: bool,
     ) -> Step:
         """Decide and write until there is no conflict; `NotFound` if the object was deleted."""
         for _ in range(MAX_ATTEMPTS):
@@ -152,7 +165,8 @@ class Mover:
             body = patch_of(snapshot, obj, step)
             if body is None:
                 return step
-            self.failures.insist(key)
+            if not is_due:
+                self.failures.insist(key)
             try:
                 with (
                     self._drains.begun(snapshot, key, step) as sent,

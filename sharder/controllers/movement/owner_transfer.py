@@ -205,7 +205,7 @@ class OwnerTransfer:
                 return Keep("another replica moves it, to another shard")
             return next_step(position, snapshot.members, Role.CONTROLLED)
 
-        await self._write(each.resource, each.obj, decide)
+        await self._write(each.resource, each.obj, decide, is_due=True)
         if self._mover.failures.keeps_owner(key):
             parent.leave(self._mover.failures.wait(key))
 
@@ -218,10 +218,13 @@ class OwnerTransfer:
             self.assigned.add(parent.obj.metadata.ref)
         return step
 
-    async def _write(self, resource: Resource, obj: PartialObject, decide: Decide) -> Step | None:
+    async def _write(
+        self, resource: Resource, obj: PartialObject, decide: Decide, *, is_due: bool = False
+    ) -> Step | None:
         """Move an object or a dependent; None if it could not be written."""
+        move = self._mover.move
         try:
-            step = await self._mover.move(self._snapshot.name, resource, obj, decide)
+            step = await move(self._snapshot.name, resource, obj, decide, is_due=is_due)
         except (ApiError, InvalidObject, BackingOff) as error:
             self._stats.failed(error)
             return None

@@ -120,8 +120,10 @@ class UnassignedObjects:
         self._remember(key, LastRelease(shard, after.resource_version, proof, is_sent=True))
 
     def settled(self, key: ObjectKey) -> None:
-        """Forget the release of an object that has an owner, or is deleted."""
+        """Forget an object that has an owner, or is deleted."""
         self._releases.pop(key, None)
+        if waiting := self._waiting.get(key.resource_key):
+            waiting.backlog.drop(key.ref)
 
     def last(self, obj: PartialObject, key: ObjectKey) -> ShardName | None:
         """Return the shard that released the object, None if it was written since, or unknown."""
