@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from sharder.core.api.meta import Json
-from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
+from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import NAME_LABEL, LabelSelector, Requirement
 from sharder.core.names import GroupResource
 from sharder.core.webhook_configuration import (
@@ -18,6 +18,16 @@ from sharder.core.webhook_configuration import (
     configuration_of,
 )
 from tests.support.values import OWNER, ring
+
+
+def selecting(*controlled: str) -> ControllerRing:
+    """A ring over blue Secrets, with what they control."""
+    secrets = RingResource(
+        resource="secrets",
+        controlled_resources=tuple(ControlledResource(resource=each) for each in controlled),
+    )
+    spec = RingSpec(resources=(secrets,), object_selector=LabelSelector(match_labels=BLUE))
+    return ControllerRing(metadata=ring().metadata, spec=spec)
 
 
 def not_in(*names: str) -> Json:
@@ -210,3 +220,36 @@ def test_user_names_are_escaped_as_cel_takes_them() -> None:
     for name in (LABELLED, UNASSIGNED):
         found = " ".join(conditions(webhooks(registration=registration)[name]).values())
         assert '["\\"quoted\\" \\\\ \U0001f600"]' in found
+
+
+def test_new_controlled_objects_do_not_count_if_the_pod_in_their_label_writes_them() -> None:
+    labelled = conditions(webhooks(shard_namespaces=("b", "a"))[LABELLED])["concerns-owner"]
+    only_main = ControllerRing(
+        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
+    )
+
+    pod = 'request.userInfo.?extra["authentication.kubernetes.io/pod-name"][0]'
+    assert f'object.metadata.?labels["{OWNER}"] == {pod}' in labelled
+    assert '["system:serviceaccount:a:", "system:serviceaccount:b:"].exists(' in labelled
+    assert "pod-name" not in conditions(webhooks(only_main)[LABELLED])["concerns-owner"]
+
+
+def test_where_an_object_can_come_into_scope_every_change_of_labels_counts() -> None:
+    # It can have the label of a shard that is gone.
+    change = "labels.orValue({}) != oldObject.metadata.?labels.orValue({})"
+
+    found = webhooks(selecting("configmaps"))
+
+    assert [change in str(each["matchConditions"]) for each in found.values()] == [
+        False, True, False, False, False,
+    ]  # fmt: skip
+    assert change not in str(webhooks())
+
+
+def test_what_nothing_controls_does_not_count_where_a_resource_is_only_controlled() -> None:
+    only_main = ControllerRing(
+        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
+    )
+
+    assert '["configmaps"]' in conditions(webhooks()[UNASSIGNED])["has-controller"]
+    assert "has-controller" not in conditions(webhooks(only_main)[UNASSIGNED])
