@@ -6,6 +6,7 @@ from sharder.core import names
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
 from sharder.core.rebalance.loads import LoadedObject, limited, load_of
+from sharder.core.rebalance.move_order import rank_of
 from tests.support.values_rebalance import A
 
 LABELS = {KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL}
@@ -58,3 +59,21 @@ def test_a_namespace_counts_at_most_ten_times_its_share_of_the_objects() -> None
 )
 def test_other_loads_count_as_they_are_declared(objects: list[LoadedObject]) -> None:
     assert limited(objects) == objects
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "cost"),
+    [
+        ("7", "9", 7),
+        ("0", "9", 0),
+        ("", "9", 9),
+        ("much", "9", 9),
+        ("-2147483648", "9", 9),
+        ("-2147483647", "9", -2147483647),
+        ("08", "9", 8),
+    ],
+)
+def test_our_move_cost_comes_before_koordinators(ours: str, theirs: str, cost: int) -> None:
+    said = meta(MOVE_COST_ANNOTATION=ours, EVICTION_COST_ANNOTATION=theirs)
+
+    assert rank_of(said).move_cost == cost

@@ -105,3 +105,25 @@ def test_auto_finds_no_source_among_two_equally_bad_shards() -> None:
         "no shard is above the threshold 0.2 (Auto: mean 0.2 + sigma 0); "
         'set rebalance.threshold to a number, such as "0.15"'
     )
+
+
+def test_of_equal_objects_the_youngest_moves_first_then_by_key() -> None:
+    objects = [
+        obj("a", "a", 10, 0, created="2026-01-01T00:00:00Z"),
+        obj("c", "a", 10, 0, created="2026-03-01T00:00:00Z"),
+        obj("d", "a", 20, 10, created="2026-02-01T00:00:00Z"),
+        obj("b", "a", 10, 0, created="2026-03-01T00:00:00Z"),
+        obj("e", "a", 10, 0),
+    ]
+
+    outcome = run(balance(0.0), (shard("a"), shard("b", 1e12, 1e12)), objects)
+
+    assert [move.key for move in outcome.moves] == ["b", "c", "d", "a", "e"]
+
+
+def test_of_targets_that_end_alike_the_one_with_fewer_objects_is_taken_then_by_name() -> None:
+    objects = [*LOPSIDED, obj("p", "b", 10, 10), obj("q", "c", 5, 5), obj("r", "c", 5, 5)]
+    shards = [shard(name, 1e12, 1e12) for name in "bcd"]
+
+    assert moved(run(balance(0.15), (shard("a"), *shards), objects)) == {"big": "d"}
+    assert moved(run(balance(0.15), (shard("a"), *shards[:2]), objects)) == {"big": "b"}
