@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
@@ -15,7 +16,7 @@ from sharder.core.placement.counting.entries import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
-from tests.support.values import A, B
+from tests.support.values import A, B, C
 from tests.support.values_placement import (
     bounded,
     demand,
@@ -23,6 +24,8 @@ from tests.support.values_placement import (
     shard,
     tally,
 )
+
+FULL = "it is full: {} of {} objects"
 
 
 def ceilings(of: Placer, counts: Tally, *, number: int | None = None) -> Ceilings:
@@ -143,3 +146,43 @@ def test_the_shards_with_room_are_those_without_an_objection(
         if one.name == asked.current or not found.objection(one, pinned=one.name == asked.pin)
     ]
     assert (with_room is available) == (len(with_room) == len(available))
+
+
+@pytest.mark.parametrize("closed", [shard(A, cordoned=True), shard(A, evacuating=True)])
+def test_what_leaves_a_closed_shard_counts_where_it_goes(closed: Shard) -> None:
+    shards = closed, shard(B), shard(C)
+    counts = tally({A: 6, B: 4, C: 4})
+    before = ceilings(placer(*shards), counts).of(shard(B))
+
+    for number in range(3):
+        counts.see("more", -1 - number, Entry(A, draining=True, heading=B))
+    counts.see("more", -9, Entry(A, draining=True, heading=ShardName("no-such-shard")))
+    found = ceilings(placer(*shards), counts)
+
+    assert before == 4
+    assert found.of(shard(B)) == 6
+    assert found.objection(shard(B), pinned=False) == FULL.format(7, 6)
+    assert found.objection(shard(C), pinned=False) is None
+
+
+def test_an_object_that_leaves_a_closed_shard_takes_no_room_from_itself() -> None:
+    shards = shard(A, evacuating=True), shard(B)
+    counts = tally({A: 2, B: 4})
+    counts.see("more", -1, Entry(A, draining=True, heading=B))
+    of = placer(*shards)
+
+    found = ceilings(of, counts, number=-1)
+
+    assert found.of(shard(B)) == 5
+    assert found.objection(shard(B), pinned=False) is None
+
+
+def test_in_a_full_pool_the_objects_of_a_lost_shard_go_to_the_others() -> None:
+    east = [shard(name, pool="east") for name in (A, B)]
+    counts = tally({A: 2, B: 2})
+    lost = structs.replace(demand(), identity=2)
+
+    chosen = placer(east[0], away=(east[1],), spec=bounded(per_pool=4)).place(lost, counts)
+
+    assert counts.shard_of(lost.identity) == B
+    assert chosen.shard == A

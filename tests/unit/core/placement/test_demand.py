@@ -16,10 +16,16 @@ from sharder.core.names import (
 from sharder.core.placement.demand import (
     MAX_MOVE_COST,
     MAX_PLACES,
+    Demand,
     Reader,
 )
 from tests.support.values import DEMO, A, B, C, D, obj
 from tests.support.values_placement import CONSISTENT, shard
+
+
+def read(labels: dict[str, str] | None, spec: PlacementSpec = CONSISTENT) -> Demand:
+    return Reader(DEMO, spec).demand(obj(labels=labels), key="key", identity=1, current=A)
+
 
 PIN = pin_label(DEMO)
 
@@ -91,3 +97,8 @@ def test_in_many_zones_all_objects_that_ask_for_one_are_read() -> None:
 @pytest.mark.parametrize("cost", [MAX_MOVE_COST, -MAX_MOVE_COST])
 def test_the_greatest_costs_are_valid(cost: int) -> None:
     assert mistakes(annotations={MOVE_COST_ANNOTATION: str(cost)}) == []
+
+
+@pytest.mark.parametrize("pin", ["", "no label value", "x" * 64])
+def test_a_pin_that_cannot_be_the_name_of_a_shard_counts_for_nothing(pin: str) -> None:
+    assert read({PIN: pin}).pin is None
