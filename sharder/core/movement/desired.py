@@ -5,8 +5,7 @@ belongs on its present shard while that can keep it, and is placed otherwise (do
 "Following and sticking"; docs/protocol.md, "Moving objects").
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -154,8 +153,7 @@ def _choose(
     """Return where an object belongs; `drained_from` is its shard if the object is draining."""
     if snapshot.tally is None:
         return _followed(snapshot, demand, drained_from)
-    case = _Case(snapshot.placer, snapshot.tally, demand, drained_from)
-    return next(choice for rule in STICKING if (choice := rule.choice(case)) is not None)
+    return _kept_or_placed(snapshot.placer, snapshot.tally, demand, drained_from)
 
 
 def _followed(snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | None) -> Choice:
@@ -171,118 +169,36 @@ def _followed(snapshot: RingSnapshot, demand: Demand, drained_from: ShardName | 
     return choice
 
 
-class _Case:
-    """A main object of a ring whose strategy sticks, with one method for each rule in `STICKING`.
+def _kept_or_placed(
+    placer: Placer, tally: Tally, demand: Demand, drained_from: ShardName | None
+) -> Choice:
+    """Return where an object of a ring whose strategy sticks belongs.
 
-    A rule returns None if it does not apply.
+    `demand.current` is its shard, if that is available and not evacuated.  The rules stand in
+    docs/protocol.md, "Moving objects".
     """
-
-    __slots__ = ("_placed", "demand", "drained_from", "is_home", "placer", "tally")
-
-    def __init__(
-        self, placer: Placer, tally: Tally, demand: Demand, drained_from: ShardName | None
-    ) -> None:
-        """Begin with what the object asks for.
-
-        `demand.current` is its shard, if that is available and not evacuated.  `drained_from` is
-        its shard if the object is draining.
-        """
-        self.placer = placer
-        self.tally = tally
-        self.demand = demand
-        self.drained_from = drained_from
-        self.is_home = demand.current is not None and not placer.is_misplaced(demand)
-        """Whether its shard is available and not evacuated, and its labels do not exclude it."""
-        self._placed: Choice | None = None
-
-    def where_it_is(self) -> Choice | None:
-        """Return its shard, if that can keep the object."""
-        stays = self.is_home and self.drained_from is None
-        return Choice(self.demand.current) if stays else None
-
-    def where_it_drains(self) -> Choice | None:
-        """Return its shard, if the object is draining and no longer has to leave."""
-        has_room = self.is_home and self.tally.synced and self._can_stay(self.demand.current)
-        return Choice(self.demand.current) if has_room else None
-
-    def nowhere_yet(self) -> Choice | None:
-        """Return no shard, if the counts are not complete."""
-        return None if self.tally.synced else NOT_COUNTED
-
-    def where_it_goes(self) -> Choice | None:
-        """Return the shard of an earlier decision, if the watch has not shown its write yet."""
-        shard = self.tally.reserved(self.demand.identity)
-        if shard == self.demand.current or shard not in self.placer.layout.names:
-            return None
-        # Its labels can have changed since: another webhook gave it a pool.
-        return Choice(shard) if self.placer.keeps(replace(self.demand, current=shard)) else None
-
-    def where_it_is_placed(self) -> Choice | None:
-        """Return the shard that the strategy chooses, if any."""
-        choice = self.as_placed()
-        return None if choice.shard is None else choice
-
-    def where_it_can_stay(self) -> Choice | None:
-        """Return its shard, even an evacuated one, if the object is draining and can stay."""
-        shard = self.drained_from
-        is_kept = shard is not None and (
-            shard == self.demand.current or shard in self.placer.layout.closed
-        )
-        return Choice(shard) if is_kept and self._can_stay(shard) else None
-
-    def as_placed(self) -> Choice:
-        """Return where the strategy places the object; cached.
-
-        If the object has to leave its shard, that shard is not preferred.
-        """
-        if self._placed is None:
-            demand = replace(self.demand, current=None) if self.is_home else self.demand
-            self._placed = self.placer.place(demand, self.tally)
-        return self._placed
-
-    def _can_stay(self, shard: ShardName | None) -> bool:
-        found = next(s for s in self.placer.layout.available if s.name == shard)
-        ceilings = self.placer.ceilings(self.tally)
-        return found.set_aside or ceilings.keeps_one_more(found)
+    current = demand.current
+    is_home = current is not None and not placer.is_misplaced(demand)
+    if is_home and (
+        drained_from is None or (tally.synced and _can_stay(placer, tally, drained_from))
+    ):
+        return Choice(current)
+    if not tally.synced:
+        return NOT_COUNTED
+    goal = tally.reserved(demand.identity)
+    # Its labels can have changed since it was reserved there: another webhook gave it a pool.
+    is_reserved = goal != current and goal in placer.layout.names
+    if is_reserved and placer.keeps(replace(demand, current=goal)):
+        return Choice(goal)
+    # An object that has to leave its shard does not prefer it.
+    placed = placer.place(replace(demand, current=None) if is_home else demand, tally)
+    is_kept = drained_from in {current, *placer.layout.closed} and drained_from is not None
+    if placed.shard is None and is_kept and _can_stay(placer, tally, drained_from):
+        return Choice(drained_from)
+    return placed
 
 
-class Rule(NamedTuple):
-    """One row of the decision: the first rule that applies decides."""
-
-    says: str
-    """The sentence of the rule in docs/protocol.md."""
-    choice: Callable[[_Case], Choice | None]
-
-
-STICKING: Final = (
-    Rule(
-        "where it is, while that shard is available and not evacuated, unless its labels exclude "
-        "that shard and another one may have it",
-        _Case.where_it_is,
-    ),
-    Rule(
-        "withdraw a drain that is no longer wanted",
-        _Case.where_it_drains,
-    ),
-    Rule(
-        "Until the replica has listed the ring's objects it places no main object",
-        _Case.nowhere_yet,
-    ),
-    Rule(
-        "room is reserved there until the object arrives",
-        _Case.where_it_goes,
-    ),
-    Rule(
-        "else where the strategy would place it now",
-        _Case.where_it_is_placed,
-    ),
-    Rule(
-        "no shard may have it | nowhere: it stays where it is, or without owner",
-        _Case.where_it_can_stay,
-    ),
-    Rule(
-        "A main object for which no shard is found passes without owner",
-        _Case.as_placed,
-    ),
-)
-"""Where an object of a ring whose strategy sticks belongs; the first rule that applies decides."""
+def _can_stay(placer: Placer, tally: Tally, shard: ShardName | None) -> bool:
+    """Return whether a draining object can stay on its shard, which may be evacuated."""
+    found = next(s for s in placer.layout.available if s.name == shard)
+    return found.set_aside or placer.ceilings(tally).keeps_one_more(found)

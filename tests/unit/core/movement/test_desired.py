@@ -1,9 +1,7 @@
 """Where an object belongs when the ring's strategy sticks, and when it follows."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,8 +12,6 @@ from sharder.core.keys import main_key
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.movement.desired import (
-    STICKING,
-    Rule,
     admit,
     choose,
     choose_anew,
@@ -257,10 +253,3 @@ def test_a_child_is_expected_where_the_key_of_its_owner_leads() -> None:
 
     assert expected_of(snapshot, child) == choose_anew(snapshot, obj(SECRETS, "parent")).shard
     assert expected_of(snapshot, obj(CONFIGMAPS, "orphan")) is None
-
-
-@pytest.mark.parametrize("rule", STICKING, ids=lambda rule: rule.says)
-def test_each_rule_of_a_strategy_that_sticks_is_a_sentence_of_the_protocol(rule: Rule) -> None:
-    protocol = (Path(__file__).parents[4] / "docs/protocol.md").read_text(encoding="utf-8")
-
-    assert rule.says in re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", protocol)
