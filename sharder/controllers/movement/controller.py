@@ -2,8 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from math import inf
-from typing import Final
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.object_count import ObjectCount
@@ -19,9 +17,6 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Apart, ObjectStats
 from sharder.runtime.child_process import Compute
 from sharder.runtime.lease_record import Leases
-
-MOTION_LASTS: Final = 5.0
-"""Seconds after a movement in which more movements are expected."""
 
 
 class Movement:
@@ -48,7 +43,6 @@ class Movement:
         self._ports = ports
         cache, clock, rng = ports.cache, ports.clock, ports.rng
         self.unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
-        self._moved_at: dict[RingName, float] = {}
         self._lease_guard = LeaseGuard(cache=cache, leases=leases, clock=clock)
         self._object_count = ObjectCount(
             cache=cache,
@@ -86,19 +80,11 @@ class Movement:
         """Return the controlled objects that are not with their owners, None if there are none."""
         return self._loop.mover.failures.apart(snapshot)
 
-    def is_moving(self, ring: RingName) -> bool:
-        """Return whether objects of the ring have moved recently."""
-        if self._ports.clock.monotonic() < self._moved_at.get(ring, -inf) + MOTION_LASTS:
-            return True
-        self._moved_at.pop(ring, None)
-        return False
-
     def _assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
         self._object_count.assigned(ring, source, target)
         self._ports.journal.moved(ring, source, target)
 
     def _moved(self, ring: RingName) -> None:
-        self._moved_at[ring] = self._ports.clock.monotonic()
         self._object_count.moved(ring)
         self._ports.on_moved(ring)
 
