@@ -14,7 +14,7 @@ CORE := sharder/core/*
 # What an older API server could do in another way: match conditions, policies, patches, watches,
 # the CRD.
 # (It wants the name of a Service to begin with a letter, so one case of the chart is left out.)
-OLDEST := tests/e2e/test_main_job.py tests/e2e/test_rings_apart.py tests/integration/test_chart.py \
+OLDEST := tests/e2e/test_main_job.py tests/integration/test_chart.py \
 	tests/integration/test_fence.py tests/integration/test_working_shards.py \
 	tests/integration/test_admission_owners.py tests/integration/test_admission_configuration.py \
 	--deselect "tests/integration/test_chart.py::test_the_server_accepts_every_object[names that look like something else-1234]"
@@ -56,7 +56,7 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 test-long: $(INSTALLED_DOCS) control-plane ## long outages, a hostile tenant, random faults, the site
 	@$(VENV)/python -m hack.server_tests --long
 
-test-oldest: $(INSTALLED) helm ## main job, admission, fence and chart on the oldest Kubernetes that is supported
+test-oldest: $(INSTALLED) helm goshard libshard ## main job, admission, fence and chart on the oldest Kubernetes that is supported
 	@assets="$$($(PYTHON) -m hack.binaries oldest-control-plane)" \
 		&& KUBEBUILDER_ASSETS="$$assets" $(VENV)/pytest -q $(OLDEST)
 

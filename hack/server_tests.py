@@ -23,8 +23,8 @@ COMMANDS = tuple(
 )
 """Tests that start the program `sharder` again and again."""
 FIRST = (
-    *("integration", "service", "commands", "movement_control", "rebalancing", "ceilings", "kopf"),
-    *("main_job", "certificates", "orphans", "outages", "attacks", "restore", "rollout"),
+    *("main_job", "integration", "service", "commands", "kopf"),
+    *("migration", "outages", "rolling_upgrade", "attacks"),
 )
 """The longest parts of `make test`, in this order."""
 ALONE = ("hostile", "nemesis")

@@ -1,39 +1,50 @@
-"""The main job, played once: shards join, are killed, leave; everything is recorded.
+"""The main job, played once by each cast: shards join, stand still, are killed, leave.
 
-The sharder runs as a process with a token of the ServiceAccount that helm installed, so every
-fact below also says that the chart's rights suffice.
+Two shards are always in Python.  Those of the cast beside them are in Python too, or in Go: on
+client-go alone, or on the library of kubernetes-controller-sharding.
 """
 
 import asyncio
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from hack.ownership import (
-    Observer,
-    Ownership,
-    create_secrets,
-    observing,
-)
-from hack.playground import NAMESPACE, SYSTEM, Playground, wait_until_ready
-from sharder.core.api.meta import Json
-from sharder.kube.client import MERGE_PATCH, Client
-from tests.chart.rendering import CHART, REQUIRED, Helm
+from hack.ownership import Observer, Ownership, create_secrets, observing
+from hack.playground import CONTROLLER, NAMESPACE, ROOT, SHARDS, Playground, wait_until_ready
+from sharder.core.names import RING_LABEL, SHARDER_IDENTITY
+from sharder.kube.client import Client
 from tests.e2e.trace import Trace, tracing
+from tests.e2e.writers import WriteLog, foreign_writes
+from tests.support.eventually import eventually
 
-OBJECTS = 800
-"""More than a page."""
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Where the shards of a story come from that are in the middle of it."""
+
+    kind: str
+    command: Callable[[], Sequence[str]]
+
+    def name(self, index: int) -> str:
+        """Return the name of its shard with this number."""
+        return f"{self.kind}-{index}"
+
+    @property
+    def first(self) -> set[str]:
+        """The shards that begin."""
+        return {"py-0", "py-1", self.name(0)}
+
+
+PYTHON = Cast("sdk", lambda: CONTROLLER)
+CLIENT_GO = Cast("go", lambda: (str(binaries.goshard()),))
+LIBRARY = Cast("lib", lambda: (str(binaries.libshard()),))
 LEASE_SECONDS = 10
 """Shorter ones are lost on a busy machine while hundreds of objects move."""
-DEFAULT_SECONDS = 15
-CHECKSUM: Final = {
-    "name": "checksum",
-    "resources": [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}],
-}
-"""The ring of the playground, in the chart's values."""
+OBJECTS = 300
+NAMES = [f"secret-{index:03}" for index in range(OBJECTS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,56 +65,59 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What happened."""
+    """What happened, in this order; the shards of the cast are called go-0 to go-3 here."""
 
+    cast: Cast
     created: Ownership
-    join: Change
-    kill: Change
-    leave: Change
-    default_kill: Change
-    """A shard with 15 s Leases, as everywhere but in tests, is killed."""
-    exit_code: int
-    """Of the shard that was stopped."""
-    dead_lease_seconds: float
-    """From when the killed shard's Lease, taken by the sharder, had run out to its deletion."""
     writes_per_second: float
-    """What this machine does while the shards work: bare patches of Secrets, 100 at a time."""
+    """What this machine does while the shards work: creates of Secrets, 20 at a time."""
+    checksums: dict[str, str]
+    """What go-0 wrote of a Secret that had been changed."""
+    go_joins: Change
+    """go-1 joins py-0, py-1 and go-0."""
+    python_joins: Change
+    """py-2 joins them."""
+    unlabelled: tuple[Ownership, Ownership]
+    """Before and after go-0's Lease lost its label and had it back."""
+    stop: Change
+    """go-1 gets SIGTERM."""
+    exit_code: int
+    robbed_exit_code: int
+    """Of go-2, when another holder stood in its Lease."""
+    pause: Change
+    """go-3 stands still, by SIGSTOP, until its objects are elsewhere."""
+    paused_exit_code: int
+    """Of go-3, when it went on."""
+    written_late: set[str]
+    """Names of the objects that were written after go-3 went on."""
+    kill: Change
+    """go-0 gets SIGKILL."""
     trace: Trace
+    foreign_writes: list[str]
+    """What a shard has written that was not its own."""
 
 
 class Teller:
     """Plays the story on a playground."""
 
     def __init__(
-        self, playground: Playground, observer: Observer, client: Client, trace: Trace
+        self, cast: Cast, playground: Playground, observer: Observer, client: Client, trace: Trace
     ) -> None:
+        self.cast = cast
         self.playground = playground
         self.observer = observer
         self.client = client
         self.trace = trace
         self.live: set[str] = set()
 
-    async def writes_per_second(self) -> float:
-        """Measure patches that move nothing; the shards look at each, as they do at a move."""
-        room, count = asyncio.Semaphore(100), 500
-        body: Json = {"metadata": {"annotations": {"measured": "true"}}}
-
-        async def patch(name: str) -> None:
-            async with room:
-                path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}"
-                await self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
-
-        began = time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            for index in range(count):
-                group.create_task(patch(_name(index)))
-        return count / (time.monotonic() - began)
-
-    async def start(self, *names: str, seconds: int = LEASE_SECONDS) -> None:
-        self.playground.lease_seconds = seconds
+    async def start(self, *names: str) -> None:
+        """Start shards, of the cast by their names, each with the token of a pod of its own."""
+        plane, account = self.playground.plane, (SHARDS, "checksum-controller")
         for name in names:
-            self.playground.start_shard(name)
-        self.live |= set(names)
+            command = CONTROLLER if name.startswith("py-") else self.cast.command()
+            token = await asyncio.to_thread(plane.token_kubeconfig, *account, pod=name)
+            self.playground.start_shard(name, command, KUBECONFIG=str(token))
+            self.live.add(name)
 
     async def settled(self, *, within: float = 120) -> Ownership:
         now, _ = await self.observer.settled(self.live, within=within)
@@ -141,60 +155,131 @@ class Teller:
             drained=frozenset(self.trace.drained_after(mark)),
         )
 
+    async def change_secret(self, owner: str) -> dict[str, str]:
+        """Change one of a shard's Secrets and return what the shard then writes about it."""
+        now = await self.observer.look()
+        name = next(s.metadata.name for u, s in now.secrets.items() if now.owner(u) == owner)
+        kubectl, place = self.playground.plane.kubectl, ("-n", NAMESPACE)
+        data = json.dumps({"data": None, "stringData": {"changed": "once"}})
+        await asyncio.to_thread(kubectl, "patch", "secret", name, *place, "-p", data)
 
-async def play(plane: ControlPlane) -> Story:
-    """Play the story on a control plane of its own."""
+        async def written() -> dict[str, str]:
+            shown = kubectl("get", "configmap", f"{name}-checksums", *place, "-o", "json")
+            data: dict[str, str] = json.loads(shown)["data"]
+            assert "changed" in data
+            return data
+
+        return await eventually(written, within=10)
+
+    async def unlabel(self, name: str) -> tuple[Ownership, Ownership]:
+        """Take the ring's label from a Lease, wait until it is there again."""
+        before = await self.observer.look()
+        kubectl, lease = self.playground.plane.kubectl, ("lease", name, "-n", SHARDS)
+        await asyncio.to_thread(kubectl, "label", *lease, f"{RING_LABEL}-")
+
+        async def restored() -> bool:
+            return RING_LABEL in kubectl("get", *lease, "-o", "jsonpath={.metadata.labels}")
+
+        await eventually(restored, within=LEASE_SECONDS)
+        return before, await self.settled()
+
+    async def rob(self, name: str) -> int:
+        """Take a shard's Lease as the sharder does; return the exit code of the shard."""
+        spec = {"holderIdentity": SHARDER_IDENTITY, "leaseDurationSeconds": 2 * LEASE_SECONDS}
+        kubectl, lease = self.playground.plane.kubectl, ("lease", name, "-n", SHARDS)
+        patch = ("--type=merge", "-p", json.dumps({"spec": spec}))
+        await asyncio.to_thread(kubectl, "patch", *lease, *patch)
+
+        code = await self._exit_code(name)
+        self.live.discard(name)
+        await self.settled()
+        return code
+
+    async def pause(self, name: str) -> tuple[Change, int, set[str]]:
+        """Let a shard stand still until it has lost everything, and then go on to its end."""
+        before, mark = await self.observer.look(), self.trace.last_revision()
+        began = time.monotonic()
+        self.playground.pause(name)
+        self.live.discard(name)
+        after = await self.settled()
+        change = Change(
+            before=before,
+            after=after,
+            seconds=time.monotonic() - began,
+            drained=frozenset(self.trace.drained_after(mark)),
+        )
+        mark = await self.quiet()
+        self.playground.resume(name)
+        code = await self._exit_code(name)
+        await self.quiet()
+        writes = (*self.trace.secrets, *self.trace.configmaps)
+        return change, code, {w.obj.metadata.name for w in writes if w.revision > mark}
+
+    async def quiet(self) -> int:
+        """Return the last revision of an object once nothing is written for a second."""
+
+        async def last() -> int:
+            versions = self.trace.versions()
+            await asyncio.sleep(1)
+            assert self.trace.versions() == versions
+            return max(versions.values())
+
+        return await eventually(last, within=LEASE_SECONDS)
+
+    async def _exit_code(self, name: str) -> int:
+        async def ended() -> int:
+            code = self.playground.plane.supervisor.exit_code(name)
+            assert code is not None
+            return code
+
+        # client-go alone notices another holder when the renew deadline has passed.
+        return await eventually(ended, within=2 * LEASE_SECONDS)
+
+
+async def play(plane: ControlPlane, cast: Cast, log: WriteLog) -> Story:
+    """Play the story on a control plane of its own and that writes `log`."""
     playground = Playground(plane, lease_seconds=LEASE_SECONDS)
-    install_chart(plane, CHECKSUM)
-    playground.install_example()
+    playground.install()
+    plane.apply(ROOT / "tests/compat/goshard/rbac.yaml")
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
+    zero, one, two, three = map(cast.name, range(4))
     async with observing(playground.author) as (observer, client), tracing(client) as trace:
-        teller = Teller(playground, observer, client, trace)
-        await teller.start("shard-0", "shard-1", "shard-2")
+        teller = Teller(cast, playground, observer, client, trace)
+        await teller.start(*cast.first)
         await teller.settled()
-        await create_secrets(client, [_name(index) for index in range(OBJECTS)])
+        began = time.monotonic()
+        await create_secrets(client, NAMES)
+        writes_per_second = OBJECTS / (time.monotonic() - began)
         created = await teller.settled()
-        writes_per_second = await teller.writes_per_second()
-        join = await teller.join("shard-3")
-        kill, _ = await teller.lose("shard-1", kill=True)
-        await teller.start("shard-4", seconds=DEFAULT_SECONDS)
+        checksums = await teller.change_secret(zero)
+        go_joins = await teller.join(one)
+        python_joins = await teller.join("py-2")
+        unlabelled = await teller.unlabel(zero)
+        stop, exit_code = await teller.lose(one, kill=False)
+        await teller.start(two)
         await teller.settled()
-        leave, code = await teller.lose("shard-0", kill=False)
-        default_kill, _ = await teller.lose("shard-4", kill=True)
-        dead_lease_seconds = await _until_deleted(trace, "shard-1")
+        robbed_exit_code = await teller.rob(two)
+        await teller.start(three)
+        await teller.settled()
+        pause, paused_exit_code, written_late = await teller.pause(three)
+        kill, _ = await teller.lose(zero, kill=True)
+        await teller.quiet()
         return Story(
+            cast=cast,
             created=created,
-            join=join,
-            kill=kill,
-            leave=leave,
-            default_kill=default_kill,
-            exit_code=code,
-            dead_lease_seconds=dead_lease_seconds,
             writes_per_second=writes_per_second,
+            checksums=checksums,
+            go_joins=go_joins,
+            python_joins=python_joins,
+            unlabelled=unlabelled,
+            stop=stop,
+            exit_code=exit_code,
+            robbed_exit_code=robbed_exit_code,
+            pause=pause,
+            paused_exit_code=paused_exit_code,
+            written_late=written_late,
+            kill=kill,
             trace=trace,
+            foreign_writes=foreign_writes(log.answers(), trace.owner_before),
         )
-
-
-def _name(index: int) -> str:
-    return f"secret-{index:04}"
-
-
-def install_chart(plane: ControlPlane, *rings: Mapping[str, object]) -> None:
-    """Install the sharder's chart with the rights for some rings, as in its values."""
-    helm = Helm(
-        program=binaries.helm(),
-        home=plane.directory / "helm",
-        kubeconfig=plane.admin_kubeconfig,
-    )
-    values = {**REQUIRED, "rings": rings}
-    arguments = ("install", "sharder", str(CHART), "-n", SYSTEM, "--create-namespace")
-    helm.run(*arguments, values=values)
-
-
-async def _until_deleted(trace: Trace, shard: str) -> float:
-    """Wait for the end of a dead Lease; return its age then, counted from when it ran out."""
-    async with asyncio.timeout(120):
-        while (age := trace.seconds_after_expiry(shard)) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.2)
-    return age

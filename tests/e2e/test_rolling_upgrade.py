@@ -1,4 +1,4 @@
-"""Both replicas are replaced one after the other while objects are created, and no user notices.
+"""Both replicas and then their authority are replaced, and no user who creates objects notices.
 
 The new replica comes first, as the chart's Deployment has it (maxSurge 1, maxUnavailable 0), and
 the API server reaches them through something that is as slow as a Service.
@@ -7,17 +7,22 @@ the API server reaches them through something that is as slow as a Service.
 import asyncio
 import random
 import ssl
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
 from hack.ownership import OWNER
 from hack.playground import NAMESPACE, RING, Playground
+from sharder.cli.reports import CertificateRole, CertificatesReport
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition
 from sharder.core.names import CREATED_WEBHOOK_NAME, ObjectRef
@@ -35,6 +40,8 @@ from tests.support.samples import total
 CREATES_PER_SECOND = 30
 SECONDS = 40
 SHARDS = {"shard-0": 3600, "shard-1": 3600}
+CERTIFICATES = {"secretName": "sharder-certificates", "overlap": "5s"}
+SHARDER = Path(sys.executable).with_name("sharder")
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 
 
@@ -51,6 +58,8 @@ class Upgrade:
     """Calls of the webhook."""
     covered: list[Condition] = field(default_factory=list)
     """The ring's condition before and after."""
+    authorities: tuple[str, str] = ("", "")
+    """Fingerprints of the authority before and after."""
     exit_codes: list[int | None] = field(default_factory=list)
     """Of the replicas that were replaced."""
     stops: list[float] = field(default_factory=list)
@@ -100,6 +109,12 @@ def test_no_condition_goes_while_the_leader_is_replaced(upgrade: Upgrade) -> Non
     assert after == before
 
 
+def test_an_authority_is_replaced_meanwhile(upgrade: Upgrade) -> None:
+    before, after = upgrade.authorities
+
+    assert before != after
+
+
 def test_both_replicas_exit_with_code_0(upgrade: Upgrade) -> None:
     assert upgrade.exit_codes == [0, 0]
 
@@ -123,6 +138,7 @@ async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
                 for old, new in (("old-0", "new-0"), ("old-1", "new-1")):
                     await _add(endpoints, new)
                     await _remove(endpoints, old, upgrade)
+                upgrade.authorities = await _replace_authority(playground)
             after = await asyncio.to_thread(_figures, playground)
             upgrade.covered.append(await _covered(client))
             following.cancel()
@@ -136,7 +152,7 @@ async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
 
 async def _add(endpoints: Endpoints, name: str) -> None:
     """Start a replica, and wait until it gets calls."""
-    await asyncio.to_thread(endpoints.playground.start_sharder, name)
+    await asyncio.to_thread(endpoints.playground.start_sharder, name, certificates=CERTIFICATES)
     endpoints.add(name)
 
     async def is_listed() -> bool:
@@ -162,6 +178,32 @@ async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
     upgrade.served_on += served_on
     upgrade.stops.append(time.monotonic() - began)
     upgrade.exit_codes.append(playground.exit_code(name))
+
+
+async def _replace_authority(playground: Playground) -> tuple[str, str]:
+    """Have the replicas replace their authority; return its fingerprint before and after."""
+    before = await _authority(playground)
+    await _sharder(playground, "certs", "rotate", "--authority")
+
+    async def another() -> str:
+        now = await _authority(playground)
+        assert now not in {before, ""}
+        return now
+
+    return before, await eventually(another, within=120)
+
+
+async def _authority(playground: Playground) -> str:
+    """Return the fingerprint of the issuing authority, empty while it is replaced."""
+    printed = await _sharder(playground, "certs", "-o", "json")
+    report = msgspec.json.decode(printed, type=CertificatesReport)
+    [issuing] = [c for c in report.certificates if c.role is CertificateRole.ISSUING]
+    return issuing.fingerprint if report.phase == "stable" else ""
+
+
+async def _sharder(playground: Playground, *arguments: str) -> bytes:
+    command = [str(SHARDER), *arguments, "--kubeconfig", str(playground.plane.admin_kubeconfig)]
+    return await asyncio.to_thread(lambda: subprocess.check_output(command))
 
 
 async def _covered(client: Client) -> Condition:

@@ -16,9 +16,9 @@ from typing import TypeVar
 
 from hack.ownership import CONFIGMAPS, DRAIN, OWNER, SECRETS
 from hack.playground import NAMESPACE, SHARDS
-from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
-from sharder.core.leases.state import duration_of, is_held
+from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, SHARDER_IDENTITY, GroupResource
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
@@ -155,17 +155,6 @@ class Trace:
             w.owner for w in self.secrets if w.obj.metadata.uid == uid and w.revision < revision
         ]
         return owners[-1] if owners else ""
-
-    def seconds_after_expiry(self, shard: str) -> float | None:
-        """Return how long the shard's Lease outlived its own duration, None if it is there."""
-        states = [w for w in self.leases if w.obj.metadata.name == shard]
-        if not states[-1].deleted:
-            return None
-        lease = states[-1].obj
-        assert isinstance(lease, Lease)
-        renewed = parse_time(lease.spec.renew_time)
-        assert renewed is not None
-        return (states[-1].seen - renewed - duration_of(lease)).total_seconds()
 
     def _owner_of_controller(self, write: Write) -> str | None:
         """Return the shard of what controls the object, at the moment of the write."""
