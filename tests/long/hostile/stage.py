@@ -128,7 +128,7 @@ def stage(capacity: int) -> Iterator[Stage]:
         playground.install()
         plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": _items(capacity)}))
         replicas = Replicas(playground, service)
-        replicas.start()
+        asyncio.run(replicas.start())
         found = Stage(plane, playground, replicas, plane.kubeconfig(MALLORY))
         found.start_shards(*PROCESSES)
         yield found
