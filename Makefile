@@ -15,8 +15,8 @@ CORE := sharder/core/*
 # the CRD.
 # (It wants the name of a Service to begin with a letter, so one case of the chart is left out.)
 OLDEST := tests/e2e/test_main_job.py tests/integration/test_chart.py \
-	tests/integration/test_fence.py tests/integration/test_working_shards.py \
-	tests/integration/test_admission_owners.py tests/integration/test_admission_configuration.py \
+	tests/integration/test_fence.py tests/integration/test_admission_owners.py \
+	tests/integration/test_webhook_calls.py \
 	--deselect "tests/integration/test_chart.py::test_the_server_accepts_every_object[names that look like something else-1234]"
 
 # Compiled modules go to .venv too, not beside their sources.  They are kept even where the

@@ -17,10 +17,7 @@ AT_ONCE = 3
 """The number of parts that run at a time, for two processors."""
 E2E, LONG = Path("tests/e2e"), Path("tests/long")
 INTEGRATION = "tests/integration"
-COMMANDS = tuple(
-    f"{INTEGRATION}/test_{name}.py"
-    for name in ("cli", "operations", "operate_docs", "cleanup", "typed_docs")
-)
+COMMANDS = tuple(f"{INTEGRATION}/test_{name}.py" for name in ("commands", "typed_docs"))
 """Tests that start the program `sharder` again and again."""
 FIRST = (
     *("main_job", "integration", "service", "commands", "kopf"),

@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sharder.core.api.meta import Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.kube.typed_stores import SECRETS
+from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service
 from tests.support.users import (
@@ -20,6 +21,7 @@ from tests.support.users import (
     PLANETS,
     PODS,
     WIDGETS,
+    WITHIN,
     User,
     controlled_by,
 )
@@ -42,25 +44,6 @@ async def test_a_replace_without_labels_leaves_the_owner(service: Service) -> No
         after = await scene.author.replace(CONFIGMAPS, before)
 
         assert scene.owner_of(after) == scene.owner_of(before) == scene.wanted(before)
-
-
-async def test_a_replace_without_labels_by_kubectl_leaves_the_owner(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        before = await scene.create(CONFIGMAPS, "config")
-
-        await asyncio.to_thread(
-            service.plane.kubectl, "replace", "-f", "-", kubeconfig=service.author,
-            stdin=json.dumps(
-                {
-                    "apiVersion": "v1",
-                    "kind": "ConfigMap",
-                    "data": {"key": "new"},
-                    "metadata": {"name": "config", "namespace": scene.namespace},
-                }
-            ),
-        )  # fmt: skip
-
-        assert scene.owner_of(await scene.get(CONFIGMAPS, before)) == scene.wanted(before)
 
 
 @pytest.mark.parametrize("main", [CONFIGMAPS, SECRETS], ids=lambda main: main.id.resource)
@@ -269,3 +252,37 @@ async def test_a_pod_of_a_namespace_without_shards_cannot_choose_the_shard_of_a_
         )  # fmt: skip
 
         assert scene.owner_of(child) == scene.owner_of(owner)
+
+
+async def test_an_acknowledgement_that_is_refused_again_and_again_is_an_event(
+    service: Service,
+) -> None:
+    async with service.scene(WIDGETS) as scene, worker(service, scene, "a", TENANTS) as shard:
+        twice, often = [await scene.drained(WIDGETS, come=each, frm="a") for each in "de"]
+        for obj in (often, often, twice, twice, often):
+            version = (await scene.get(WIDGETS, obj)).metadata.resource_version
+            await shard.replace(WIDGETS, obj, resourceVersion=version)
+
+        async def told() -> None:
+            command = ("get", "events", "-n", scene.namespace, "-o", "json")
+            found = json.loads(await asyncio.to_thread(service.plane.kubectl, *command))["items"]
+            names = {event["involvedObject"]["name"]: event["message"] for event in found}
+            assert names == {
+                often.metadata.name: f"ring {scene.ring}: drain not acknowledged, labels restored:"
+                " the update replaces the object"
+            }
+
+        await eventually(told, within=WITHIN)
+
+
+async def test_large_objects_that_missed_admission_are_assigned_by_the_leader(
+    service: Service,
+) -> None:
+    async with service.scene(WIDGETS) as scene:
+        large: dict[str, Json] = {"data": {"text": "<" * 1_000_000}}  # six bytes each in a review
+        space = scene.namespace
+        made = await scene.author.create(CONFIGMAPS, "large", namespace=space, content=large)
+
+        await scene.set_resources(CONFIGMAPS)
+
+        await scene.until_owned(CONFIGMAPS, made)

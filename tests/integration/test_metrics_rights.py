@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import http.client
-import json
 import re
 import shlex
 import socket
@@ -173,75 +172,3 @@ async def test_the_documented_authority_is_what_a_scraper_verifies_by(bench: Ben
     trust = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
     with trust.wrap_socket(bench.connect(), server_hostname=bench.address[0]) as connection:
         assert connection.getpeercert()
-
-
-async def test_permission_that_is_withdrawn_ends_soon(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
-    authorization = f"Bearer {bench.token(account)}"
-    await bench.until(authorization, 200)
-
-    bench.withdraw(account)
-
-    await bench.until(authorization, 403)
-
-
-async def test_a_deleted_pod_can_no_longer_read(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
-    containers = [{"name": "main", "image": "none"}]
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": account, "namespace": SYSTEM},
-        "spec": {"serviceAccountName": account, "containers": containers},
-    }
-    bench.plane.apply(json.dumps(pod))
-    bound = ("--bound-object-kind=Pod", f"--bound-object-name={account}")
-    create = ("create", "token", account, "--namespace", SYSTEM, *bound)
-    authorization = f"Bearer {bench.plane.kubectl(*create).strip()}"
-    await bench.until(authorization, 200)
-
-    at_once = ("--force", "--grace-period=0", "--wait=false")
-    bench.plane.kubectl("delete", "pod", account, "--namespace", SYSTEM, *at_once)
-
-    await bench.until(authorization, 401)
-
-
-async def test_a_sharder_without_the_right_to_review_shows_no_metrics(
-    bench: Bench, tmp_path: Path
-) -> None:
-    account = bench.account()
-    bench.grant(account)
-    token = bench.token(account)
-    role = json.loads(bench.plane.kubectl("get", "clusterrole", "sharder", "-o", "json"))
-    rules = [r for r in role["rules"] if "tokenreviews" not in r["resources"]]
-    file = tmp_path / "rules.json"
-    file.write_text(json.dumps({"rules": rules}))
-    patch = ("patch", "clusterrole", "sharder", "--type=merge", "--patch-file", str(file))
-    bench.plane.kubectl(*patch)
-    try:
-        await bench.until(f"Bearer {token}", 500)
-    finally:
-        file.write_text(json.dumps({"rules": role["rules"]}))
-        bench.plane.kubectl(*patch)
-
-    assert "grant it in a Role or ClusterRole" in bench.playground.log("sharder-0")
-    await bench.until(f"Bearer {token}", 200)
-
-
-async def test_without_an_api_server_no_client_reads(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
-    authorization = f"Bearer {bench.token(account)}"
-    await bench.until(authorization, 200)
-
-    await asyncio.to_thread(bench.plane.stop_apiserver)
-    try:
-        refused = await bench.until(authorization, 500)
-    finally:
-        await asyncio.to_thread(bench.plane.start_apiserver)
-
-    assert "controller_sharding" not in refused.body
-    assert "cannot review tokens" in bench.playground.log("sharder-0")
-    await bench.until(authorization, 200)

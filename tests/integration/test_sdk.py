@@ -14,7 +14,6 @@ import sys
 import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
@@ -22,12 +21,10 @@ from urllib.request import urlopen
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.errors import NotFound
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
-    SHARDER_IDENTITY,
     GroupResource,
     ObjectRef,
     RingName,
@@ -37,8 +34,7 @@ from sharder.core.names import (
 from sharder.kube.client import Client, connect
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import SECRETS, leases
-from sharder.runtime.clock import SystemClock
-from tests.support.eventually import eventually, never
+from tests.support.eventually import eventually
 from tests.support.samples import total
 from tests.support.users import WITHIN
 
@@ -95,12 +91,6 @@ class Bench:
         self.leases = leases(client)
         self._kubeconfig = kubeconfig
         self._directory = directory
-
-    def without_rights(self, kubeconfig: Path) -> "Bench":
-        """Return the same bench for a shard that starts as another user."""
-        other = copy(self)
-        other._kubeconfig = kubeconfig
-        return other
 
     @asynccontextmanager
     async def shard(
@@ -170,12 +160,6 @@ class Bench:
     async def asked_evacuation(self, shard: Process) -> str:
         return (await self.leases.get(shard.lease)).metadata.annotation(EVACUATE_ANNOTATION)
 
-    async def steal(self, shard: Process) -> None:
-        """Take the Lease as the sharder does."""
-        now = format_time(SystemClock().now())
-        spec = {"holderIdentity": SHARDER_IDENTITY, "acquireTime": now, "renewTime": now}
-        await self.leases.patch(shard.lease, {"spec": spec})
-
     async def checksums(self, ref: ObjectRef) -> ConfigMap:
         return await self.configmaps.get(ref._replace(name=f"{ref.name}-checksums"))
 
@@ -229,51 +213,6 @@ async def test_a_shard_serves_its_readiness_and_its_metrics(bench: Bench) -> Non
         assert await asyncio.to_thread(_get, port, "/readyz") == '{"ready": true, "reason": ""}'
 
 
-async def test_a_shard_takes_no_lease_before_it_has_its_rights(
-    bench: Bench, control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    account = f"late-{bench.ring}"
-    kubectl = control_plane.kubectl
-    kubectl("create", "serviceaccount", account, "-n", NAMESPACE)
-    late = bench.without_rights(control_plane.token_kubeconfig(NAMESPACE, account))
-    subject = f"--serviceaccount={NAMESPACE}:{account}"
-
-    async with late.shard("a", is_joining=False) as shard:
-        await eventually(lambda: _says_that_rights_are_missing(shard), within=WITHIN)
-        with pytest.raises(NotFound):
-            await bench.leases.get(shard.lease)
-        role = f"--clusterrole={ACCOUNT}"
-        await asyncio.to_thread(kubectl, "create", "clusterrolebinding", account, role, subject)
-        role = f"--role={ACCOUNT}"
-        await asyncio.to_thread(
-            kubectl, "create", "rolebinding", account, "-n", NAMESPACE, role, subject
-        )
-
-        await eventually(lambda: bench.has_lease(shard), within=WITHIN)
-        ref = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-
-
-@pytest.mark.slow
-async def test_a_shard_that_wakes_up_after_its_lease_was_stolen_writes_nothing(
-    bench: Bench,
-) -> None:
-    async with bench.shard("a") as shard:
-        ref = await bench.create_secret(shard.name, "v1")
-        await eventually(lambda: bench.has_checksum(ref, "v1"), within=WITHIN)
-        shard.send(signal.SIGSTOP)
-        await bench.write(ref, "v2")
-        await bench.steal(shard)
-        await bench.label(ref, {bench.owner: "another"})
-        # Longer than the renew deadline, as when the sharder gives a shard up.
-        await never(lambda: bench.has_checksum(ref, "v2"), during=4)
-
-        shard.send(signal.SIGCONT)
-
-        assert await shard.exit_code() == 1
-        assert await bench.has_checksum(ref, "v1")
-
-
 async def test_the_controller_in_the_documentation_works(
     admin: Client, kubeconfig: Path, tmp_path: Path
 ) -> None:
@@ -312,15 +251,6 @@ def test_the_server_accepts_the_manifests_of_the_example(control_plane: ControlP
 
     assert "controllerring.sharding.timebertt.dev/checksum serverside-applied" in accepted
     assert "deployment.apps/checksum-controller serverside-applied" in accepted
-
-
-async def _says_that_rights_are_missing(shard: Process) -> None:
-    (told,) = [r["message"] for r in shard.records() if "rights are missing" in r["message"]]
-    assert (
-        '{apiGroups: [""], resources: [secrets], verbs: [get, list, watch, patch]} '
-        "to the shard's ClusterRole" in told
-    )
-    assert f"verbs: [get, create, patch]}} to the shard's Role in namespace {NAMESPACE}" in told
 
 
 async def _says(bench: Bench, ref: ObjectRef, data: dict[str, str]) -> bool:

@@ -1,7 +1,6 @@
 """Whatever is sent to the webhook, it never fails, never refuses, and never sends a bad patch.
 
-The same grammar is driven by Hypothesis, which shrinks what it finds, and by a seed, in bulk;
-tests/integration/test_many_reviews.py goes on where this ends.
+The grammar is driven by Hypothesis, which shrinks what it finds.
 """
 
 from random import Random

@@ -7,20 +7,14 @@ test does.
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import Condition, RingStatus
 from sharder.core.errors import NotFound
 from sharder.core.names import (
-    CAPACITY_ANNOTATION,
-    CORDONED_ANNOTATION,
-    POOL_ANNOTATION,
-    REGION_LABEL,
     RING_LABEL,
-    WEIGHT_ANNOTATION,
-    ZONE_LABEL,
     ObjectRef,
     RingName,
     ShardName,
@@ -40,19 +34,6 @@ LABEL: Final = "example.com/ring"
 """Label of namespaces: the ring that selects them."""
 
 SHARD_SECONDS: Final = 3600
-
-Said: TypeAlias = Mapping[str, Mapping[str, Json]]
-"""Labels and annotations of a Lease."""
-
-SAID_ON_LEASE: Final = {
-    "region": ("labels", REGION_LABEL),
-    "zone": ("labels", ZONE_LABEL),
-    "pool": ("annotations", POOL_ANNOTATION),
-    "capacity": ("annotations", CAPACITY_ANNOTATION),
-    "weight": ("annotations", WEIGHT_ANNOTATION),
-    "cordoned": ("annotations", CORDONED_ANNOTATION),
-}
-"""Where a shard says what of itself."""
 
 
 class Scene:
@@ -83,16 +64,13 @@ class Scene:
             come: Letter of a shard that is not there yet.
             frm: Letter of the shard that it belongs to before; any by default.
         """
-        return next(self.names_moving(of, come, frm=frm))
-
-    def names_moving(self, of: Resource, come: str, *, frm: str = "") -> Iterator[str]:
-        """Yield such names."""
         before = HashRing(self.shards)
         after = HashRing({*self.shards, self.shard(come)})
         for name, key in self._names(of, "moving"):
             old, new = before.owner(key), after.owner(key)
             if new == self.shard(come) and (not frm or old == self.shard(frm)):
-                yield name
+                return name
+        raise AssertionError("no such name")
 
     def names_on_each(self, of: Resource, count: int) -> list[str]:
         """Return names so that the ring gives `count` of them to each shard that is there now."""
@@ -130,16 +108,10 @@ class Scene:
         await self.admin.create(NAMESPACES, name, labels={LABEL: ring} if ring else {})
         await self.admin.create(SERVICE_ACCOUNTS, "default", namespace=name)
 
-    async def join(self, letter: str, **said: str) -> ShardName:
-        """Let a shard come.
-
-        Args:
-            letter: Which.
-            said: What it says of itself by the keys of `SAID_ON_LEASE`.
-        """
+    async def join(self, letter: str) -> ShardName:
+        """Let a shard come."""
         shard = self.shard(letter)
-        ref, spec = ObjectRef(CONTROLLERS, shard), {"leaseDurationSeconds": SHARD_SECONDS}
-        await self._lease(self.admin, ref, said_on_lease(**said), {**spec})
+        await self.lease(shard, CONTROLLERS, leaseDurationSeconds=SHARD_SECONDS)
         self.shards.add(shard)
         return shard
 
@@ -149,19 +121,6 @@ class Scene:
         await self.admin.patch(LEASES, self.shard(letter), body, namespace=CONTROLLERS)
         self.shards.discard(self.shard(letter))
 
-    async def come_back(self, letter: str) -> ShardName:
-        """Let a shard that has released its Lease take it again."""
-        shard, now = self.shard(letter), format_time(datetime.now(UTC))
-        spec = {"holderIdentity": shard, "acquireTime": now, "renewTime": now}
-        await self.describe_lease(letter, {"spec": {**spec}})
-        self.shards.add(shard)
-        return shard
-
-    async def owners(self, of: Resource, labels: str = "") -> dict[str, str]:
-        """Return the owner of each object of the scene, by name; empty for one without."""
-        found = await self.admin.find(of, labels, namespace=self.place(of))
-        return {obj.metadata.name: self.owner_of(obj) for obj in found}
-
     async def describe_lease(self, letter: str, body: Json) -> None:
         """Change a shard's Lease."""
         await self.admin.patch(LEASES, self.shard(letter), body, namespace=CONTROLLERS)
@@ -170,19 +129,12 @@ class Scene:
         self, name: str, namespace: str, *, by: User | None = None, **spec: Json
     ) -> PartialObject:
         """Create a Lease of the ring that is held and complete, but for what `spec` says."""
-        return await self._lease(by or self.admin, ObjectRef(namespace, name), {}, spec)
-
-    async def _lease(
-        self, by: User, ref: ObjectRef, said: Said, spec: Mapping[str, Json]
-    ) -> PartialObject:
         now = format_time(datetime.now(UTC))
-        held = {"holderIdentity": ref.name, "acquireTime": now, "renewTime": now}
+        held = {"holderIdentity": name, "acquireTime": now, "renewTime": now}
         content: dict[str, Json] = {"spec": {**held, "leaseDurationSeconds": 15, **spec}}
-        return await by.create(
-            LEASES, ref.name, namespace=ref.namespace, content=content,
-            labels={RING_LABEL: self.ring, **said.get("labels", {})},
-            annotations={**said.get("annotations", {})},
-        )  # fmt: skip
+        return await (by or self.admin).create(
+            LEASES, name, namespace=namespace, content=content, labels={RING_LABEL: self.ring}
+        )
 
     async def create(self, of: Resource, name: str, **fields: Json) -> PartialObject:
         """Create an object as the author, in the scene's namespace."""
@@ -233,11 +185,6 @@ class Scene:
             of, name, namespace=self.place(of), dry_run=True,
             content=CONTENT.get(of.kind), labels={LABEL: self.ring},
         )  # fmt: skip
-
-    async def say(self, letter: str, **said: str | None) -> None:
-        """Change what a shard says of itself; None: it says nothing any more."""
-        metadata: Json = {key: {**value} for key, value in said_on_lease(**said).items()}
-        await self.describe_lease(letter, {"metadata": metadata})
 
     async def until_available(self) -> None:
         """Wait until the sharder counts all shards of the scene, and no others, as available."""
@@ -307,15 +254,6 @@ class Scene:
     def place(self, of: Resource) -> str:
         """Return the namespace of a resource's objects in this scene."""
         return self.namespace if of.namespaced else ""
-
-
-def said_on_lease(**said: str | None) -> Said:
-    """Return the metadata by which a shard says this of itself."""
-    metadata: dict[str, dict[str, Json]] = {}
-    for word, value in said.items():
-        where, key = SAID_ON_LEASE[word]
-        metadata.setdefault(where, {})[key] = value
-    return metadata
 
 
 def _resources(main: Iterable[Resource], controlled: Iterable[Resource]) -> list[Json]:

@@ -6,14 +6,13 @@ own, so that one service serves a whole session.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from hack.control_plane import ControlPlane
 from hack.playground import Playground
-from hack.ports import free_ports
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import connect
 from sharder.metrics.registry import PREFIX
@@ -46,14 +45,7 @@ class Service:
         self.playground.install()
         self.plane.apply(Path(__file__).with_name("service.yaml"))
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        (port,) = free_ports(1)
-        address = f"127.0.0.1:{port}"
-        console = {"bindAddress": address}
-        self.playground.start_sharder(
-            "sharder-0", gracefulShutDown="0s", console=console, **config
-        )
-        self.console = f"http://{address}/console"
-        """Where the sharder shows its console without a token."""
+        self.playground.start_sharder("sharder-0", gracefulShutDown="0s", **config)
         self.author = self.plane.kubeconfig("alice", "authors")
 
     async def until_ready(self) -> None:
@@ -63,10 +55,6 @@ class Service:
             return await asyncio.to_thread(self.playground.is_ready)
 
         await eventually(is_ready, within=WITHIN)
-
-    def webhook_url(self) -> str:
-        """Return where the sharder answers the API server."""
-        return f"https://127.0.0.1:{self.playground.webhook_port('sharder-0')}"
 
     async def metric(self, name: str, **labels: str) -> float:
         """Return the sum of the samples that have these labels, 0 if there are none."""
@@ -95,7 +83,7 @@ class Service:
         self,
         *main: Resource,
         controlled: Iterable[Resource] = (),
-        shards: str | Mapping[str, Mapping[str, str]] = "abc",
+        shards: str = "abc",
         **spec: Json,
     ) -> AsyncIterator[Scene]:
         """Set up a ring over a namespace of its own, and delete the ring in the end.
@@ -103,15 +91,14 @@ class Service:
         Args:
             main: Resources of the ring.
             controlled: What objects of each of them control.
-            shards: One letter for each shard that is there from the start, and what it says of
-                itself, as for `Scene.join`.
+            shards: One letter for each shard that is there from the start.
             spec: More fields of the ring; they win.
         """
         async with self.user(self.admin) as admin, self.user() as author:
             scene = Scene(admin, author)
             await scene.open_namespace(scene.namespace, ring=scene.ring)
             for letter in shards:
-                await scene.join(letter, **(shards[letter] if isinstance(shards, Mapping) else {}))
+                await scene.join(letter)
             try:
                 await scene.create_ring(main, controlled, spec)
                 if shards and "placement" in spec:

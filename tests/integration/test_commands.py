@@ -1,10 +1,11 @@
-"""Every command for operators, of alerts and of rebalancing on a real API server, as typed.
+"""Every command of the documents for users and operators, as typed, on a real API server.
 
 No sharder runs: what the commands write is what counts, and shard-b has no objects to wait for.
 """
 
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, RingName, pin_label
-from tests.support.documented_ring import SHARDS, Manifest, Ring, install
-from tests.support.documents import code, commands, read, section, tables
+from sharder.tls.rotation import Policy, new_bundle
+from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
+from tests.support.documents import blocks, code, commands, read, section, tables
 
 OPERATE, ALERTS, REBALANCING = (
     Path(f"docs/{name}.md") for name in ("operate", "alerts", "rebalancing")
@@ -26,11 +28,26 @@ TAKING_BACK = [pair for pair in PAIRS if pair not in SETTING]
 UNDOING = commands(section(OPERATE, "Undo everything"))
 
 
+COMMANDS = [
+    command.partition(" | jq ")[0]  # not everyone has jq
+    for page in ("docs/commands.md", "docs/cli.md")
+    for command in commands(read(Path(page)))
+    # tests/e2e has the service, test_check.py and test_console_command.py what needs one
+    if not command.startswith(("sharder run", "sharder check", "sharder console"))
+]
+
+
 @pytest.fixture(scope="module")
 def ring(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ring:
     folder = tmp_path_factory.mktemp("documents")
     placement: Json = {"strategy": "BoundedLoad"}
-    return install(control_plane, folder, prefix="operate", more=workload, placement=placement)
+    return install(control_plane, folder, prefix="commands", more=others, placement=placement)
+
+
+def others(namespace: RingName) -> list[Manifest]:
+    """Return what else the commands ask for."""
+    secrets = [secret(namespace, f"secret-{index}", {}) for index in range(19)]
+    return [*secrets, certificates(namespace), *workload(namespace)]
 
 
 def workload(namespace: RingName) -> list[Manifest]:
@@ -61,6 +78,25 @@ def workload(namespace: RingName) -> list[Manifest]:
     return [account, node, deployment, *pods]
 
 
+def certificates(ring: RingName) -> Manifest:
+    policy = Policy(
+        names=("sharder",), validity=timedelta(days=90), rotate_before=timedelta(days=30)
+    )
+    data = new_bundle(policy, datetime.now(UTC)).to_secret_data()
+    return {**secret(ring, "sharder-certificates", {}), "data": data}
+
+
+@pytest.fixture(scope="module")
+def on_call(ring: Ring) -> Path:
+    """Return the kubeconfig of a user with the rights that docs/security.md lists for them."""
+    (rights,) = (block.text for block in blocks("yaml") if "sharder-on-call" in block.text)
+    ring.control_plane.apply(rights.replace("my-controller", ring.name))
+    kubeconfig = ring.control_plane.kubeconfig("alice", group="on-call")
+    asks = f"until kubectl auth can-i patch leases -n {ring.name}; do :; done"
+    assert ring.shell(f"timeout 60 bash -c '{asks}'", kubeconfig).returncode == 0
+    return kubeconfig
+
+
 def type_in(ring: Ring, commands: Iterable[str]) -> None:
     done = ring.shell(" && ".join(commands))
     assert done.returncode == 0, done.stderr
@@ -76,6 +112,23 @@ def said(ring: Ring) -> Json:
     done = ring.shell("kubectl get controllerring my-ring -o json")
     movement = json.loads(done.stdout)["spec"].get("movement", {})
     return [*found, movement.get("paused", False)]
+
+
+def test_every_command_of_the_document_succeeds(ring: Ring, on_call: Path) -> None:
+    assert len(COMMANDS) > 10
+
+    for command in COMMANDS:
+        done = ring.shell(command, None if "sharder cleanup " in command else on_call)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        assert done.stdout or ">" in command, command
+
+
+def test_those_on_call_may_clean_up_the_resources_of_their_rings(
+    ring: Ring, on_call: Path
+) -> None:
+    done = ring.shell("sharder cleanup old-ring --resource secrets", on_call)
+
+    assert (done.returncode, "warning" in done.stderr) == (0, False)
 
 
 @pytest.mark.parametrize("command", TYPED)
