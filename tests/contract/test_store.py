@@ -4,9 +4,9 @@ import pytest
 
 from sharder.core.api.meta import Resource
 from sharder.core.errors import Expired
+from sharder.sdk.testing import watching
 from tests.support.fakes import FakeObjects, fake_leases
-from tests.support.rules import matches
-from tests.support.store_contract import CONFIG_MAPS, StoreContract, World
+from tests.support.store_contract import CONFIG_MAPS, StoreContract, World, told
 
 
 class TestFakeStore(StoreContract):
@@ -23,7 +23,7 @@ async def test_a_version_from_before_the_history_has_expired() -> None:
     leases.compact()
 
     with pytest.raises(Expired):
-        await anext(leases.watch(version))
+        await told(leases, version, 1)
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ async def test_a_version_from_before_the_history_has_expired() -> None:
     ],
 )
 def test_selectors_mean_what_they_mean_to_the_server(selector: str, selected: bool) -> None:
-    assert matches(selector, {"a": "1", "x.y/z": ""}) is selected
+    assert watching.selector(selector)({"a": "1", "x.y/z": ""}) is selected

@@ -128,13 +128,13 @@ class Rotations(RuleBasedStateMachine):
     def look_and_fail(self, number: int) -> None:
         self.scene.secrets.fail(Unavailable("busy"))
         self.look(number)
-        self.scene.secrets._state.faults.clear()
+        self.scene.secrets._state.faults.failing.clear()
 
     @rule(number=numbers)
     def look_and_lose_the_answer(self, number: int) -> None:
         self.scene.secrets.lose(Unavailable("no answer"))
         self.look(number)
-        self.scene.secrets._state.losses.clear()
+        self.scene.secrets._state.faults.losing.clear()
 
     @rule()
     def publish(self) -> None:

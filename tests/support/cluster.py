@@ -122,7 +122,7 @@ class Cluster:
     async def break_ring(self, name: str = DEMO) -> None:
         """Let a later version write what we cannot read."""
         body: Json = {"spec": {"placement": {"strategy": "NotYet"}}}
-        await self.rings.patch(ObjectRef("", name), body)
+        await self.rings.decoding(PartialObject).patch(ObjectRef("", name), body)
 
     async def add_namespace(self, name: str, **labels: str) -> None:
         await self.namespaces.create("", {"metadata": {"name": name, "labels": labels}})

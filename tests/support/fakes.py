@@ -3,57 +3,31 @@
 from collections.abc import Callable
 from datetime import datetime
 
-import msgspec
-from typing_extensions import override
-
-from sharder.core.api.lease import Lease, parse_time
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
 from sharder.core.errors import NotFound
-from sharder.core.names import (
-    GroupResource,
-)
-from sharder.kube.typed_stores import LEASES, RINGS
-from tests.support.fake_store import FakeStore
-from tests.support.rules import Rules, Tree
-from tests.support.store_state import Versions
+from sharder.core.names import GroupResource
+from sharder.kube.typed_stores import LEASES, MUTATING, RINGS
+from tests.support.fake_store import FakeStore, State, at_noon, server_of
 
-WEBHOOKS = Resource(
-    id=GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    version="v1",
-    kind="MutatingWebhookConfiguration",
-    namespaced=False,
-)
-
-
-class FakeRings(FakeStore[ControllerRing]):
-    """ControllerRings; some cannot be read, and views of them refuse those."""
-
-    def __init__(self) -> None:
-        super().__init__(ControllerRing, RINGS)
-
-    @override
-    def _decode(self, tree: Tree) -> ControllerRing:
-        try:
-            return super()._decode(tree)
-        except msgspec.ValidationError as error:
-            return unreadable_ring(msgspec.convert(tree, PartialObject), str(error))
+WEBHOOKS = MUTATING
 
 
 class FakeObjects:
-    """Resources that a test has added; one counter of versions for all."""
+    """Resources that a test has added, on one API server."""
 
     def __init__(self, *resources: Resource) -> None:
-        versions = Versions()
+        self.clock: Callable[[], datetime] = at_noon
+        """That of the API server."""
+        server = server_of(resources, self.server_time)
         self.stores = {
-            resource.id: FakeStore(PartialObject, resource, versions=versions)
-            for resource in resources
+            each.id: FakeStore(PartialObject, each, state=State(server, each))
+            for each in resources
         }
         self._resources = {resource.id: resource for resource in resources}
-        self.clock: Callable[[], datetime | None] = lambda: parse_time(Rules().now())
-        """That of the API server."""
 
-    def server_time(self) -> datetime | None:
+    def server_time(self) -> datetime:
         return self.clock()
 
     async def find(self, resource: GroupResource) -> Resource:
@@ -73,4 +47,4 @@ def fake_leases() -> FakeStore[Lease]:
 
 
 def fake_rings() -> FakeStore[ControllerRing]:
-    return FakeRings()
+    return FakeStore(ControllerRing, RINGS, unreadable=unreadable_ring)

@@ -10,7 +10,7 @@ import msgspec
 
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.movement.patches import Operation
-from tests.support.rules import apply_merge_patch
+from sharder.sdk.testing.rules import merge
 
 
 class PatchError(Exception):
@@ -37,7 +37,7 @@ def admitted(obj: PartialObject, operations: Sequence[Operation]) -> PartialObje
 
 def written(obj: PartialObject, patch: Json) -> PartialObject:
     """Return the object after a write with the merge patch."""
-    return _decode(apply_merge_patch(_encode(obj), patch))
+    return _decode(merge(_encode(obj), patch))
 
 
 def _changed(node: Json, path: Sequence[str], op: str, value: Json) -> Json:
