@@ -1,7 +1,6 @@
-"""Events (core/v1), as `kubectl describe` shows them."""
+"""Events (core/v1) of the sharder and of shards, as `kubectl describe` shows them."""
 
 import logging
-from datetime import datetime
 from typing import Final
 
 from sharder.core.api.lease import to_the_second
@@ -12,7 +11,7 @@ from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
 
 _QUIET_SECONDS: Final = 600.0
-"""Seconds between two equal Warnings on one object (docs/troubleshooting.md, "All Events")."""
+"""Seconds between two equal Events on one object (docs/troubleshooting.md, "All Events")."""
 _MESSAGE_LENGTH: Final = 1024
 """The server rejects longer messages (kubernetes v1.36, pkg/apis/core/validation/events.go)."""
 
@@ -26,34 +25,47 @@ _log = logging.getLogger(__name__)
 
 
 class KubeRecorder:
-    """Writes Events; a Warning about a state at most once in ten minutes."""
+    """Writes Events, those about a state at most once in ten minutes; never raises."""
 
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    def __init__(
+        self, client: Client, *, clock: Clock, component: str = "sharder", instance: str = ""
+    ) -> None:
+        """`component` and its `instance` are the reporter."""
         self._client = client
         self._clock = clock
+        self._component = component
+        self._instance = instance
         self._recorded: dict[tuple[str, str, str, str], float] = {}
         self._allowances: dict[str, Allowance] = {}
         self._missed = 0
         """Events in a row that could not be recorded; only the first is logged."""
 
     async def warn(self, about: PartialObject, reason: str, message: str) -> None:
-        """Record a Warning about a state, unless an equal Warning was recorded recently."""
+        """Record a Warning about a state, unless an equal Event was recorded recently."""
+        await self.tell(about, reason, message, warning=True)
+
+    async def tell(
+        self, about: PartialObject, reason: str, message: str, *, warning: bool
+    ) -> None:
+        """Record an Event about a state, unless an equal one was recorded recently."""
         now = self._clock.monotonic()
         self._forget_before(now - _QUIET_SECONDS)
         key = (about.kind, str(about.metadata.ref), reason, message)
         if key in self._recorded:
             return
         self._recorded[key] = now
-        if not await self._send(about, reason, message, "Warning"):
+        if not await self._send(about, reason, message, warning=warning):
             self._recorded.pop(key, None)
 
     async def record(
         self, about: PartialObject, reason: str, message: str, *, warning: bool
     ) -> None:
         """Record an Event on each call."""
-        await self._send(about, reason, message, "Warning" if warning else "Normal")
+        await self._send(about, reason, message, warning=warning)
 
-    async def _send(self, about: PartialObject, reason: str, message: str, kind: str) -> bool:
+    async def _send(
+        self, about: PartialObject, reason: str, message: str, *, warning: bool
+    ) -> bool:
         """Create the Event; return whether it was created."""
         namespace = event_namespace(about)
         if not self._is_allowed(about.metadata.namespace):
@@ -62,25 +74,47 @@ class KubeRecorder:
             await self._client.request(
                 "POST",
                 f"/api/v1/namespaces/{namespace}/events",
-                body=event_body(
-                    about,
-                    reason,
-                    message,
-                    warning=kind == "Warning",
-                    component="sharder",
-                    now=self._clock.now(),
-                ),
+                body=self._body(about, reason, message, warning=warning),
             )
         except ApiError as error:
             if not self._missed:
                 fields = {"object": str(about.metadata.ref), "why": reason, "error": str(error)}
-                _log.warning("event not recorded", extra=fields)
+                # The message repeats the fields: an author's log format might not show them.
+                _log.warning("event not recorded: %s: %s", fields["object"], error, extra=fields)
             self._missed += 1
             return False
         if self._missed:
             _log.info("events are recorded again", extra={"why": f"{self._missed} missed"})
         self._missed = 0
         return True
+
+    def _body(
+        self, about: PartialObject, reason: str, message: str, *, warning: bool
+    ) -> dict[str, Json]:
+        """Return the body of a new Event."""
+        at = to_the_second(self._clock.now())
+        return {
+            "metadata": {
+                "generateName": f"{about.metadata.name}.",
+                "namespace": event_namespace(about),
+            },
+            "involvedObject": {
+                "apiVersion": about.api_version,
+                "kind": about.kind,
+                "namespace": about.metadata.namespace,
+                "name": about.metadata.name,
+                "uid": about.metadata.uid,
+            },
+            "type": "Warning" if warning else "Normal",
+            "reason": reason,
+            "message": message[:_MESSAGE_LENGTH],
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }
 
     def _is_allowed(self, namespace: str) -> bool:
         """Count an Event, unless there are too many; a namespace with too many is logged once."""
@@ -109,39 +143,3 @@ class KubeRecorder:
 def event_namespace(about: PartialObject) -> str:
     """Return the namespace of an object's Events: `default` for cluster-scoped objects."""
     return about.metadata.namespace or "default"
-
-
-def event_body(
-    about: PartialObject,
-    reason: str,
-    message: str,
-    *,
-    warning: bool,
-    component: str,
-    now: datetime,
-    instance: str = "",
-) -> dict[str, Json]:
-    """Return the body of a new Event with count 1; `component` is the name of the reporter."""
-    at = to_the_second(now)
-    return {
-        "metadata": {
-            "generateName": f"{about.metadata.name}.",
-            "namespace": event_namespace(about),
-        },
-        "involvedObject": {
-            "apiVersion": about.api_version,
-            "kind": about.kind,
-            "namespace": about.metadata.namespace,
-            "name": about.metadata.name,
-            "uid": about.metadata.uid,
-        },
-        "type": "Warning" if warning else "Normal",
-        "reason": reason,
-        "message": message[:_MESSAGE_LENGTH],
-        "source": {"component": component},
-        "reportingComponent": component,
-        "reportingInstance": instance,
-        "firstTimestamp": at,
-        "lastTimestamp": at,
-        "count": 1,
-    }

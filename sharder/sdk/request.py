@@ -286,8 +286,8 @@ class Request:
     async def event(self, reason: str, note: str, *, warning: bool = False) -> None:
         """Record an Event on the object, as `kubectl describe` shows it.
 
-        Repeating an Event increases its count, which is written at most once a minute.  If the API
-        server rejects an Event, the shard logs this and raises nothing.
+        An equal Event is recorded again after ten minutes at the earliest.  If the API server
+        rejects an Event, the shard logs this and raises nothing.
 
         Args:
             reason: What happened, as one CamelCase word.

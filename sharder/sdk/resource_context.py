@@ -7,7 +7,6 @@ import msgspec
 from sharder.core.api.meta import ObjectMeta, PartialObject, api_group
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.events import EventRecorder
 from sharder.sdk.measures import Measures
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.owned import OwnedObjects
@@ -36,7 +35,7 @@ class ResourceContext:
             Collected(shard.found[child], shard, keep=self._is_child if is_cached(child) else None)
             for child in reconciler.owns
         ]
-        self._events = EventRecorder(shard)
+        self._events = shard.cluster.recorder(shard.identity, shard.clock)
 
     def parent_of(self, obj: PartialObject) -> ObjectRef | None:
         """Return the object of the main resource that controls the given object, if one does."""
@@ -59,7 +58,7 @@ class ResourceContext:
         """Record an Event on a main object; a failure is logged and never raised."""
         main = self.main.resource
         about = PartialObject(api_version=api_version(main), kind=main.kind, metadata=meta)
-        await self._events.record(about, reason, note, warning=warning)
+        await self._events.tell(about, reason, note, warning=warning)
 
     def children_like(self, body: Body) -> Collected:
         """Return the collection of a child; `ConfigError` if its resource is not in `owns`."""

@@ -9,12 +9,15 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
+from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import discover
 from sharder.kube.reviews import is_allowed
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import leases, rings
 from sharder.ports import Watchable
+from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
+from sharder.shard.identity import Identity
 from sharder.shard.objects import OwnObject, Whole, api_version, whole
 from sharder.shard.rights import Right
 
@@ -58,6 +61,11 @@ class Cluster:
             namespace=right.namespace,
             name=right.name,
         )
+
+    def recorder(self, identity: Identity, clock: Clock) -> KubeRecorder:
+        """Return what records the Events of a shard."""
+        ring, shard = identity.ring, identity.shard
+        return KubeRecorder(self._client, clock=clock, component=ring, instance=shard)
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""

@@ -183,7 +183,7 @@ async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
 async def _replace_authority(playground: Playground) -> tuple[str, str]:
     """Have the replicas replace their authority; return its fingerprint before and after."""
     before = await _authority(playground)
-    await _sharder(playground, "certs", "rotate", "--authority")
+    await _sharder(playground, "certs", "--rotate", "authority")
 
     async def another() -> str:
         now = await _authority(playground)

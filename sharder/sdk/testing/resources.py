@@ -5,7 +5,6 @@ from typing import Final
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource
-from sharder.sdk.events import EVENTS
 from sharder.shard.resources import parse_resource
 
 
@@ -18,6 +17,7 @@ def _known() -> Mapping[GroupResource, Resource]:
     namespaced = {
         "configmaps": "ConfigMap",
         "endpoints": "Endpoints",
+        "events": "Event",
         "persistentvolumeclaims": "PersistentVolumeClaim",
         "pods": "Pod",
         "resourcequotas": "ResourceQuota",
@@ -45,7 +45,7 @@ def _known() -> Mapping[GroupResource, Resource]:
     }
     known = [custom(name, kind=kind) for name, kind in namespaced.items()]
     known += [custom(name, kind=kind, namespaced=False) for name, kind in cluster_scoped.items()]
-    return {each.id: each for each in (*known, EVENTS)}
+    return {each.id: each for each in known}
 
 
 BUILT_IN: Final = _known()

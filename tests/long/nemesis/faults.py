@@ -169,8 +169,8 @@ class Faults:
         """Request certificates as a person does; a replacement that runs already is refused."""
         admin = str(self.actors.stage.plane.admin_kubeconfig)
         program = str(Path(sys.executable).parent / "sharder")
-        what = ("--authority",) if fault.target == AUTHORITY else ()
-        command = [program, "certs", "rotate", *what, "--kubeconfig", admin]
+        what = "authority" if fault.target == AUTHORITY else "serving"
+        command = [program, "certs", "--rotate", what, "--kubeconfig", admin]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
         if done.returncode != 0:
             self.done.append("failed")

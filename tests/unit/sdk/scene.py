@@ -21,7 +21,6 @@ from sharder.core.names import (
 )
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
-from sharder.sdk.events import EVENTS
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import FakeClock, FixedRng, settle
 from sharder.sdk.testing.memory_client import Collection
@@ -78,7 +77,7 @@ class FakeCluster(testing.FakeCluster):
 
     @property
     def events(self) -> Collection[Document]:
-        return self.store(str(EVENTS.id))
+        return self.store("events")
 
     @property
     def widgets(self) -> Collection[Document]:
