@@ -70,13 +70,6 @@ class Playground:
         """Install the CRD, the identities and the example with its ring; idempotent."""
         self.plane.apply(CRD)
         self.plane.apply(MANIFESTS / "sharder.yaml")
-        self.install_example()
-
-    def install_example(self) -> None:
-        """Install everything but the CRD and the sharder's identity, which the chart can create.
-
-        Idempotent.
-        """
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
         self.plane.apply(MANIFESTS / "viewer.yaml")
         self.plane.apply(MANIFESTS / "scraper.yaml")
