@@ -17,12 +17,9 @@ AT_ONCE = 3
 """The number of parts that run at a time, for two processors."""
 E2E, LONG = Path("tests/e2e"), Path("tests/long")
 INTEGRATION = "tests/integration"
-COMMANDS = tuple(f"{INTEGRATION}/test_{name}.py" for name in ("commands", "typed_docs"))
+COMMANDS = (f"{INTEGRATION}/test_commands.py", f"{INTEGRATION}/test_typed_docs.py")
 """Tests that start the program `sharder` again and again."""
-FIRST = (
-    *("main_job", "integration", "service", "commands", "kopf"),
-    *("migration", "outages", "rolling_upgrade", "attacks"),
-)
+FIRST = ("main_job", "integration", "service", "commands", "kopf", "migration", "outages")
 """The longest parts of `make test`, in this order."""
 ALONE = ("hostile", "nemesis")
 """Parts of `make test-long` that run alone, because they measure times under load."""

@@ -17,7 +17,6 @@ from sharder.sdk.controllers import Controllers
 from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
 from sharder.sdk.reconciler import BACKOFF, OnDelete, Reconcile, Reconciler, require_apart
-from sharder.shard.blocked_loop import watched
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
@@ -186,9 +185,8 @@ class Shard:
             NotFound: the API server does not serve one of the resources.
         """
         settings, metrics, clock = self.settings, process_metrics(), SystemClock()
-        with watched(clock, renew_deadline=settings.lease.renew_deadline):
-            connection = connected(settings, metrics)
-            await self._serve(connection, clock=clock, rng=SystemRandom(), metrics=metrics)
+        connection = connected(settings, metrics)
+        await self._serve(connection, clock=clock, rng=SystemRandom(), metrics=metrics)
 
     def stop(self) -> None:
         """Request a clean stop: start nothing new, let reconciles end, release the Lease.

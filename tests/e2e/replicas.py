@@ -11,8 +11,8 @@ from tests.support.forwarder import Forwarder
 from tests.support.samples import total
 
 REPLICAS = ("sharder-0", "sharder-1")
-LEASE_SECONDS = 15
-"""Of shards, as by default: shorter ones are lost on a busy machine during a flood."""
+LEASE_SECONDS = 60
+"""Of shards: shorter ones are lost on a busy machine during a flood."""
 FAST_ELECTION = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "1s"}
 
 
