@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import http.client
+import json
 import re
 import shlex
 import socket
