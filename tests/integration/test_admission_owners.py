@@ -257,11 +257,11 @@ async def test_a_pod_of_a_namespace_without_shards_cannot_choose_the_shard_of_a_
 async def test_an_acknowledgement_that_is_refused_again_and_again_is_an_event(
     service: Service,
 ) -> None:
-    async with service.scene(WIDGETS) as scene, worker(service, scene, "a", TENANTS) as shard:
+    async with service.scene(WIDGETS) as scene:
         twice, often = [await scene.drained(WIDGETS, come=each, frm="a") for each in "de"]
         for obj in (often, often, twice, twice, often):
             version = (await scene.get(WIDGETS, obj)).metadata.resource_version
-            await shard.replace(WIDGETS, obj, resourceVersion=version)
+            await scene.author.replace(WIDGETS, obj, resourceVersion=version)
 
         async def told() -> None:
             command = ("get", "events", "-n", scene.namespace, "-o", "json")
