@@ -19,10 +19,10 @@ from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import choose, demand_of
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
-from sharder.core.preview.balance import is_rebalanced
 from sharder.core.preview.observe import states_of
-from sharder.core.preview.plan import Planned, plan_ring
-from sharder.core.preview.report import PlanReport, report
+from sharder.core.preview.plan import is_rebalanced, plan_ring, report, verdict
+from sharder.core.preview.report import PlanReport
+from sharder.core.preview.state import Planned
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
@@ -54,8 +54,8 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     role = snapshot.roles[served.id]
     plan = plan_ring(snapshot, [(role, obj), *await _others(cluster, snapshot, obj, role)])
     planned = next(planned for planned in plan.objects if planned.obj is obj)
-    is_weighed = plan.balance is not None and role is not Role.CONTROLLED and snapshot.selects(obj)
-    rebalance = plan.balance.verdict(obj) if plan.balance is not None and is_weighed else None
+    is_weighed = role is not Role.CONTROLLED and snapshot.selects(obj)
+    rebalance = verdict(plan, planned) if is_weighed else None
     # An object without a key waits for no shard.
     since = None if planned.key is None else state_and_since(snapshot, obj)[1]
     explained = _explained(cluster, view, served, planned, rebalance=rebalance)

@@ -15,9 +15,8 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.plurals import counted
-from sharder.core.preview.balance import BalanceReport
 from sharder.core.preview.observe import Number, beside
-from sharder.core.preview.report import Assignment, PlanReport, ShardLoad
+from sharder.core.preview.report import Assignment, BalanceReport, PlanReport, ShardLoad
 from sharder.core.rebalance.messages import number
 from sharder.core.ring.snapshot import Role
 

@@ -21,9 +21,9 @@ from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategy import Choice
-from sharder.core.preview.simulation import Simulation
+from sharder.core.preview.state import State
 from sharder.core.ring.build import build
-from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import DEMO, WIDGETS, available, obj, ring
 
 
@@ -55,15 +55,15 @@ def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = Fals
     """Return where objects are once the leader has nothing left to do."""
     at = _snapshot_of(placer, paused=paused)
     given = list(objects)
-    simulation = Simulation(at, map(_object_of, given))
-    simulation.settle()
+    state = State(at, ((Role.MAIN, _object_of(each)) for each in given))
+    state.settle()
     identities = {placed.demand.key: placed.demand.identity for placed in given}
     choices, displaced = dict[int, Choice](), set[int]()
-    for move in simulation.moves.values():
-        owner, identity = at.owner_of(move.now), identities[move.now.metadata.name]
-        reason = move.last.why if isinstance(move.last, Keep) else ""
+    for each in state.objects.values():
+        owner, identity = each.to, identities[each.now.metadata.name]
+        reason = each.last.why if isinstance(each.last, Keep) else ""
         choices[identity] = Choice(owner if owner in at.members.available else None, reason)
-        displaced |= {identity} if move.displaced else set()
+        displaced |= {identity} if each.is_displaced else set()
     return Distribution(choices=choices, displaced=frozenset(displaced))
 
 

@@ -5,7 +5,7 @@ from sharder.core.movement.desired import choose
 from sharder.core.movement.planner import PAUSED
 from sharder.core.movement.step import Action, Withdraw
 from sharder.core.preview.observe import is_unowned
-from sharder.core.preview.plan import Planned
+from sharder.core.preview.state import Planned
 from sharder.core.ring.snapshot import RingSnapshot
 
 

@@ -4,6 +4,8 @@ The file is a YAML or JSON stream, as several calls of `kubectl get -o yaml` wri
 resource of a kind is in a list of resources in the file, or else follows from the usual plural.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,28 +19,19 @@ from sharder.core.api.meta import PartialObject, Resource, api_group
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
-from sharder.core.names import (
-    API_GROUP,
-    EXCLUDED_NAMESPACE,
-    SYSTEM_NAMESPACE,
-    GroupResource,
-    ObjectRef,
-)
+from sharder.core.names import API_GROUP, EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, GroupResource
 from sharder.core.placement.strategy import CustomFunction
-from sharder.core.preview.manifests import parse_stream
 from sharder.core.preview.observe import members_of, selected_namespaces, states_of
-from sharder.core.preview.plan import plan_ring
-from sharder.core.preview.report import PlanReport, report
+from sharder.core.preview.plan import plan_ring, report
+from sharder.core.preview.report import PlanReport
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.build import build
-from sharder.core.ring.snapshot import RingSnapshot, Role
-
-KubeObject = TypeVar("KubeObject", ControllerRing, Lease, PartialObject)
 
 Document: TypeAlias = Mapping[str, object]
 
 _LIST: Final = "List"
 _RESOURCES: Final = "APIResourceList"
+_SPACE: Final = re.compile(r"\s*")
 
 
 class _Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,14 +47,17 @@ class _Served(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resources: tuple[_Resource, ...] = ()
 
 
+_Decoded = TypeVar("_Decoded", ControllerRing, Lease, PartialObject, _Served)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
     """The contents of a file."""
 
     ring: ControllerRing
-    leases: tuple[Lease, ...]
-    namespaces: tuple[PartialObject, ...]
-    objects: tuple[tuple[GroupResource, PartialObject], ...]
+    leases: list[Lease]
+    namespaces: list[PartialObject]
+    objects: list[tuple[Resource, PartialObject]]
     """All objects, each with its resource, in any order."""
 
     def newest_renewal(self) -> datetime:
@@ -95,14 +91,21 @@ def plan_dump(
     """
     ring = what_if.ring(dump.ring)
     leases = what_if.leases(ring, dump.leases, now)
+    namespaces = selected_namespaces(ring, dump.namespaces, default_namespaces)
+    if not dump.namespaces:
+        present = frozenset(obj.metadata.namespace for _, obj in dump.objects)
+        namespaces = present - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
     snapshot = build(
         ring,
         members=members_of(ring, leases),
-        namespaces=_selected(dump, default_namespaces),
-        served=_served_in(dump),
+        namespaces=namespaces,
+        served=(resource for resource, _ in dump.objects),
         custom=custom,
     )
-    plan = plan_ring(snapshot, _in_scope(snapshot, dump))
+    objects = [(snapshot.roles.get(resource.id), obj) for resource, obj in dump.objects]
+    plan = plan_ring(
+        snapshot, [(role, obj) for role, obj in objects if role and snapshot.selects(obj, role)]
+    )
     states = states_of(snapshot.members, leases, now)
     return report(snapshot, plan, states, is_exact=what_if.is_exact)
 
@@ -115,51 +118,81 @@ def decode_dump(data: bytes) -> Dump:
             does not contain exactly one ControllerRing.
     """
     documents = [item for document in parse_stream(data) for item in _flatten(document)]
-    rings = [_decode(d, ControllerRing) for d in documents if _is(d, API_GROUP, "ControllerRing")]
+    known = _known_resources(documents)
+    rings, leases = list[ControllerRing](), dict[object, Lease]()
+    objects = dict[object, tuple[Resource, PartialObject]]()
+    for document in documents:
+        if document["kind"] == _RESOURCES:
+            continue
+        obj = _decode(document, PartialObject)
+        if not obj.metadata.name:
+            raise ConfigError(f"a {obj.kind} in the dump has no name")
+        resource = known.get((obj.group, obj.kind)) or plural_of(obj.kind)
+        id_, namespaced = GroupResource(obj.group, resource), bool(obj.metadata.namespace)
+        served = Resource(id=id_, version="", kind=obj.kind, namespaced=namespaced)
+        objects[id_, obj.metadata.ref] = served, obj
+        if (obj.group, obj.kind) == (API_GROUP, "ControllerRing"):
+            rings.append(_decode(document, ControllerRing))
+        if (obj.group, obj.kind) == ("coordination.k8s.io", "Lease"):
+            leases[obj.metadata.ref] = _decode(document, Lease)
     if len(rings) != 1:
         names = ", ".join(ring.name for ring in rings) or "none"
         raise ConfigError(f"a dump must contain exactly one ControllerRing, found: {names}")
-    known = _known_resources(documents)
-    leases: dict[ObjectRef, Lease] = {}
-    objects: dict[tuple[GroupResource, ObjectRef], PartialObject] = {}
-    for document in documents:
-        if document.get("kind") == _RESOURCES:
-            continue
-        obj = _decode(document, PartialObject)
-        objects[resource_of(obj.api_version, obj.kind, known), obj.metadata.ref] = obj
-        if _is(document, "coordination.k8s.io", "Lease"):
-            leases[obj.metadata.ref] = _decode(document, Lease)
     return Dump(
         ring=rings[0],
-        leases=tuple(leases.values()),
-        namespaces=tuple(obj for obj in objects.values() if _is_namespace(obj)),
-        objects=tuple((resource, obj) for (resource, _), obj in objects.items()),
+        leases=list(leases.values()),
+        namespaces=[it for _, it in objects.values() if (it.group, it.kind) == ("", "Namespace")],
+        objects=list(objects.values()),
     )
 
 
-def _selected(dump: Dump, default: LabelSelector) -> frozenset[str]:
-    if not dump.namespaces:
-        present = frozenset(obj.metadata.namespace for _, obj in dump.objects)
-        return present - {EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE}
-    return selected_namespaces(dump.ring, dump.namespaces, default)
+def parse_stream(data: bytes) -> list[object]:
+    """Return the documents of a stream: YAML, or JSON values one after the other.
+
+    The elements of a JSON array count as documents; an empty document is None.
+
+    Raises:
+        ConfigError: The data is neither YAML nor JSON.
+    """
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"it is not UTF-8: {error}") from error
+    try:
+        if text.lstrip()[:1] in {"{", "["}:
+            return list(_parse_json(text))
+    except json.JSONDecodeError:
+        pass  # YAML can begin like that too
+    except RecursionError as error:
+        raise ConfigError("it is nested too deeply") from error
+    return _parse_yaml(text)
 
 
-def _served_in(dump: Dump) -> Iterator[Resource]:
-    """Yield the resource of each object in the file."""
-    for resource, obj in dump.objects:
-        yield Resource(
-            id=resource,
-            version="",
-            kind=obj.kind,
-            namespaced=bool(obj.metadata.namespace),
-        )
+def _parse_yaml(text: str) -> list[object]:
+    import yaml  # noqa: PLC0415 - JSON starts faster
+
+    class Loader(yaml.CSafeLoader):
+        """A loader that reads times as text, as Kubernetes has them, even without quotes."""
+
+    Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda _, node: node.value)
+    try:
+        return list(yaml.load_all(text, Loader=Loader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"it is neither YAML nor JSON: {' '.join(str(error).split())}"
+        ) from error
 
 
-def _in_scope(snapshot: RingSnapshot, dump: Dump) -> Iterator[tuple[Role, PartialObject]]:
-    for resource, obj in dump.objects:
-        role = snapshot.roles.get(resource)
-        if role is not None and snapshot.selects(obj, role):
-            yield role, obj
+def _parse_json(text: str) -> Iterator[object]:
+    decoder, position = json.JSONDecoder(), 0
+    while (position := _end_of_space(text, position)) < len(text):
+        document, position = decoder.raw_decode(text, position)
+        yield from document if isinstance(document, list) else (document,)
+
+
+def _end_of_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return position if found is None else found.end()
 
 
 def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterator[Document]:
@@ -180,31 +213,21 @@ def _flatten(document: object, kind: str = "", api_version: str = "") -> Iterato
     if not of.endswith(_LIST) or "items" not in obj:
         yield obj
         return
-    for item in _items(obj):
+    items = obj["items"]
+    for item in items if isinstance(items, list) else ():
         yield from _flatten(item, of.removesuffix(_LIST), "" if of == _LIST else version)
 
 
-def _items(document: Document) -> Iterable[object]:
-    items = document["items"]
-    return items if isinstance(items, list) else ()
-
-
-def _decode(document: Document, of: type[KubeObject]) -> KubeObject:
+def _decode(document: Document, of: type[_Decoded]) -> _Decoded:
     """Decode an object; null counts as absent, as in the API server."""
     wanted = {field.encode_name for field in msgspec.structs.fields(of)}
     plain = {name: _without_nulls(value) for name, value in document.items() if name in wanted}
     try:
-        obj = msgspec.convert(plain, of)
+        return msgspec.convert(plain, of)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{document.get('kind')} {_name_of(document)}: {error}") from error
-    if not obj.metadata.name:
-        raise ConfigError(f"a {document.get('kind')} in the dump has no name")
-    return obj
-
-
-def _name_of(document: Document) -> str:
-    metadata = document.get("metadata")
-    return str(metadata.get("name")) if isinstance(metadata, Mapping) else "without metadata"
+        metadata = document.get("metadata")
+        name = f" {metadata.get('name')}" if isinstance(metadata, Mapping) else ""
+        raise ConfigError(f"{document['kind']}{name}: {error}") from error
 
 
 def _without_nulls(value: object) -> object:
@@ -213,44 +236,15 @@ def _without_nulls(value: object) -> object:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def _is(document: Document, group: str, kind: str) -> bool:
-    return document.get("kind") == kind and api_group(str(document["apiVersion"])) == group
-
-
-def _is_namespace(obj: PartialObject) -> bool:
-    return obj.kind == "Namespace" and not obj.group
-
-
-def _known_resources(documents: Iterable[Document]) -> dict[tuple[str, str], GroupResource]:
-    known = {}
-    for document in documents:
-        if document.get("kind") == _RESOURCES:
-            for group, resource in _served(document):
-                if "/" not in resource.name:
-                    known[group, resource.kind] = GroupResource(group, resource.name)
-    return known
-
-
-def _served(document: Document) -> Iterator[tuple[str, _Resource]]:
-    try:
-        served = msgspec.convert(document, _Served)
-    except msgspec.ValidationError as error:
-        raise ConfigError(f"{_RESOURCES}: {error}") from error
-    for resource in served.resources:
-        yield resource.group or api_group(served.group_version), resource
-
-
-_SAME_IN_PLURAL = ("endpoints",)
-_SIBILANTS = ("s", "x", "z", "ch", "sh")
-_VOWELS = frozenset("aeiou")
-
-
-def resource_of(
-    api_version: str, kind: str, known: Mapping[tuple[str, str], GroupResource]
-) -> GroupResource:
-    """Return the resource of a kind: from `known`, by group and kind, or else the usual plural."""
-    group = api_group(api_version)
-    return known.get((group, kind)) or GroupResource(group, plural_of(kind))
+def _known_resources(documents: Iterable[Document]) -> dict[tuple[str, str], str]:
+    """Return the resources that the file lists, by group and kind."""
+    found = (_decode(it, _Served) for it in documents if it["kind"] == _RESOURCES)
+    return {
+        (resource.group or api_group(served.group_version), resource.kind): resource.name
+        for served in found
+        for resource in served.resources
+        if "/" not in resource.name
+    }
 
 
 def plural_of(kind: str) -> str:
@@ -260,10 +254,10 @@ def plural_of(kind: str) -> str:
     UnsafeGuessKindToResource does not know `gateways`.)
     """
     singular = kind.lower()
-    if singular.endswith(_SAME_IN_PLURAL):
+    if singular.endswith("endpoints"):
         return singular
-    if singular.endswith(_SIBILANTS):
+    if singular.endswith(("s", "x", "z", "ch", "sh")):
         return f"{singular}es"
-    if singular.endswith("y") and singular[-2:-1] not in _VOWELS:
+    if re.search(r"(^|[^aeiou])y$", singular):
         return f"{singular[:-1]}ies"
     return f"{singular}s"

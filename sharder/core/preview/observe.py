@@ -5,7 +5,7 @@ trusts the Leases instead: a shard that holds its Lease works, and one without a
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -138,13 +138,3 @@ class ObjectCount:
 def is_unowned(snapshot: RingSnapshot, owner: ShardName | None) -> bool:
     """Return whether no shard works on an object with this owner."""
     return owner is None or snapshot.members.standing_of(owner) is Standing.GONE
-
-
-def imbalance(counts: Mapping[ShardName, int], shards: Iterable[ShardName]) -> float | None:
-    """Return the highest count divided by the mean; 1.0 is perfect balance.
-
-    The result is None without shards, or if none of them has objects.
-    """
-    sizes = [counts.get(shard, 0) for shard in shards]
-    total = sum(sizes)
-    return max(sizes) * len(sizes) / total if total else None

@@ -1,57 +1,39 @@
 """Plan all objects of a ring at one moment: where the leader's own steps bring them.
 
 Main objects come first, then the moves for balance, then controlled objects, which follow them.
+The leader rebalances a ring while objects move; a plan does it last, so that it shows the final
+state.  It does not know the recent moves of the leader.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.keys import main_key
+from sharder.core.leases.shard import OBJECTS
+from sharder.core.movement.desired import objection
 from sharder.core.movement.planner import Owners, plan_controlled
-from sharder.core.movement.step import (
-    Action,
-    Assign,
-    Drain,
-    Keep,
-    Relabel,
-    Release,
-    Step,
-    Withdraw,
-)
+from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.preview.balance import Balanced, balanced, is_rebalanced
-from sharder.core.preview.observe import is_unowned
-from sharder.core.preview.simulation import Move, Simulation, fill
+from sharder.core.preview.observe import Number, is_unowned, not_ready
+from sharder.core.preview.report import (
+    Assignment,
+    BalanceMove,
+    BalanceReport,
+    PlanReport,
+    ShardLoad,
+    ShardMeasure,
+    Summary,
+)
+from sharder.core.preview.state import Planned, State, fill, planned
+from sharder.core.rebalance.balance import Balance, reason_to_stay
+from sharder.core.rebalance.messages import number
+from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """One object and where it goes."""
-
-    obj: PartialObject
-    role: Role
-    key: str | None
-    """The key by which it is placed; None for a controlled resource without a controller."""
-    current: ShardName | None
-    to: ShardName | None
-    """Its shard in the end."""
-    step: Step
-    """The first step that changes it, else why it stays."""
-    why: str
-    """The reason for that step, for people."""
-    reason: str
-    """Why no available shard has it in the end, if so."""
-
-    @property
-    def action(self) -> Action:
-        """What the plan does with the object."""
-        if self.to == self.current or isinstance(self.step, Release):
-            return Action.NONE if self.to is None else Action.KEEP
-        if isinstance(self.step, Assign):
-            return Action.ASSIGN
-        return Action.RELABEL if self.role is Role.CONTROLLED else Action.DRAIN
+from sharder.core.status.phases import ShardPhase
+from sharder.core.validation import refusals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +43,13 @@ class Plan:
     objects: list[Planned]
     then: RingSnapshot
     """The ring in the end; its tally counts the main objects then."""
-    balance: Balanced | None
+    balance: BalanceReport | None
     """The moves for balance; None if the ring is not rebalanced."""
+
+
+def is_rebalanced(snapshot: RingSnapshot) -> bool:
+    """Return whether the ring has a rebalancing strategy."""
+    return snapshot.ring.spec.rebalance.strategy is not RebalanceStrategy.NONE
 
 
 def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObject]]) -> Plan:
@@ -71,119 +58,226 @@ def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObjec
     With a strategy that sticks, these must be all main objects in scope, and the snapshot's tally
     is filled with the objects as they are.  An object out of scope stays where it is.
     """
-    given = list(objects)
-    main = [obj for role, obj in given if role is not Role.CONTROLLED and snapshot.selects(obj)]
+    given = sorted(objects, key=lambda pair: pair[0] is Role.CONTROLLED)
+    main = [pair for pair in given if pair[0] is not Role.CONTROLLED and snapshot.selects(pair[1])]
     if snapshot.tally is not None:
-        fill(snapshot.tally, snapshot, main)
-    ring = Simulation(snapshot, main)
+        fill(snapshot.tally, snapshot, (obj for _, obj in main))
+    ring = State(snapshot, main)
     ring.settle()
     children = [obj for role, obj in given if role is Role.CONTROLLED]
-    balance = balanced(ring, children) if is_rebalanced(snapshot) else None
-    owners, planned = Owners(), list[Planned]()
-    for role, obj in sorted(given, key=lambda pair: pair[0] is Role.CONTROLLED):
+    balance = _balanced(ring, children) if is_rebalanced(snapshot) else None
+    owners, found = Owners(), list[Planned]()
+    for role, obj in given:
         if role is Role.CONTROLLED and snapshot.selects(obj, role):
-            planned.append(_child(ring, obj, owners))
-        elif (move := ring.moves.get(main_key(obj))) is not None:
-            owners.note(ring.at, move.now, move.last)
-            planned.append(_main(ring.at, move, role))
+            found.append(_child(ring, obj, owners))
+        elif (each := ring.objects.get(main_key(obj))) is not None:
+            owners.note(ring.at, each.now, each.last)
+            each.reason = each.last.why if isinstance(each.last, Keep) else ""
+            each.why = each.why or _why(each)
+            found.append(each)
         else:
             if role is not Role.CONTROLLED:
                 owners.leave(ring.at, obj)
-            planned.append(_outside(snapshot, obj, role))
-    return Plan(objects=planned, then=ring.at, balance=balance)
+            found.append(_outside(snapshot, obj, role))
+    return Plan(objects=found, then=ring.at, balance=balance)
 
 
-def _main(then: RingSnapshot, move: Move, role: Role) -> Planned:
-    to = then.owner_of(move.now)
-    return Planned(
-        obj=move.before,
-        role=role,
-        key=then.key_of(move.before, role),
-        current=then.owner_of(move.before),
-        to=to,
-        step=move.step,
-        why=_why(move, then.owner_of(move.before), to),
-        reason=move.last.why if isinstance(move.last, Keep) else "",
+def report(
+    snapshot: RingSnapshot,
+    plan: Plan,
+    states: Mapping[ShardName, ShardPhase],
+    *,
+    is_exact: bool = True,
+) -> PlanReport:
+    """Return the report of a plan, in the order of the objects' names.
+
+    `states` contains the shards to list, with their states; `is_exact` is that of the `WhatIf`.
+    """
+    ordered = sorted(plan.objects, key=lambda each: main_key(each.obj))
+    counted = [each for each in ordered if each.key is not None]
+    every, moves = Number(), Number()
+    before = defaultdict[ShardName | None, Number](Number)
+    after = defaultdict[ShardName | None, Number](Number)
+    for each in counted:
+        every.add(each.role)
+        moves.add(each.role, each.current != each.to)
+        before[each.current].add(each.role)
+        after[each.to].add(each.role)
+    reasons = {main_key(it.obj): it.reason for it in counted if is_unowned(snapshot, it.to)}
+    available = snapshot.members.available
+    return PlanReport(
+        ring=snapshot.name,
+        strategy=snapshot.ring.spec.placement.strategy,
+        paused=snapshot.ring.spec.movement.paused,
+        problem=not_ready(snapshot.ring),
+        shards=tuple(_load(plan.then, name, states[name], after[name]) for name in sorted(states)),
+        assignments=tuple(
+            Assignment(
+                object=main_key(each.obj),
+                origin=each.current,
+                to=each.to,
+                action=each.action,
+                controlled=each.role is Role.CONTROLLED,
+            )
+            for each in ordered
+        ),
+        unassigned=tuple(main_key(each.obj) for each in counted if each.to is None),
+        unowned=tuple(reasons),
+        reasons=reasons,
+        refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
+        rebalance=plan.balance,
+        summary=Summary(
+            objects=every.objects,
+            children=every.children,
+            moves=moves.objects,
+            moved_children=moves.children,
+            exact=is_exact,
+            imbalance_before=_imbalance([before[shard].objects for shard in available]),
+            imbalance_after=_imbalance([after[shard].objects for shard in available]),
+        ),
     )
 
 
-def _child(ring: Simulation, child: PartialObject, owners: Owners) -> Planned:
-    then = ring.at
-    step, current = plan_controlled(then, child, owners), then.owner_of(child)
-    match step:
-        case Assign(shard) | Relabel(shard):
-            to: ShardName | None = shard
-        case Release():
-            to = None
-        case _:
-            to = current
-    parent = ring.moves.get(then.controller_key(child) or "")
-    is_joined = to is not None and parent is not None and then.owner_of(parent.before) != to
-    why = _why_child(step, current, to, is_joined=is_joined)
+def _load(then: RingSnapshot, name: ShardName, state: ShardPhase, has: Number) -> ShardLoad:
+    load, capacity = None, None
+    if then.tally is not None:
+        load, shard = {OBJECTS: has.objects}, then.placer.layout.by_name.get(name)
+        if shard is not None and name in then.members.available:
+            ceiling = then.placer.ceilings(then.tally).of(shard)
+            capacity = None if ceiling is None else {OBJECTS: ceiling}
+    return ShardLoad(
+        name=name,
+        state=state,
+        objects=has.objects,
+        children=has.children,
+        load=load,
+        capacity=capacity,
+    )
+
+
+def _imbalance(sizes: list[int]) -> float | None:
+    """Return the highest size divided by the mean, None if there are no objects."""
+    total = sum(sizes)
+    return max(sizes) * len(sizes) / total if total else None
+
+
+def verdict(plan: Plan, each: Planned) -> str | None:
+    """Return whether a main object in scope would move for balance, and why, in one sentence.
+
+    The result is None if the ring is not rebalanced.
+    """
+    then, balance = plan.then, plan.balance
+    if balance is None:
+        return None
+    move = next((move for move in balance.moves if move.object == main_key(each.obj)), None)
+    if move is None:
+        moves = each.to != then.entry_of(each.obj).shard
+        is_weighed = any(shard.name == each.to for shard in balance.shards)
+        kept = reason_to_stay(then, each.obj, moves=moves) if is_weighed else ""
+        return f"stays: it {kept}" if kept else f"stays: {balance.why}"
+    if move.refused is not None:
+        return f"would move to {move.target}, but cannot: {move.refused}"
+    goes = f"goes from {number(move.before)} to {number(move.after)}"
+    dry_run = ", but rebalance.dryRun is set" if balance.dry_run else ""
+    return f"would move to {move.target}: the {balance.measure} of {move.source} {goes}{dry_run}"
+
+
+def _balanced(ring: State, children: Iterable[PartialObject]) -> BalanceReport:
+    """Move the objects of a settled ring for balance; a dry run moves only copies."""
+    spec, balance = ring.at.ring.spec.rebalance, Balance(ring.at)
+    for each in ring.objects.values():
+        if each.to is not None:
+            balance.add(each.obj, to=each.to)
+    for child in children:
+        balance.add_controlled(child)
+    outcome = balance.outcome()
+    if spec.dry_run:
+        ring = State(ring.at, [(each.role, each.now) for each in ring.objects.values()])
+    return BalanceReport(
+        strategy=spec.strategy,
+        dry_run=spec.dry_run,
+        measure=outcome.noun or None,
+        threshold=outcome.threshold,
+        shards=tuple(
+            ShardMeasure(name=name, before=before, after=outcome.after[name])
+            for name, before in outcome.before.items()
+        ),
+        moves=tuple([_moved(ring, move, outcome.noun) for move in outcome.moves]),
+        why=outcome.why,
+    )
+
+
+def _moved(ring: State, move: Move, noun: str) -> BalanceMove:
+    """Make a move, unless that cannot be done after the moves before it.
+
+    The search takes earlier moves into account, except for groups and pools.  The move is the step
+    of the object: one that moves anyway is not chosen.
+    """
+    each = ring.objects[move.key]
+    refused = objection(ring.at, each.now, move.target)
+    if refused is None:
+        ring.put(each, move.target)
+        each.step = Drain(move.source, move.target)
+        fall = f"falls from {number(move.before)} to {number(move.after)} without it"
+        goal = f"the {noun} of {move.source} {fall}, so it goes to {move.target}"
+        each.why = f"{goal}; {_releases(move.source)}"
+    return BalanceMove(
+        object=move.key,
+        source=move.source,
+        target=move.target,
+        before=move.before,
+        after=move.after,
+        refused=refused,
+    )
+
+
+def _child(ring: State, child: PartialObject, owners: Owners) -> Planned:
+    """Return a controlled object after the step that follows its controller."""
+    then, each = ring.at, planned(ring.at, child, Role.CONTROLLED)
+    each.step = plan_controlled(then, child, owners)
+    if isinstance(each.step, Assign | Relabel):
+        each.to = each.step.shard
+    elif isinstance(each.step, Release):
+        each.to = None
+    each.why = _why(each)
+    parent = ring.objects.get(then.controller_key(child) or "")
+    is_joined = each.to is not None and parent is not None and parent.current != each.to
+    if is_joined and each.step == Keep("in place"):
+        each.why = f"its controller goes to {each.to} too"
     no_owner = is_unowned(then, owners.shard_for(then, child))
-    return Planned(
-        obj=child,
-        role=Role.CONTROLLED,
-        key=then.key_of(child, Role.CONTROLLED),
-        current=current,
-        to=to,
-        step=step,
-        why=why,
-        reason="no shard works on its controller" if no_owner else why,
-    )
+    each.reason = "no shard works on its controller" if no_owner else each.why
+    return each
 
 
 def _outside(snapshot: RingSnapshot, obj: PartialObject, role: Role) -> Planned:
-    owner = snapshot.owner_of(obj)
-    why = f"the ring does not select its namespace {obj.metadata.namespace}"
-    if not snapshot.matches(obj, role):
-        why = "the ring does not select its labels"
-    why += ", so it gets no other shard"
-    return Planned(
-        obj=obj,
-        role=role,
-        key=snapshot.key_of(obj, role),
-        current=owner,
-        to=owner,
-        step=Keep(why),
-        why=why,
-        reason=why,
-    )
+    each, why = planned(snapshot, obj, role), "the ring does not select its labels"
+    if snapshot.matches(obj, role):
+        why = f"the ring does not select its namespace {obj.metadata.namespace}"
+    each.why = each.reason = f"{why}, so it gets no other shard"
+    return each
 
 
-def _why(move: Move, owner: ShardName | None, to: ShardName | None) -> str:
-    match move.step:
+def _why(each: Planned) -> str:
+    """Return the reason for the first step of an object."""
+    owner, to = each.current, each.to
+    match each.step:
         case Keep(why):
             return why
         case Withdraw():
             return "it belongs where it is: its drain is withdrawn"
-        case Drain() if move.displaced:
-            last = move.last.why if isinstance(move.last, Keep) else ""
-            goal = f"it goes to {to}" if to else last
+        case Drain() if each.is_displaced:
+            goal = f"it goes to {to}" if to else each.reason
             return f"{owner} exceeds its ceiling and has to release the object; {goal}"
-        case Drain():
-            goal = f"{move.balance}, so it goes to {to}" if move.balance else f"it belongs on {to}"
-            return f"{goal}; {owner} might be working on it and has to release it first"
-        case _:
-            return f"{_lost(owner)}, and it belongs on {to}"
-
-
-def _why_child(
-    step: Step, owner: ShardName | None, to: ShardName | None, *, is_joined: bool
-) -> str:
-    """Return the reason for a step; `is_joined` is whether the controller goes to that shard."""
-    match step:
-        case Keep("in place") if is_joined:
-            return f"its controller goes to {owner} too"
-        case Keep(why):
-            return why
+        case Drain(shard):
+            return f"it belongs on {to}; {_releases(shard)}"
         case Release():
             return "it has no controller: its owner label is removed"
         case Relabel(shard):
             return f"it follows its controller to {shard}"
         case _:
-            return f"{_lost(owner)}, and it belongs on {to}"
+            lost = "it has no shard" if owner is None else f"{owner} is gone"
+            return f"{lost}, and it belongs on {to}"
 
 
-def _lost(owner: ShardName | None) -> str:
-    return "it has no shard" if owner is None else f"{owner} is gone"
+def _releases(owner: ShardName) -> str:
+    return f"{owner} might be working on it and has to release it first"

@@ -1,24 +1,11 @@
-"""The report of a plan: the move of each object, and counts per shard.
-
-The structs are what `sharder plan -o json` prints (docs/commands.md).
-"""
-
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+"""What `sharder plan -o json` prints (docs/commands.md)."""
 
 import msgspec
 
-from sharder.core.keys import main_key
-from sharder.core.leases.shard import OBJECTS
+from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counting.tally import Tally
-from sharder.core.preview.balance import BalanceReport
-from sharder.core.preview.observe import Number, imbalance, is_unowned, not_ready
-from sharder.core.preview.plan import Plan, Planned
-from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
-from sharder.core.validation import refusals
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +56,47 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     imbalance_after: float | None
 
 
+class ShardMeasure(msgspec.Struct, frozen=True, kw_only=True):
+    """The measure of an available shard, after all other steps of the plan."""
+
+    name: ShardName
+    before: float
+    """Before the moves for balance."""
+    after: float
+    """After all moves for balance."""
+
+
+class BalanceMove(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that moves for balance, with the measure of its shard before and after."""
+
+    object: str
+    """`group/Kind/namespace/name`."""
+    source: ShardName = msgspec.field(name="from")
+    target: ShardName = msgspec.field(name="to")
+    before: float
+    after: float
+    refused: str | None
+    """Why the move cannot be made after the moves before it; None: it is made."""
+
+
+class BalanceReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One rebalancing run of a ring."""
+
+    strategy: RebalanceStrategy
+    dry_run: bool
+    """Whether moves are only reported; then none of them is part of the plan."""
+    measure: str | None
+    """The name of the measure; None if the shards were not compared."""
+    threshold: float | None
+    """Objects leave shards whose measure is above this; None if the strategy has no threshold."""
+    shards: tuple[ShardMeasure, ...]
+    """The available shards, by name; empty if they were not compared."""
+    moves: tuple[BalanceMove, ...]
+    """The moves, in the order of the run."""
+    why: str
+    """The result of the run, in one sentence."""
+
+
 class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     """A plan for all objects of a ring, in the order of their names."""
 
@@ -91,94 +119,3 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     rebalance: BalanceReport | None
     """The moves for balance, and why there are no more; None if the ring is not rebalanced."""
     summary: Summary
-
-
-def report(
-    snapshot: RingSnapshot,
-    plan: Plan,
-    states: Mapping[ShardName, ShardPhase],
-    *,
-    is_exact: bool = True,
-) -> PlanReport:
-    """Return the report of a plan.
-
-    `states` contains the shards to list, with their states; `is_exact` is that of the `WhatIf`.
-    """
-    ordered = sorted(plan.objects, key=lambda planned: main_key(planned.obj))
-    counted = [planned for planned in ordered if planned.key is not None]
-    unowned = {
-        main_key(planned.obj): planned.reason
-        for planned in counted
-        if is_unowned(snapshot, planned.to)
-    }
-    return PlanReport(
-        ring=snapshot.name,
-        strategy=snapshot.ring.spec.placement.strategy,
-        paused=snapshot.ring.spec.movement.paused,
-        problem=not_ready(snapshot.ring),
-        shards=_shards(plan.then, counted, states),
-        assignments=tuple(map(_assignment, ordered)),
-        unassigned=tuple(main_key(planned.obj) for planned in counted if planned.to is None),
-        unowned=tuple(unowned),
-        reasons=unowned,
-        refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
-        rebalance=None if plan.balance is None else plan.balance.report,
-        summary=_summary(snapshot, counted, is_exact=is_exact),
-    )
-
-
-def _assignment(planned: Planned) -> Assignment:
-    return Assignment(
-        object=main_key(planned.obj),
-        origin=planned.current,
-        to=planned.to,
-        action=planned.action,
-        controlled=planned.role is Role.CONTROLLED,
-    )
-
-
-def _shards(
-    then: RingSnapshot, plan: Iterable[Planned], states: Mapping[ShardName, ShardPhase]
-) -> tuple[ShardLoad, ...]:
-    after = defaultdict[ShardName | None, Number](Number)
-    for planned in plan:
-        after[planned.to].add(planned.role)
-    return tuple(
-        ShardLoad(
-            name=name,
-            state=states[name],
-            objects=after[name].objects,
-            children=after[name].children,
-            load=None if then.tally is None else {OBJECTS: after[name].objects},
-            capacity=None if then.tally is None else _capacity(then, then.tally, name),
-        )
-        for name in sorted(states)
-    )
-
-
-def _summary(snapshot: RingSnapshot, plan: Iterable[Planned], *, is_exact: bool) -> Summary:
-    objects, moves = Number(), Number()
-    before, after = Counter[ShardName](), Counter[ShardName]()
-    for planned in plan:
-        objects.add(planned.role)
-        moves.add(planned.role, planned.current != planned.to)
-        if planned.role is not Role.CONTROLLED:
-            before.update(filter(None, (planned.current,)))
-            after.update(filter(None, (planned.to,)))
-    available = snapshot.members.available
-    return Summary(
-        objects=objects.objects,
-        children=objects.children,
-        moves=moves.objects,
-        moved_children=moves.children,
-        exact=is_exact,
-        imbalance_before=imbalance(before, available),
-        imbalance_after=imbalance(after, available),
-    )
-
-
-def _capacity(snapshot: RingSnapshot, tally: Tally, name: ShardName) -> dict[str, int] | None:
-    placer = snapshot.placer
-    shard = next((s for s in placer.layout.available if s.name == name), None)
-    ceiling = None if shard is None else placer.ceilings(tally).of(shard)
-    return None if ceiling is None else {OBJECTS: ceiling}

@@ -18,7 +18,6 @@ from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, shard_of
 from sharder.core.rebalance.measures import Fullness, has_capacity
-from sharder.core.rebalance.messages import verdict
 from sharder.core.rebalance.move_order import rank_of
 from sharder.core.rebalance.packed import Outcome, Problem, append, outcome_of, pack, run_of
 from sharder.core.rebalance.policy import policy_of
@@ -67,9 +66,7 @@ class Balance:
         if shard is None:
             return
         rank, demand = rank_of(obj.metadata), snapshot.demand_of(obj, None, moves=True)
-        kept = self._kept(obj, key, moves=shard != entry.shard)
-        if rank.move_cost == MAX_MOVE_COST:
-            kept = kept or f"must never move for balance: its move cost is {MAX_MOVE_COST}"
+        kept = reason_to_stay(snapshot, obj, moves=shard != entry.shard, rests=key in self._moved)
         loaded = LoadedObject(
             key=key,
             shard=shard,
@@ -125,27 +122,10 @@ class Balance:
         still = self.standstill()
         return outcome_of(still or run_of(self.packed()))
 
-    def verdict(self, obj: PartialObject) -> str:
-        """Return whether the object would move, and why, in one sentence."""
-        run = self.standstill() or run_of(self.packed())
-        return f"stays: {run}" if isinstance(run, str) else verdict(run, main_key(obj))
-
     def _load_of(self, obj: PartialObject) -> dict[str, float]:
         """Return a declared load, without resources that no shard has: it can name any number."""
         declared = load_of(obj.metadata.annotation(LOAD_ANNOTATION))
         return {name: declared[name] for name in declared if name in self._resources}
-
-    def _kept(self, obj: PartialObject, key: str, *, moves: bool) -> str:
-        snapshot = self._snapshot
-        if moves:
-            return "is already moving to another shard"
-        if obj.metadata.deletion_timestamp is not None:
-            return "is being deleted"
-        if snapshot.is_draining(obj):
-            return "is already draining"
-        if snapshot.reader.pin_of(obj) == snapshot.owner_of(obj):
-            return "is pinned to its shard"
-        return "was moved less than two intervals ago" if key in self._moved else ""
 
     def _shards(self) -> list[LoadedShard]:
         placer, counts = self._snapshot.placer, self._snapshot.counts
@@ -167,6 +147,28 @@ class Balance:
         placer = self._snapshot.placer
         names = (shard.name for shard in placer.layout.available)
         return tuple(name for name in names if placer.keeps(replace(demand, current=name)))
+
+
+def reason_to_stay(
+    snapshot: RingSnapshot, obj: PartialObject, *, moves: bool, rests: bool = False
+) -> str:
+    """Return why a main object must not move for balance, empty if it can.
+
+    `moves` is whether it moves anyway, `rests` whether it was moved a short time ago.
+    """
+    if moves:
+        return "is already moving to another shard"
+    if obj.metadata.deletion_timestamp is not None:
+        return "is being deleted"
+    if snapshot.is_draining(obj):
+        return "is already draining"
+    if snapshot.reader.pin_of(obj) == snapshot.owner_of(obj):
+        return "is pinned to its shard"
+    if rests:
+        return "was moved less than two intervals ago"
+    if rank_of(obj.metadata).move_cost == MAX_MOVE_COST:
+        return f"must never move for balance: its move cost is {MAX_MOVE_COST}"
+    return ""
 
 
 def is_even(snapshot: RingSnapshot) -> bool:

@@ -1,4 +1,4 @@
-"""The result of a run, or for one object, in one sentence for people."""
+"""The result of a run in one sentence for people."""
 
 from collections.abc import Iterable
 
@@ -26,17 +26,6 @@ def why(run: Run) -> str:
         return f"{stays}, but none of its objects can leave"
     least = number(run.policy.min_gain)
     return f"{stays}, but all its moves would gain {number(gain)}, less than minGain {least}"
-
-
-def verdict(run: Run, key: str) -> str:
-    """Return whether an object moves in a run, and why, in one sentence."""
-    for move in run.moves:
-        if move.key == key:
-            goes = f"goes from {number(move.before)} to {number(move.after)}"
-            return f"would move to {move.target}: the {run.measure.noun} of {move.source} {goes}"
-    held = (obj for side in run.sides.values() for obj in side.objects)
-    kept = next((obj.kept for obj in held if obj.key == key), None)
-    return f"stays: it {kept}" if kept else f"stays: {why(run)}"
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.preview.balance`: what a plan moves because the load has changed."""
+"""Facts about `sharder.core.preview.plan`: what a plan moves because the load has changed."""
 
 from collections.abc import Mapping
 
@@ -14,18 +14,18 @@ from sharder.core.api.ring import (
     StrategyName,
 )
 from sharder.core.movement.step import Action
-from sharder.core.names import ShardName
-from sharder.core.preview.balance import Balanced
-from sharder.core.preview.observe import members_of, states_of
-from sharder.core.preview.plan import Planned, plan_ring
-from sharder.core.preview.report import PlanReport, report
+from sharder.core.names import ShardName, pin_label
+from sharder.core.preview.observe import members_of
+from sharder.core.preview.plan import plan_ring, verdict
+from sharder.core.preview.report import BalanceReport
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
-    NOW,
+    DEMO,
     SECRETS,
     A,
     B,
+    C,
     lease,
     obj,
     ring,
@@ -49,30 +49,31 @@ class Ring:
     ) -> None:
         spec = msgspec.structs.replace(ring().spec, placement=placement, rebalance=rebalance)
         of = msgspec.structs.replace(ring(), spec=spec)
-        self.leases = []
+        leases = []
         for name, says in shards.items():
             metadata = msgspec.structs.replace(lease(name).metadata, annotations=dict(says))
-            self.leases.append(msgspec.structs.replace(lease(name), metadata=metadata))
+            leases.append(msgspec.structs.replace(lease(name), metadata=metadata))
         self.snapshot: RingSnapshot = build(
-            of, members=members_of(of, self.leases), namespaces=frozenset({"default"})
+            of, members=members_of(of, leases), namespaces=frozenset({"default"})
         )
         self.plan = plan_ring(self.snapshot, [(ROLES[each.kind], each) for each in objects])
 
     @property
-    def balance(self) -> Balanced:
+    def balance(self) -> BalanceReport:
         assert self.plan.balance is not None
         return self.plan.balance
 
-    def report(self) -> PlanReport:
-        return report(self.snapshot, self.plan, states_of(self.snapshot.members, self.leases, NOW))
+    @property
+    def draining(self) -> dict[str, str | None]:
+        rows = self.plan.objects
+        return {row.obj.metadata.name: row.to for row in rows if row.action is Action.DRAIN}
+
+    def verdict(self, obj: PartialObject) -> str | None:
+        return verdict(self.plan, next(row for row in self.plan.objects if row.obj is obj))
 
 
 def on(shard: str | None, many: int, **labels: str) -> list[PartialObject]:
     return [obj(SECRETS, f"{shard}-{n}", owner=shard, labels=labels) for n in range(many)]
-
-
-def draining(plan: list[Planned]) -> dict[str, str | None]:
-    return {p.obj.metadata.name: p.to for p in plan if p.action is Action.DRAIN}
 
 
 def test_a_dry_run_of_rebalancing_reports_its_moves_and_plans_none() -> None:
@@ -81,12 +82,12 @@ def test_a_dry_run_of_rebalancing_reports_its_moves_and_plans_none() -> None:
 
     found = Ring(*objects, rebalance=dry)
 
-    assert draining(found.plan.objects) == {}
-    assert [(m.object, m.target) for m in found.balance.report.moves] == [
+    assert found.draining == {}
+    assert [(m.object, m.target) for m in found.balance.moves] == [
         ("/Secret/default/shard-a-0", B),
         ("/Secret/default/shard-a-1", B),
     ]
-    assert found.balance.verdict(objects[0]) == (
+    assert found.verdict(objects[0]) == (
         f"would move to {B}: the number of objects by weight of {A} goes from 4 to 3, "
         "but rebalance.dryRun is set"
     )
@@ -104,11 +105,27 @@ def test_a_move_that_those_before_it_leave_no_place_for_is_not_made() -> None:
 
     found = Ring(*objects, placement=APART)
 
-    assert draining(found.plan.objects) == {"shard-a-0": B}
-    assert [move.refused is None for move in found.balance.report.moves] == [True, False]
-    refused = found.balance.verdict(objects[1])
+    assert found.draining == {"shard-a-0": B}
+    assert [move.refused is None for move in found.balance.moves] == [True, False]
+    refused = found.verdict(objects[1]) or ""
     assert refused.startswith(f"would move to {B}, but cannot: ")
     assert "group" in refused
+
+
+def test_an_object_that_stays_is_told_its_own_reason_before_that_of_the_run() -> None:
+    pinned = obj(SECRETS, "pinned", owner=A, labels={pin_label(DEMO): A})
+    lost = obj(SECRETS, "lost", owner=C, labels={pin_label(DEMO): A})
+    free = on(B, 2)
+
+    found = Ring(pinned, lost, *free)
+
+    even = "no move makes the shards more even: the number of objects by weight is 2 to 2"
+    assert found.verdict(pinned) == "stays: it is pinned to its shard"
+    assert found.verdict(lost) == "stays: it is already moving to another shard"
+    assert found.verdict(free[0]) == f"stays: {even}"
+    alone = Ring(pinned, shards={A: {}})
+    assert alone.verdict(pinned) == "stays: rebalancing needs at least two available shards"
+    assert Ring(pinned, rebalance=RebalanceSpec()).verdict(pinned) is None
 
 
 def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
@@ -116,4 +133,4 @@ def test_an_object_that_no_shard_can_have_counts_nowhere() -> None:
 
     found = Ring(*on(A, 4), *on(B, 2), *on(None, 1), placement=full)
 
-    assert [(s.name, s.before) for s in found.balance.report.shards] == [(A, 2.0), (B, 2.0)]
+    assert [(s.name, s.before) for s in found.balance.shards] == [(A, 2.0), (B, 2.0)]

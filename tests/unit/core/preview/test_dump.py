@@ -8,7 +8,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
-from sharder.core.preview.dump import decode_dump, plan_dump
+from sharder.core.preview.dump import decode_dump, parse_stream, plan_dump, plural_of
 from sharder.core.preview.report import PlanReport
 
 RENEWED = "2026-03-01T12:00:00.000000Z"
@@ -92,7 +92,7 @@ def test_the_servers_own_plural_overrides_the_usual_one() -> None:
         ([RING, {"metadata": {"name": "x"}}], "an object in the dump has no kind"),
         ([RING, "text"], "a dump must contain only Kubernetes objects, found: 'text'"),
         ([RING, {"kind": "Secret"}], "a Secret in the dump has no name"),
-        ([RING, {"kind": "Secret", "metadata": 3}], "Secret without metadata: Expected"),
+        ([RING, {"kind": "Secret", "metadata": 3}], "Secret: Expected"),
         ([RING, {"kind": "Secret", "metadata": {"name": 3}}], "Secret 3: Expected `str`"),
         ([RING, {"kind": "APIResourceList"}], "APIResourceList: Object missing required"),
     ],
@@ -117,3 +117,60 @@ def test_items_of_a_typed_list_need_not_say_their_kind() -> None:
     empty: Json = {"apiVersion": "v1", "kind": "PodList", "items": None}
 
     assert list(planned(secrets, empty)) == ["/Secret//s"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"a: 1\n---\nb: 2\n",
+        b'{"a": 1}\n{"b": 2}',
+        b'{"a": 1}{"b": 2}\n\n',
+        b'[{"a": 1}, {"b": 2}]',
+        b'\xef\xbb\xbf{"a": 1} {"b": 2}',
+        b'{"a": 1}\n---\n{"b": 2}\n',
+        b"{a: 1}\n---\n{b: 2}",
+    ],
+)
+def test_documents_come_in_yaml_or_json(data: bytes) -> None:
+    assert parse_stream(data) == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"\xff", "not UTF-8"),
+        (b"a: [", "neither YAML nor JSON"),
+        (b'{"a": ', "neither YAML nor JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"a: !!int x", "neither YAML nor JSON"),
+    ],
+)
+def test_what_is_neither_is_refused(data: bytes, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        parse_stream(data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Secret", "secrets"),
+        ("ConfigMap", "configmaps"),
+        ("NetworkPolicy", "networkpolicies"),
+        ("Ingress", "ingresses"),
+        ("IngressClass", "ingressclasses"),
+        ("Endpoints", "endpoints"),
+        ("Gateway", "gateways"),
+        ("Mesh", "meshes"),
+        ("Switch", "switches"),
+        ("Box", "boxes"),
+        ("Y", "ies"),
+    ],
+)
+def test_a_kind_has_its_usual_plural(kind: str, plural: str) -> None:
+    assert plural_of(kind) == plural
+
+
+def test_a_time_without_quotes_is_a_text() -> None:
+    assert parse_stream(b"renewTime: 2026-03-01T12:00:00Z") == [
+        {"renewTime": "2026-03-01T12:00:00Z"}
+    ]

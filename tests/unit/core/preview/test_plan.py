@@ -15,7 +15,8 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.preview.plan import Planned, plan_ring
+from sharder.core.preview.plan import plan_ring
+from sharder.core.preview.state import Planned
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (
@@ -153,3 +154,12 @@ def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:
 
     assert (plan.action, plan.to, plan.key) == (Action.NONE, None, None)
     assert plan.why == "it has no controller: its owner label is removed"
+
+
+def test_the_drain_of_a_controlled_object_that_is_where_it_belongs_is_withdrawn() -> None:
+    asked = obj(CONFIGMAPS, "c", owner=B, drain="true", controlled_by=named(SECRETS, B, NOW))
+
+    (plan,) = plan_ring(NOW, [(Role.CONTROLLED, asked)]).objects
+
+    assert (plan.action, plan.to) == (Action.KEEP, B)
+    assert plan.why == "it belongs where it is: its drain is withdrawn"

@@ -28,6 +28,7 @@ from sharder.core.names import (
 from sharder.core.preview.observe import members_of
 from sharder.core.rebalance import balance
 from sharder.core.rebalance.balance import Balance
+from sharder.core.rebalance.loads import LoadedObject
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import (
@@ -109,6 +110,13 @@ def measured(of: Balance) -> Mapping[ShardName, float]:
     return of.outcome().before
 
 
+def why_kept(of: Balance, kept: PartialObject) -> str:
+    """Return why the problem says that an object must stay."""
+    lines = of.packed().partition(b"\n")[2]
+    found = msgspec.json.Decoder(LoadedObject).decode_lines(lines)
+    return next(loaded.kept for loaded in found if loaded.key == main_key(kept))
+
+
 def test_a_draining_object_counts_where_it_heads() -> None:
     drains = obj(SECRETS, "s", owner=A, drain="true", annotations={NEXT: B})
 
@@ -145,16 +153,16 @@ PINNED = {pin_label(DEMO): A}
 @pytest.mark.parametrize(
     ("kept", "why"),
     [
-        (obj(SECRETS, "s", owner=A, labels=PINNED), "stays: it is pinned to its shard"),
-        (obj(SECRETS, "s", owner=A, drain="true"), "stays: it is already draining"),
+        (obj(SECRETS, "s", owner=A, labels=PINNED), "is pinned to its shard"),
+        (obj(SECRETS, "s", owner=A, drain="true"), "is already draining"),
         (
             obj(SECRETS, "s", owner=B, drain="true", annotations={NEXT: A}),
-            "stays: it is already moving to another shard",
+            "is already moving to another shard",
         ),
-        (obj(SECRETS, "moved", owner=A), "stays: it was moved less than two intervals ago"),
+        (obj(SECRETS, "moved", owner=A), "was moved less than two intervals ago"),
         (
             obj(SECRETS, "s", owner=A, annotations={MOVE_COST_ANNOTATION: "2147483647"}),
-            "stays: it must never move for balance: its move cost is 2147483647",
+            "must never move for balance: its move cost is 2147483647",
         ),
     ],
 )
@@ -164,7 +172,7 @@ def test_some_objects_are_kept_where_they_are(kept: PartialObject, why: str) -> 
     found = weighed([kept, *on(A, 5)], moved=young)
 
     assert kept.metadata.name not in moves(found)
-    assert found.verdict(kept) == why
+    assert why_kept(found, kept) == why
 
 
 def test_an_object_goes_only_to_the_zone_that_it_asks_for() -> None:
@@ -207,7 +215,6 @@ def test_a_run_without_moves_says_why(now: RingSnapshot, why: str) -> None:
 
     assert found.standstill() == outcome.why == why
     assert (outcome.moves, outcome.before, outcome.noun) == ((), {}, "")
-    assert found.verdict(on(A, 1)[0]) == f"stays: {why}"
 
 
 @pytest.mark.parametrize("resources", [(), ("cpu", "memory", "cpu")])
@@ -228,4 +235,4 @@ def test_an_object_that_is_being_deleted_is_kept() -> None:
     metadata = msgspec.structs.replace(gone.metadata, deletion_timestamp="2026-03-01T12:00:00Z")
     gone = msgspec.structs.replace(gone, metadata=metadata)
 
-    assert weighed([gone, *on(A, 5)]).verdict(gone) == "stays: it is being deleted"
+    assert why_kept(weighed([gone, *on(A, 5)]), gone) == "is being deleted"

@@ -1,22 +1,14 @@
-"""Facts about what rebalancing tells people: of a run, and of one object."""
-
-from collections.abc import Iterable
+"""Facts about what rebalancing tells people of a run."""
 
 import pytest
 
 from sharder.core.api.ring import RebalanceStrategy
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard
-from sharder.core.rebalance.messages import verdict
-from sharder.core.rebalance.packed import run_of
 from sharder.core.rebalance.policy import RebalancePolicy
 from tests.support.values_rebalance import (
-    Admits,
-    admits_all,
     balance,
     even,
     many,
     obj,
-    packed,
     plain,
     run,
     shard,
@@ -28,24 +20,18 @@ X = obj("x", "a", 50, 0)
 EIGHT = [obj(str(number), "a", 10, 0) for number in range(8)]
 
 
-def told(
-    policy: RebalancePolicy,
-    shards: Iterable[LoadedShard],
-    objects: Iterable[LoadedObject],
-    *,
-    key: str = "x",
-    budget: int = 100,
-    admits: Admits = admits_all,
-) -> str:
-    """What is said of an object."""
-    found = run_of(packed(policy, shards, objects, budget=budget, admits=admits))
-    return f"stays: {found}" if isinstance(found, str) else verdict(found, key)
-
-
 RUNS = {
     "no number is recommended where nothing is wrong": (
         run(balance(None), PAIR, []),
         "no shard is above the threshold 0 (Auto: mean 0 + sigma 0)",
+    ),
+    "rebalancing is off": (
+        run(RebalancePolicy(strategy=RebalanceStrategy.NONE), PAIR, [X]),
+        "rebalancing is off: spec.rebalance.strategy is None",
+    ),
+    "one shard": (
+        run(balance(), PAIR[:1], [X]),
+        "rebalancing needs at least two available shards",
     ),
     "one move": (
         run(balance(0.15), PAIR, [X, obj("y", "a", 10, 0)]),
@@ -80,34 +66,3 @@ def test_a_run_is_reported(case: str) -> None:
     outcome, said = RUNS[case]
 
     assert outcome.why == said
-
-
-VERDICTS = {
-    "one that moves": (
-        told(balance(0.15), PAIR, [X, obj("y", "a", 10, 0)]),
-        "would move to b: the fragmentation of a goes from 0.3 to 0.05",
-    ),
-    "rebalancing is off": (
-        told(RebalancePolicy(strategy=RebalanceStrategy.NONE), PAIR, [X]),
-        "stays: rebalancing is off: spec.rebalance.strategy is None",
-    ),
-    "one shard": (
-        told(balance(), PAIR[:1], [X]),
-        "stays: rebalancing needs at least two available shards",
-    ),
-    "one that must stay": (
-        told(balance(), PAIR, [obj("x", "a", 60, 0, kept="is pinned")]),
-        "stays: it is pinned",
-    ),
-    "one that the run does not move": (
-        told(balance(0.4), PAIR, [obj("x", "a", 60, 0)]),
-        "stays: no shard is above the threshold 0.4",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", VERDICTS)
-def test_the_verdict_on_an_object_is_reported(case: str) -> None:
-    verdict_of_it, said = VERDICTS[case]
-
-    assert verdict_of_it == said

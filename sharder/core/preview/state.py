@@ -1,0 +1,179 @@
+"""A ring in memory, whose objects take the leader's own steps until nothing changes.
+
+Every shard acknowledges its drains at once, and no other client writes.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.keys import main_key
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.desired import choose_anew, excess_of
+from sharder.core.movement.planner import keep_priority_of, plan_displaced, plan_main
+from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Step, Withdraw
+from sharder.core.names import ShardName
+from sharder.core.placement.counting.tally import Tally
+from sharder.core.placement.displacement import LowestPriorities
+from sharder.core.ring.snapshot import RingSnapshot, Role
+
+_PART: Final = "plan"
+"""The only part of a tally that is filled from a list."""
+
+_ROUNDS: Final = 100
+"""Limit on the rounds; a round moves each object at most twice, and two or three are enough unless
+pinned objects wait for each other."""
+
+_IN_PLACE: Final = Keep("in place")
+
+_RELEASING: Final = frozenset({Standing.AVAILABLE, Standing.LEAVING})
+"""The standings of shards that acknowledge a drain."""
+
+
+@dataclass(slots=True)
+class Planned:
+    """One object: as it is, as the plan leaves it, and the steps between."""
+
+    obj: PartialObject
+    role: Role
+    key: str | None
+    """The key by which it is placed; None for a controlled resource without a controller."""
+    current: ShardName | None
+    to: ShardName | None
+    """Its shard in the end."""
+    now: PartialObject
+    step: Step = _IN_PLACE
+    """The first step that changes it, else why it stays."""
+    last: Step = _IN_PLACE
+    is_displaced: bool = False
+    """Whether it left a shard because that exceeded its ceiling."""
+    why: str = ""
+    """The reason for the first step, for people."""
+    reason: str = ""
+    """Why no available shard has it in the end, if so."""
+
+    @property
+    def action(self) -> Action:
+        """What the plan does with the object."""
+        if self.to == self.current or isinstance(self.step, Release):
+            return Action.NONE if self.to is None else Action.KEEP
+        if isinstance(self.step, Assign):
+            return Action.ASSIGN
+        return Action.RELABEL if self.role is Role.CONTROLLED else Action.DRAIN
+
+
+def fill(tally: Tally, snapshot: RingSnapshot, objects: Iterable[PartialObject]) -> None:
+    """Count objects as they are."""
+    tally.clear()
+    for obj in objects:
+        tally.see(_PART, snapshot.identity_of(obj), snapshot.entry_of(obj))
+    tally.synced = True
+
+
+class State:
+    """The main objects in scope of a ring; if one is given twice, the last one counts."""
+
+    def __init__(
+        self, snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObject]]
+    ) -> None:
+        """Begin with the objects as they are; the tally of `snapshot` does not change."""
+        once = {main_key(obj): planned(snapshot, obj, role) for role, obj in objects}
+        self.objects = {key: once[key] for key in sorted(once)}
+        self.at = snapshot
+        """The ring with its objects as they are now."""
+        if snapshot.tally is not None:
+            tally = Tally()
+            self.at = replace(snapshot, tally=tally)
+            fill(tally, snapshot, (each.obj for each in self.objects.values()))
+
+    def settle(self) -> None:
+        """Take steps until nothing changes."""
+        for _ in range(_ROUNDS):
+            advanced = [self._take(each, self._next(each)) for each in self.objects.values()]
+            displaced = [self._take(each, step) for each, step in self._displaced()]
+            if not any(advanced) and not any(displaced):
+                return
+
+    def _take(self, each: Planned, step: Step) -> bool:
+        """Carry out a step, and return whether it changes the object."""
+        each.last = step
+        if each.now is each.obj:
+            each.step = step
+        moved = self._moved(each, step)
+        if moved is None:
+            return False
+        self.put(each, *moved)
+        return True
+
+    def put(self, each: Planned, owner: ShardName | None, to: ShardName | None = None) -> None:
+        """Give the object an owner and a direction, without a drain."""
+        each.now = _labelled(self.at, each.now, owner, to)
+        each.to = owner
+        if self.at.tally is not None:
+            self.at.tally.see(_PART, self.at.identity_of(each.now), self.at.entry_of(each.now))
+
+    def _next(self, each: Planned) -> Step:
+        """Return the leader's step; a released object without a direction is no new object."""
+        at, obj = self.at, each.now
+        if obj is each.obj or each.to or at.direction_of(obj):
+            return plan_main(at, obj)
+        choice = choose_anew(at, obj)
+        return Keep(choice.reason, choice.fault) if choice.shard is None else Assign(choice.shard)
+
+    def _moved(
+        self, each: Planned, step: Step
+    ) -> tuple[ShardName | None, ShardName | None] | None:
+        """Return the owner and direction after a step and its answer, None if nothing changes."""
+        match step:
+            case Assign(shard):
+                return shard, None
+            case Withdraw():
+                return each.to, None
+            case Drain(_, to):
+                return None, to
+            case Keep() if each.to is not None and self.at.is_draining(each.now):
+                if self.at.members.standing_of(each.to) in _RELEASING:
+                    return None, self.at.direction_of(each.now)
+            case _:
+                pass
+        return None
+
+    def _displaced(self) -> Iterator[tuple[Planned, Step]]:
+        """Yield the objects that leave shards above their ceilings."""
+        at = self.at
+        for shard, many in excess_of(at).items():
+            leaving = LowestPriorities[Planned](many)
+            for each in self.objects.values():
+                if each.to == shard and at.entry_of(each.now).stays:
+                    leaving.offer(keep_priority_of(at, each.now, shard), each)
+            for each in leaving.items():
+                step = plan_displaced(at, each.now, shard)
+                each.is_displaced |= isinstance(step, Drain)
+                yield each, step
+
+
+def planned(snapshot: RingSnapshot, obj: PartialObject, role: Role) -> Planned:
+    """Return an object that stays where it is."""
+    owner = snapshot.owner_of(obj)
+    return Planned(obj, role, snapshot.key_of(obj, role), owner, owner, obj)
+
+
+def _labelled(
+    at: RingSnapshot, obj: PartialObject, owner: ShardName | None, to: ShardName | None
+) -> PartialObject:
+    """Return the object with this owner and direction, and without a drain."""
+    meta = obj.metadata
+    labels, annotations = dict(meta.labels or {}), dict(meta.annotations or {})
+    for known, key, value in (
+        (labels, at.owner_label, owner),
+        (labels, at.drain_label, None),
+        (annotations, at.next_annotation, to),
+    ):
+        known.pop(key, None)
+        if value is not None:
+            known[key] = value
+    changed = msgspec.structs.replace(meta, labels=labels, annotations=annotations)
+    return msgspec.structs.replace(obj, metadata=changed)
