@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from sharder.config import CertificateMode, Settings, certificate_mode
+from sharder.config.settings import WebhookServer
 from sharder.controllers.ca_trust import CaTrust
 from sharder.controllers.certificates import POLL_SECONDS, Certificates
 from sharder.core.errors import ConfigError
@@ -43,8 +44,7 @@ Use: TypeAlias = Callable[[Shown], None]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(NamedTuple):
     """A serving certificate, and the task that renews it."""
 
     first: Shown
@@ -66,9 +66,8 @@ async def find_certificate(
     server = settings.webhook.server
     has_files = (Path(server.cert_dir) / server.cert_name).is_file()
     if certificate_mode(settings, has_certificate=has_files) is CertificateMode.FILES:
-        files = CertificateFiles(Path(server.cert_dir), server.cert_name, server.key_name)
-        first = files.load()
-        return Source(first=first, keep=lambda use: files.keep(first.pair, use, clock))
+        first = read_files(server)
+        return Source(first, lambda use: follow_files(server, first.pair, use, clock))
     ours = settings.certificates
     ref = ObjectRef(settings.leader_election.resource_namespace, ours.secret_name)
     certificates = Certificates(
@@ -85,55 +84,38 @@ async def find_certificate(
         leads=leads,
         clock=clock,
     )
-    return Source(
-        first=_shown(await certificates.ensure()),
-        keep=lambda use: certificates.keep(lambda bundle: use(_shown(bundle))),
-    )
+    first = _shown(await certificates.ensure())
+    return Source(first, lambda use: certificates.keep(lambda bundle: use(_shown(bundle))))
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateFiles:
-    """Certificate and key in files that another program replaces."""
+def read_files(server: WebhookServer) -> Shown:
+    """Return the certificate and key in files; a ConfigError says that one cannot be read."""
+    pair = load_files(Path(server.cert_dir), server.cert_name, server.key_name)
+    serving = facts_of(pair.certificate)
+    end = serving[0].not_after if serving else None
+    tokens = (token_of(pair.key),)
+    return Shown(pair=pair, ca_bundle="", serving_end=end, authority_end=None, tokens=tokens)
 
-    folder: Path
-    certificate: str
-    key: str
 
-    def load(self) -> Shown:
-        """Return the content of the files.
+async def follow_files(server: WebhookServer, served: KeyPair, use: Use, clock: Clock) -> None:
+    """Pass on the certificate whenever another program replaces a file, until cancelled.
 
-        Raises:
-            ConfigError: a file cannot be read.
-        """
-        pair = load_files(self.folder, self.certificate, self.key)
-        serving = facts_of(pair.certificate)
-        return Shown(
-            pair=pair,
-            ca_bundle="",
-            serving_end=serving[0].not_after if serving else None,
-            authority_end=None,
-            tokens=(token_of(pair.key),),
-        )
-
-    async def keep(self, served: KeyPair, use: Use, clock: Clock) -> None:
-        """Pass on the certificate whenever a file is replaced, until cancelled.
-
-        What does not serve is logged once; an expiry is visible in the metrics.
-        """
-        tried, complaint = served, ""
-        while True:
-            await clock.sleep(POLL_SECONDS)
-            try:
-                shown = self.load()
-                if shown.pair != tried:
-                    tried = shown.pair
-                    use(shown)
-            except ConfigError as error:
-                if str(error) != complaint:
-                    _log.warning("cannot reload the certificate", extra={"error": str(error)})
-                complaint = str(error)
-            else:
-                complaint = ""
+    What does not serve is logged once; an expiry is visible in the metrics.
+    """
+    tried, complaint = served, ""
+    while True:
+        await clock.sleep(POLL_SECONDS)
+        try:
+            shown = read_files(server)
+            if shown.pair != tried:
+                tried = shown.pair
+                use(shown)
+        except ConfigError as error:
+            if str(error) != complaint:
+                _log.warning("cannot reload the certificate", extra={"error": str(error)})
+            complaint = str(error)
+        else:
+            complaint = ""
 
 
 def webhook_names(settings: Settings) -> tuple[str, ...]:

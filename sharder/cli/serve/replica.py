@@ -2,7 +2,8 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from uuid import uuid4
 
@@ -23,7 +24,7 @@ from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import KubeFences
+from sharder.kube.reviews import KubeFences, KubeReviews
 from sharder.kube.typed_stores import (
     MUTATING,
     VALIDATING,
@@ -36,67 +37,56 @@ from sharder.metrics.registry import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
-from sharder.runtime.lease_lock import LeaseHolder, OnAttempt
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
+from webhook.app import App, Webhook, create_metrics_app, guarding
+from webhook.console_routes import console_routes
 from webhook.endpoint import AdmissionEndpoint
+from webhook.metrics_auth import MetricsAuthorizer
+from webhook.ring_validation import RingValidation
 
 
+@dataclass(eq=False)
 class Replica:
-    """What a process does on a cluster."""
+    """What a process does on a cluster; nothing runs before `follow`."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        client: Client,
-        *,
-        custom: Mapping[str, CustomFunction],
-        excluded: frozenset[str],
-        metrics: Metrics,
-        not_ready: Callable[[], str | None],
-        compute: Compute,
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
-        """Connect the parts; nothing runs yet.
+    settings: Settings
+    client: Client
+    _: KW_ONLY
+    custom: Mapping[str, CustomFunction]
+    """Strategies that other packages bring."""
+    excluded: frozenset[str]
+    """Namespaces that no ring selects."""
+    metrics: Metrics
+    not_ready: Callable[[], str | None]
+    """Why this replica is not ready; None if it is."""
+    compute: Compute
+    """Computes a run of the rebalancer from its packed problem."""
+    clock: Clock
+    rng: Rng
 
-        Args:
-            settings: The configuration.
-            client: The connection to the API server.
-            custom: Strategies that other packages bring.
-            excluded: Namespaces that no ring selects.
-            metrics: Gets all figures.
-            not_ready: Why this replica is not ready, for the console; None if it is.
-            compute: Computes a run of the rebalancer from its packed problem.
-            clock: For all times.
-            rng: For jitter.
-        """
-        self._settings = settings
-        self._client = client
-        self._metrics = metrics
-        self._compute = compute
-        self._clock = clock
-        self._rng = rng
-        self.sharders = frozenset(settings.sharder_user_names)
+    def __post_init__(self) -> None:
+        self.sharders = frozenset(self.settings.sharder_user_names)
         """The user names of the sharder."""
-        self.objects = KubeObjects(client)
+        self.objects = KubeObjects(self.client)
         self.cache = ClusterCache(
             objects=self.objects,
-            clock=clock,
-            rng=rng,
-            default_namespaces=settings.webhook.config.namespace_selector,
-            excluded=excluded,
-            custom=custom,
+            clock=self.clock,
+            rng=self.rng,
+            default_namespaces=self.settings.webhook.config.namespace_selector,
+            excluded=self.excluded,
+            custom=self.custom,
         )
         self.console = Console(
             cache=self.cache,
-            clock=clock,
+            clock=self.clock,
             version=__version__,
-            namespace=settings.leader_election.resource_namespace,
-            not_ready=not_ready,
+            namespace=self.settings.leader_election.resource_namespace,
+            not_ready=self.not_ready,
         )
-        self._recorder = KubeRecorder(client, clock=clock)
-        self._warnings = AnnotationWarnings(self._recorder, clock)
-        self._refusals = RefusedAcknowledgements(self._recorder, clock)
+        self._recorder = KubeRecorder(self.client, clock=self.clock)
+        self._warnings = AnnotationWarnings(self._recorder, self.clock)
+        self._refusals = RefusedAcknowledgements(self._recorder, self.clock)
 
     def endpoint(self, trusts: Callable[[str], bool]) -> AdmissionEndpoint:
         """Return what answers the API server; `trusts` recognizes the token in its path."""
@@ -104,32 +94,51 @@ class Replica:
             rings=self.cache.snapshot,
             sharders=lambda: self.sharders,
             is_stale=self.cache.is_stale,
-            observer=self._metrics,
+            observer=self.metrics,
             trusts=trusts,
             refused=self._refusals.note,
-            max_request_bytes=self._settings.webhook.server.max_request_bytes,
+            max_request_bytes=self.settings.webhook.server.max_request_bytes,
         )
+
+    def webhook(self, trusts: Callable[[str], bool]) -> Webhook:
+        """Return the routes of the webhook's port; `trusts` as in `endpoint`."""
+        validation = RingValidation(
+            selected=self.cache.selected_by,
+            objects=self.objects,
+            custom=self.custom,
+            max_request_bytes=self.settings.webhook.server.max_request_bytes,
+        )
+        return Webhook(self.endpoint(trusts), readiness=self.not_ready, validation=validation)
+
+    def metrics_app(self) -> App:
+        """Return the metrics and the console, for clients that the API server allows."""
+        reviews = KubeReviews(self.client)
+        readers = MetricsAuthorizer(reviews, self.clock, lambda: self.sharders)
+        routes = console_routes(self.console, guard=guarding(readers))
+        return create_metrics_app(self.metrics.render, readers, routes)
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
-        gauges = Gauges(self.cache, self._metrics, self._clock)
+        gauges = Gauges(self.cache, self.metrics, self.clock)
         for watch in WATCHES:
-            self._metrics.replica.show_watch(watch, partial(self.cache.sees, watch))
+            self.metrics.replica.show_watch(watch, partial(self.cache.sees, watch))
         tallies = Tallies(
             cache=self.cache,
             objects=self.objects,
             observe=self._warnings.check,
-            clock=self._clock,
-            rng=self._rng,
+            clock=self.clock,
+            rng=self.rng,
         )
         with (
             self.cache.subscribed(gauges.subscriber()),
             self.cache.subscribed(tallies.subscriber()),
         ):
-            tasks = {"watches": self._watch, "tallies": tallies.run}
-            await supervise(
-                tasks, clock=self._clock, rng=self._rng, on_crash=self._metrics.crashed
-            )
+            await self.supervise({"watches": self._watch, "tallies": tallies.run})
+
+    async def supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
+        """Run the named tasks until cancelled, and restart those that crash."""
+        crashed = self.metrics.crashed
+        await supervise(tasks, clock=self.clock, rng=self.rng, on_crash=crashed)
 
     async def report_refusals(self) -> None:
         """Record refused acknowledgements as Events, until cancelled."""
@@ -140,8 +149,7 @@ class Replica:
 
         `registration` returns the common parts of the webhook configurations.
         """
-        settings, client = self._settings, self._client
-        sharder, election = settings.controller.sharder, settings.leader_election
+        sharder, client = self.settings.controller.sharder, self.client
         ports = LeaderPorts(
             cache=self.cache,
             objects=self.objects,
@@ -153,49 +161,41 @@ class Replica:
             registration=registration,
             recorder=self._recorder,
             annotation_warnings=self._warnings,
-            metrics=self._metrics,
+            metrics=self.metrics,
             journal=self.console.memory,
-            holder=holder_of(
-                election,
-                client,
-                clock=self._clock,
-                rng=self._rng,
-                on_attempt=self.cache.note_attempt,
-            ),
-            compute=self._compute,
-            clock=self._clock,
-            rng=self._rng,
+            holder=self._holder(self.settings.leader_election),
+            compute=self.compute,
+            clock=self.clock,
+            rng=self.rng,
             limit=sharder.concurrent_moves,
             sync_period=sharder.sync_period.total_seconds(),
         )
         return Leader(ports)
 
-    async def _watch(self) -> None:
-        await self.cache.run(
-            rings=all_rings(self._client),
-            leases=leases(self._client, labels=RING_LABEL),
-            namespaces=namespaces(self._client),
+    def _holder(self, election: LeaderElection) -> Holder:
+        """Return the holder of the leader's Lease, with an identity that is new at each start."""
+        if not election.leader_elect:
+            return AlwaysLeader(self.clock)
+        ref = ObjectRef(election.resource_namespace, election.resource_name)
+        store = partial(leases, self.client, namespace=ref.namespace)
+        return LeaseHolder(
+            store(),
+            ref,
+            f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
+            clock=self.clock,
+            rng=self.rng,
+            watched=store(fields=f"metadata.name={ref.name}"),
+            on_attempt=self.cache.note_attempt,
+            timing=LeaseTiming(
+                lease_duration=int(election.lease_duration.total_seconds()),
+                renew_deadline=election.renew_deadline.total_seconds(),
+                retry_period=election.retry_period.total_seconds(),
+            ),
         )
 
-
-def holder_of(
-    election: LeaderElection, client: Client, *, clock: Clock, rng: Rng, on_attempt: OnAttempt
-) -> Holder:
-    """Return the holder of the leader's Lease, with an identity that is new at each start."""
-    if not election.leader_elect:
-        return AlwaysLeader(clock)
-    ref = ObjectRef(election.resource_namespace, election.resource_name)
-    return LeaseHolder(
-        leases(client, namespace=ref.namespace),
-        ref,
-        f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
-        clock=clock,
-        rng=rng,
-        watched=leases(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}"),
-        on_attempt=on_attempt,
-        timing=LeaseTiming(
-            lease_duration=int(election.lease_duration.total_seconds()),
-            renew_deadline=election.renew_deadline.total_seconds(),
-            retry_period=election.retry_period.total_seconds(),
-        ),
-    )
+    async def _watch(self) -> None:
+        await self.cache.run(
+            rings=all_rings(self.client),
+            leases=leases(self.client, labels=RING_LABEL),
+            namespaces=namespaces(self.client),
+        )

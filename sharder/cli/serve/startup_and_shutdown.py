@@ -7,7 +7,7 @@ that it cannot reach.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from typing import Final, TypeVar
 
@@ -16,6 +16,12 @@ from sharder.runtime.clock import Clock
 
 DEADLINE_SECONDS = 60.0
 """How long a start waits for the API server, the CRD and the rights before it gives up."""
+
+_REMEDIES: Final[Mapping[type[ApiError], str]] = {
+    Forbidden: "; grant the right to the sharder's ServiceAccount, as the chart does",
+    NotFound: "; install the CRD and the namespace, as the chart does",
+    Unavailable: "; check the server in the kubeconfig, and that it is running",
+}
 
 T = TypeVar("T")
 
@@ -43,7 +49,8 @@ class StartupDeadline:
                 return await call()
             except ApiError as error:
                 if self._is_over():
-                    reason = f"cannot {doing} within {DEADLINE_SECONDS:g}s: {advice(error)}"
+                    remedy = _REMEDIES.get(type(error), "")
+                    reason = f"cannot {doing} within {DEADLINE_SECONDS:g}s: {error}{remedy}"
                     raise ConfigError(reason) from error
                 _log.warning("cannot start yet", extra={"why": doing, "error": str(error)})
                 self._on_change(f"cannot {doing} yet: {error}")
@@ -76,19 +83,6 @@ class StartupDeadline:
 
     def _is_over(self) -> bool:
         return self._clock.monotonic() >= self._deadline
-
-
-def advice(error: ApiError) -> str:
-    """Return the error with a remedy for the operator."""
-    match error:
-        case Forbidden():
-            return f"{error}; grant the right to the sharder's ServiceAccount, as the chart does"
-        case NotFound():
-            return f"{error}; install the CRD and the namespace, as the chart does"
-        case Unavailable():
-            return f"{error}; check the server in the kubeconfig, and that it is running"
-        case _:
-            return str(error)
 
 
 QUIET_SECONDS: Final = 10.0

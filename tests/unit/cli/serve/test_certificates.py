@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from sharder.cli.serve.certificates import (
-    CertificateFiles,
     Shown,
     excluded_namespaces,
     find_certificate,
+    follow_files,
+    read_files,
     webhook_names,
 )
 from sharder.config import Settings, load
+from sharder.config.settings import WebhookServer
 from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
@@ -57,18 +59,20 @@ def folder(tmp_path: Path) -> Folder:
 
 
 @pytest.fixture
-def files(folder: Folder) -> CertificateFiles:
+def files(folder: Folder) -> WebhookServer:
     folder.put(issued())
-    return CertificateFiles(folder.path, "tls.crt", "tls.key")
+    return WebhookServer(cert_dir=str(folder.path))
 
 
 async def test_files_that_were_replaced_are_in_use_within_five_seconds(
-    folder: Folder, files: CertificateFiles
+    folder: Folder, files: WebhookServer
 ) -> None:
     clock, used = FakeClock(), list[Shown]()
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(files.load().pair, used.append, clock))
+        keeping = group.create_task(
+            follow_files(files, read_files(files).pair, used.append, clock)
+        )
         await clock.advance(POLL_SECONDS)
         newer = folder.put(issued())
         await clock.advance(5)
@@ -78,7 +82,7 @@ async def test_files_that_were_replaced_are_in_use_within_five_seconds(
 
 
 async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
-    folder: Folder, files: CertificateFiles, caplog: pytest.LogCaptureFixture
+    folder: Folder, files: WebhookServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, used = FakeClock(), list[KeyPair]()
     good, bad = issued(), KeyPair(certificate=issued().certificate, key=issued().key)
@@ -89,7 +93,7 @@ async def test_files_that_do_not_serve_are_reported_once_and_the_next_ones_used(
         used.append(shown.pair)
 
     async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(files.keep(files.load().pair, use, clock))
+        keeping = group.create_task(follow_files(files, read_files(files).pair, use, clock))
         folder.put(bad)
         await clock.advance(3 * POLL_SECONDS)
         folder.put(good)
