@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from sharder.cli import certs
 from sharder.cli.check_webhook import answer, configuration_of
-from sharder.cli.output import table, write
+from sharder.cli.output import aligned, write
 from sharder.config import Settings
 from sharder.controllers.scope import MAX_NAMESPACES
 from sharder.core.api.cluster import Deployment, Secret, User, WebhookConfiguration
@@ -90,7 +90,7 @@ def require_health(found: CheckReport) -> None:
 
 def draw(found: CheckReport) -> None:
     """Print the findings, and their number."""
-    write(table((), map(_row, found.findings)))
+    write(aligned(map(_row, found.findings)))
     total = len(found.findings)
     write(f"{total} checks: {found.failed} failed, {found.warned} with a warning")
 

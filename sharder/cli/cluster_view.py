@@ -47,8 +47,7 @@ async def rings(cluster: Cluster) -> RingsReport:
     spaces = [namespace async for namespace in cluster.namespaces.stream()]
     all_leases = [lease async for lease in cluster.leases.stream()]
     views = [await _view(cluster, ring, all_leases, spaces) for ring in every]
-    rows = [await _row(cluster, view) for view in views]
-    return RingsReport(rings=tuple(rows))
+    return RingsReport(rings=tuple([await _row(cluster, view.snapshot) for view in views]))
 
 
 async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
@@ -60,12 +59,7 @@ async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
         paused=view.snapshot.ring.spec.movement.paused,
         problem=_problem(view.snapshot),
         shards=tuple(_shard(lease, view.snapshot, counted, cluster.now) for lease in view.leases),
-        objects=counted.all.objects,
-        children=counted.all.children,
-        unassigned=counted.unassigned.objects,
-        unowned=counted.unowned.objects,
-        unowned_children=counted.unowned.children,
-        draining=counted.draining.total(),
+        **_totals(counted),
     )
 
 
@@ -140,12 +134,12 @@ async def _view(
     )
 
 
-async def _row(cluster: Cluster, view: View) -> RingRow:
-    snapshot, counted = view.snapshot, None
+async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
     problem = _problem(snapshot)
+    counts: dict[str, int | None] = dict.fromkeys(_totals(ObjectCount(snapshot)))
     try:
         if not isinstance(snapshot.ring, UnreadableRing):
-            counted = await _count(cluster, snapshot)
+            counts.update(_totals(await _count(cluster, snapshot)))
     except ApiError as error:
         problem = "; ".join(filter(None, (str(error), problem)))
     ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
@@ -155,16 +149,23 @@ async def _row(cluster: Cluster, view: View) -> RingRow:
         resources=tuple(sorted(map(str, snapshot.roles))),
         shards=len(snapshot.members.validity.valid),
         available_shards=len(snapshot.members.available),
-        objects=None if counted is None else counted.all.objects,
-        children=None if counted is None else counted.all.children,
-        unassigned=None if counted is None else counted.unassigned.objects,
-        unowned=None if counted is None else counted.unowned.objects,
-        unowned_children=None if counted is None else counted.unowned.children,
-        draining=None if counted is None else counted.draining.total(),
         ready=next(ready, "Unknown"),
         paused=snapshot.ring.spec.movement.paused,
         problem=problem,
+        **counts,
     )
+
+
+def _totals(counted: ObjectCount) -> dict[str, int]:
+    """Return the counts that reports on a ring have in common."""
+    return {
+        "objects": counted.all.objects,
+        "children": counted.all.children,
+        "unassigned": counted.unassigned.objects,
+        "unowned": counted.unowned.objects,
+        "unowned_children": counted.unowned.children,
+        "draining": counted.draining.total(),
+    }
 
 
 def unreadable(ring: UnreadableRing) -> str:
@@ -188,12 +189,7 @@ async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
     return counted
 
 
-def _shard(
-    lease: Lease,
-    snapshot: RingSnapshot,
-    counted: ObjectCount,
-    now: datetime,
-) -> ShardRow:
+def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: datetime) -> ShardRow:
     name = ShardName(lease.metadata.name)
     time = lease.spec.renew_time if is_held(lease) else None
     renewed = parse_time(time)

@@ -4,12 +4,15 @@ A cell is never truncated or wrapped, because people copy names from it.
 """
 
 import sys
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 Report = TypeVar("Report", bound=msgspec.Struct)
+Row = TypeVar("Row")
+Columns: TypeAlias = Mapping[str, Callable[[Row], object]]
+"""The cell of a row in each column, by title."""
 
 _GAP: Final = "   "
 """Between two columns, as in kubectl."""
@@ -27,9 +30,14 @@ def show(report: Report, form: str, draw: Callable[[Report], None]) -> None:
             draw(report)
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table as text; None becomes `-`, and without columns there is no header."""
-    cells = [cells for row in (columns, *rows) if (cells := [*map(_cell, row)])]
+def table(rows: Iterable[Row], columns: Columns[Row]) -> str:
+    """Return a table as text; None becomes `-`."""
+    return aligned([columns, *([cell(row) for cell in columns.values()] for row in rows)])
+
+
+def aligned(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows of cells as text."""
+    cells = [[*map(_cell, row)] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (
         _GAP.join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

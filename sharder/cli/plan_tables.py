@@ -1,11 +1,12 @@
 """Plans and explanations as tables for people; their form can change in any release."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
-from sharder.cli.output import table, write
+from sharder.cli.output import Columns, aligned, table, write
 from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.cli.tables import PAUSED
 from sharder.cli.words import named_by
@@ -23,6 +24,15 @@ from sharder.core.ring.snapshot import Role
 _SHOWN_REASONS: Final = 5
 _SHOWN_MEASURES: Final = 10
 """Limits on the lines; the line below them counts the others."""
+
+
+_STAYS: Final = frozenset({Action.KEEP, Action.NONE})
+_MOVES: Final[Columns[Assignment]] = {
+    "OBJECT": lambda it: named_by(it.object),
+    "STEP": attrgetter("action"),
+    "FROM": attrgetter("origin"),
+    "TO": attrgetter("to"),
+}
 
 
 def explanation(report: Explanation, now: datetime) -> None:
@@ -46,15 +56,24 @@ def explanation(report: Explanation, now: datetime) -> None:
         "Strategy": report.strategy,
     }
     placement = report.placement
-    rows |= {} if placement is None else _wishes(placement)
-    write(table((), ((name, value) for name, value in rows.items() if value is not None)))
+    if placement is not None:
+        rows |= {
+            "Pinned to": placement.pin,
+            "Region": placement.region,
+            "Zone": placement.zone,
+            "Pool": placement.pool,
+            "Group": ", ".join(placement.group) or None,
+        }
+    write(aligned([pair for pair in rows.items() if pair[1] is not None]))
     write(*report.mistakes)
     if placement is not None:
-        shards = (
-            (s.name, s.state, _verdict(s, placement), s.rejected or s.remark)
-            for s in placement.shards
-        )
-        write("", table(("SHARD", "STATE", "ELIGIBLE", "REASON"), shards))
+        columns: Columns[ShardView] = {
+            "SHARD": attrgetter("name"),
+            "STATE": attrgetter("state"),
+            "ELIGIBLE": lambda it: _verdict(it, placement),
+            "REASON": lambda it: it.rejected or it.remark,
+        }
+        write("", table(placement.shards, columns))
 
 
 def _since(report: Explanation, now: datetime) -> str | None:
@@ -66,16 +85,6 @@ def _since(report: Explanation, now: datetime) -> str | None:
     return f"{report.since}: {what} for {report.bound} {short((now - begin).total_seconds())}"
 
 
-def _wishes(placement: PlacementView) -> dict[str, str | None]:
-    return {
-        "Pinned to": placement.pin,
-        "Region": placement.region,
-        "Zone": placement.zone,
-        "Pool": placement.pool,
-        "Group": ", ".join(placement.group) or None,
-    }
-
-
 def _verdict(shard: ShardView, placement: PlacementView) -> str:
     if shard.rejected is not None:
         return "no"
@@ -84,12 +93,17 @@ def _verdict(shard: ShardView, placement: PlacementView) -> str:
 
 def plan(report: PlanReport, *, verbose: bool = False) -> None:
     """Print the shards before and after, the moves, and why some objects stay unowned."""
-    shards = _before(report)
-    rows = (
-        (s.name, s.state, shards[s.name], beside(s.objects, s.children), _capacity(s))
-        for s in report.shards
-    )
-    write(table(("SHARD", "STATE", "OBJECTS", "AFTER", "CAPACITY"), rows), "")
+    before = defaultdict[ShardName | None, Number](Number)
+    for each in report.assignments:
+        before[each.origin].add(_role(each))
+    columns: Columns[ShardLoad] = {
+        "SHARD": attrgetter("name"),
+        "STATE": attrgetter("state"),
+        "OBJECTS": lambda it: before[it.name],
+        "AFTER": lambda it: beside(it.objects, it.children),
+        "CAPACITY": lambda it: (it.capacity or {}).get(OBJECTS),
+    }
+    write(table(report.shards, columns), "")
     moving = [each for each in report.assignments if each.action not in _STAYS]
     if moving:
         write(_listed(moving) if verbose else _counted(moving))
@@ -101,17 +115,6 @@ def plan(report: PlanReport, *, verbose: bool = False) -> None:
         write(*_balance(report.rebalance))
     write(*[f"{report.ring} {PAUSED}; --resume previews the moves"] * report.paused)
     write(_sentence(report))
-
-
-_STAYS: Final = frozenset({Action.KEEP, Action.NONE})
-
-
-def _before(report: PlanReport) -> Mapping[ShardName | None, Number]:
-    """Return the objects that each shard has now."""
-    before = defaultdict[ShardName | None, Number](Number)
-    for each in report.assignments:
-        before[each.origin].add(_role(each))
-    return before
 
 
 def _role(assignment: Assignment) -> Role:
@@ -126,15 +129,14 @@ def _counted(moving: Iterable[Assignment]) -> str:
         moves[each.origin, each.to].add(_role(each))
         steps.setdefault((each.origin, each.to), each.action)
     most = sorted(moves, key=lambda it: (-moves[it].objects, -moves[it].children, str(it)))
-    rows = ((origin, to, moves[origin, to], steps[origin, to]) for origin, to in most)
-    return table(("FROM", "TO", "OBJECTS", "STEP"), rows)
+    rows = [(*it, moves[it], steps[it]) for it in most]
+    return aligned([("FROM", "TO", "OBJECTS", "STEP"), *rows])
 
 
 def _listed(moving: Iterable[Assignment]) -> str:
     """Return the moves of all objects, controlled ones last."""
     ordered = sorted(moving, key=lambda each: each.controlled)
-    rows = ((named_by(each.object), each.action, each.origin, each.to) for each in ordered)
-    return table(("OBJECT", "STEP", "FROM", "TO"), rows)
+    return table(ordered, _MOVES)
 
 
 def _sentence(report: PlanReport) -> str:
@@ -168,10 +170,6 @@ def _balance(report: BalanceReport) -> Iterator[str]:
         yield f"{refused} {moves} skipped: earlier moves leave no room"
     if shown:
         yield f"{report.measure}: {'; '.join(shown)}"
-
-
-def _capacity(shard: ShardLoad) -> int | None:
-    return (shard.capacity or {}).get(OBJECTS)
 
 
 def _ratio(imbalance: float | None) -> str:
