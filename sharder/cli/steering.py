@@ -4,10 +4,9 @@ A command reads an object, decides, and writes a merge patch that applies only t
 was read.  Values that are already as wanted are not written.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from sharder.cli.cluster import Cluster
@@ -34,7 +33,6 @@ from sharder.ports import Writable
 MAX_TRIES: Final = 5
 """Conflicts after which a command gives up; shards write their Leases every few seconds."""
 
-
 Steerable: TypeAlias = ControllerRing | Lease | PartialObject
 
 
@@ -55,8 +53,7 @@ class Target:
         return f"{self.resource} {ref}" if is_object else ref.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steering:
+class Steering(NamedTuple):
     """What a command writes, and the sentences of its report.
 
     The sentences can have `{name}`, `{is_}` in place of the verb, and `{was}` for the value that
@@ -72,9 +69,90 @@ class Steering:
     done: str
     already: str
     """The result if nothing has to be written."""
-    warnings: Callable[[Target], Iterable[str]] = lambda _: ()
     shard: ShardName | None = None
     """The shard of a pin, which must be one of the ring."""
+
+
+CORDON: Final = Steering(
+    Operation.CORDON, LEASES.id, "metadata.annotations", {CORDONED_ANNOTATION: "true"},
+    done="{name} {is_} cordoned: it keeps its objects and gets no new ones",
+    already="{name} is already cordoned",
+)  # fmt: skip
+UNCORDON: Final = Steering(
+    Operation.UNCORDON, LEASES.id, "metadata.annotations",
+    {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
+    done="{name} {is_} uncordoned: it gets new objects",
+    already="{name} is already uncordoned",
+)  # fmt: skip
+EVACUATE: Final = Steering(
+    Operation.EVACUATE, LEASES.id, "metadata.annotations", {EVACUATE_ANNOTATION: "true"},
+    done="{name} {is_} marked for evacuation: it gets no new objects",
+    already="{name} is already marked for evacuation",
+)  # fmt: skip
+PAUSE: Final = Steering(
+    Operation.PAUSE, RINGS.id, "spec.movement", {"paused": True},
+    done="{name} {is_} paused: no objects are drained; those whose shard is gone are still "
+    "reassigned",
+    already="{name} is already paused",
+)  # fmt: skip
+RESUME: Final = Steering(
+    Operation.RESUME, RINGS.id, "spec.movement", {"paused": False},
+    done="{name} {is_} resumed: objects move to where they belong",
+    already="{name} is not paused",
+)  # fmt: skip
+
+
+def pin(ring: str, shard: str | None) -> Steering:
+    """Return the write that pins objects of the ring to a shard; None removes their pins."""
+    to = None if shard is None else ShardName(shard)
+    what = "unpinned" if to is None else f"pinned to {to}"
+    return Steering(
+        Operation.PIN, None, "metadata.labels", {pin_label(RingName(ring)): to},
+        done=f"{{name}} {{is_}} {what}{{was}}",
+        already="{name} is not pinned" if to is None else f"{{name}} is already {what}",
+        shard=to,
+    )  # fmt: skip
+
+
+def _warnings(target: Target, steering: Steering) -> tuple[str, ...]:
+    """Return why the write might not have the effect that people expect."""
+    snapshot, meta, pinned = target.view.snapshot, target.obj.metadata, steering.shard
+    members, ring = snapshot.members, snapshot.name
+    shard = pinned or ShardName(target.name)
+    member, owner = members.shards.get(shard), meta.label(snapshot.owner_label) or None
+    is_available, is_paused = shard in members.available, snapshot.ring.spec.movement.paused
+    is_last = all(members.shards[name].set_aside for name in members.available - {shard})
+    is_evacuating = member is not None and member.evacuating
+    is_cordoned = member is not None and member.cordoned and not is_evacuating
+    is_outside = isinstance(target.obj, PartialObject) and not snapshot.selects(target.obj)
+    restores = meta.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
+    paused = f'movement of {ring} is paused; run "sharder resume" to continue'
+    table: Mapping[Operation, Mapping[str, bool]] = {
+        Operation.CORDON: {
+            f"no other shard of {ring} accepts objects: new objects wait": is_last,
+            f'{shard} is still being evacuated; run "sharder uncordon" to end that': is_evacuating,
+        },
+        Operation.UNCORDON: {
+            f"{shard} evacuates itself before it stops, and restores the annotation while it "
+            "runs": restores,
+        },
+        Operation.EVACUATE: {
+            f"no other shard of {ring} accepts objects: its objects stay": is_last,
+            f"{shard} is not available; when it is back it gets no objects until "
+            '"sharder uncordon"': not is_available,
+            paused: is_available and is_paused,
+        },
+        Operation.PIN: {
+            f"{meta.ref} is not in the scope of {ring}: the pin has no effect": is_outside,
+            f"{shard} is not available: the pin has no effect until it is": not is_available,
+            f"{shard} is being evacuated: the pin has no effect": is_evacuating,
+            f"{shard} is cordoned: the pin moves no object to it": is_cordoned and owner != shard,
+            paused: is_paused and owner not in {None, shard},
+        },
+    }
+    if steering.operation is Operation.PIN and pinned is None:
+        return ()
+    return tuple(text for text, applies in table.get(steering.operation, {}).items() if applies)
 
 
 async def _find(cluster: Cluster, view: View, steering: Steering, name: str) -> Target:
@@ -94,123 +172,6 @@ async def _find(cluster: Cluster, view: View, steering: Steering, name: str) -> 
             f"{served.id} are controlled objects, which follow their parents: pin the parent"
         )
     return Target(view=view, resource=served.id, obj=obj, store=cluster.objects.of(served))
-
-
-def _others_accept(view: View, shard: str) -> bool:
-    """Return whether another shard of the ring accepts objects."""
-    members = view.snapshot.members
-    others = members.available - {ShardName(shard)}
-    return any(not members.shards[name].set_aside for name in others)
-
-
-def _of_cordon(target: Target) -> Iterator[str]:
-    view, shard = target.view, target.name
-    if not _others_accept(view, shard):
-        yield f"no other shard of {view.snapshot.name} accepts objects: new objects wait"
-    member = view.snapshot.members.shards.get(ShardName(shard))
-    if member is not None and member.evacuating:
-        yield f'{shard} is still being evacuated; run "sharder uncordon" to end that'
-
-
-def _of_uncordon(target: Target) -> Iterator[str]:
-    if target.obj.metadata.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP:
-        yield (
-            f"{target.name} evacuates itself before it stops, and restores the annotation while "
-            "it runs"
-        )
-
-
-def _of_evacuation(target: Target) -> Iterator[str]:
-    snapshot, shard = target.view.snapshot, target.name
-    if not _others_accept(target.view, shard):
-        yield f"no other shard of {snapshot.name} accepts objects: its objects stay"
-    if ShardName(shard) not in snapshot.members.available:
-        yield (
-            f"{shard} is not available; when it is back it gets no objects until "
-            '"sharder uncordon"'
-        )
-    elif snapshot.ring.spec.movement.paused:
-        yield f'movement of {snapshot.name} is paused; run "sharder resume" to continue'
-
-
-def _of_pin(target: Target, *, shard: ShardName | None) -> Iterator[str]:
-    """Yield the reasons why the object might not move to the shard."""
-    if shard is None:
-        return
-    snapshot, meta = target.view.snapshot, target.obj.metadata
-    members, owner = snapshot.members, meta.label(snapshot.owner_label) or None
-    if isinstance(target.obj, PartialObject) and not snapshot.selects(target.obj):
-        yield f"{meta.ref} is not in the scope of {snapshot.name}: the pin has no effect"
-    if shard not in members.available:
-        yield f"{shard} is not available: the pin has no effect until it is"
-    if members.shards[shard].evacuating:
-        yield f"{shard} is being evacuated: the pin has no effect"
-    elif members.shards[shard].cordoned and owner != shard:
-        yield f"{shard} is cordoned: the pin moves no object to it"
-    if snapshot.ring.spec.movement.paused and owner not in {None, shard}:
-        yield f'movement of {snapshot.name} is paused; run "sharder resume" to continue'
-
-
-CORDON: Final = Steering(
-    operation=Operation.CORDON,
-    of=LEASES.id,
-    field="metadata.annotations",
-    wanted={CORDONED_ANNOTATION: "true"},
-    done="{name} {is_} cordoned: it keeps its objects and gets no new ones",
-    already="{name} is already cordoned",
-    warnings=_of_cordon,
-)
-UNCORDON: Final = Steering(
-    operation=Operation.UNCORDON,
-    of=LEASES.id,
-    field="metadata.annotations",
-    wanted={CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
-    done="{name} {is_} uncordoned: it gets new objects",
-    already="{name} is already uncordoned",
-    warnings=_of_uncordon,
-)
-EVACUATE: Final = Steering(
-    operation=Operation.EVACUATE,
-    of=LEASES.id,
-    field="metadata.annotations",
-    wanted={EVACUATE_ANNOTATION: "true"},
-    done="{name} {is_} marked for evacuation: it gets no new objects",
-    already="{name} is already marked for evacuation",
-    warnings=_of_evacuation,
-)
-PAUSE: Final = Steering(
-    operation=Operation.PAUSE,
-    of=RINGS.id,
-    field="spec.movement",
-    wanted={"paused": True},
-    done="{name} {is_} paused: no objects are drained; those whose shard is gone are still "
-    "reassigned",
-    already="{name} is already paused",
-)
-RESUME: Final = Steering(
-    operation=Operation.RESUME,
-    of=RINGS.id,
-    field="spec.movement",
-    wanted={"paused": False},
-    done="{name} {is_} resumed: objects move to where they belong",
-    already="{name} is not paused",
-)
-
-
-def pin(ring: str, shard: str | None) -> Steering:
-    """Return the write that pins objects of the ring to a shard; None removes their pins."""
-    to = None if shard is None else ShardName(shard)
-    what = "unpinned" if to is None else f"pinned to {to}"
-    return Steering(
-        operation=Operation.PIN,
-        of=None,
-        field="metadata.labels",
-        wanted={pin_label(RingName(ring)): to},
-        done=f"{{name}} {{is_}} {what}{{was}}",
-        already="{name} is not pinned" if to is None else f"{{name}} is already {what}",
-        warnings=partial(_of_pin, shard=to),
-        shard=to,
-    )
 
 
 Write: TypeAlias = Callable[[Cluster], Awaitable[OperationReport]]
@@ -258,7 +219,7 @@ async def _attempt(
     changes = _changes(target.obj, steering)
     if changes and not dry_run:
         await _write(target, steering, changes)
-    warnings = tuple(steering.warnings(target))
+    warnings = _warnings(target, steering)
     for warning in warnings:
         cluster.shown.warn(warning)
     before = changes[0].before if changes else None
