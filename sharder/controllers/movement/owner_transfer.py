@@ -33,6 +33,7 @@ from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
 
 ON_ITS_WAY = Keep("it is on its way")
+SPEC_CHANGED = Keep("the ring's spec has changed; the next pass moves it")
 
 AT_ONCE = 2000
 """Objects of a part that are handed over together: up to 3 MB are read for them."""
@@ -221,10 +222,18 @@ class OwnerTransfer:
     async def _write(
         self, resource: Resource, obj: PartialObject, decide: Decide, *, is_due: bool = False
     ) -> Step | None:
-        """Move an object or a dependent; None if it could not be written."""
+        """Move an object or a dependent; None if it could not be written.
+
+        Other shards make other decisions.  With another spec, other objects can be controlled.
+        """
+
+        def by_this_spec(snapshot: RingSnapshot, now: PartialObject) -> Step:
+            is_same = snapshot.ring.metadata.generation == self._snapshot.ring.metadata.generation
+            return decide(snapshot, now) if is_same else SPEC_CHANGED
+
         move = self._mover.move
         try:
-            step = await move(self._snapshot.name, resource, obj, decide, is_due=is_due)
+            step = await move(self._snapshot.name, resource, obj, by_this_spec, is_due=is_due)
         except (ApiError, InvalidObject, BackingOff) as error:
             self._stats.failed(error)
             return None
