@@ -12,6 +12,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -37,7 +38,6 @@ from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.core.status.conditions import condition_of
 from sharder.core.status.fence_condition import FENCED
 from sharder.kube import check_requests
-from sharder.kube.check_requests import pod as pod_of
 from sharder.kube.client import Client
 from sharder.kube.reviews import KubeFences, is_allowed
 from sharder.kube.typed_stores import (
@@ -267,15 +267,9 @@ async def _leader(client: Client, ref: ObjectRef) -> Lease | None:
 
 
 async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool:
-    places = ([rule.namespace], rule.instead)
-    for spaces in filter(None, places):
-        answers = [
-            await is_allowed(
-                client, verb, rule.resource, namespace=namespace, name=rule.name, user=user
-            )
-            for namespace in spaces
-        ]
-        if all(answers):
+    ask = partial(is_allowed, client, verb, rule.resource, name=rule.name, user=user)
+    for spaces in filter(None, ([rule.namespace], rule.instead)):
+        if all([await ask(namespace=namespace) for namespace in spaces]):
             return True
     return False
 
@@ -294,12 +288,10 @@ async def _fence_facts(
 
 
 async def _users(client: Client, pods: Iterable[ObjectRef]) -> dict[ObjectRef, str | None]:
-    return {ref: await _user(client, ref) for ref in pods}
-
-
-async def _user(client: Client, ref: ObjectRef) -> str | None:
-    try:
-        pod = await pod_of(client, ref)
-    except NotFound:
-        return None
-    return service_account(ObjectRef(ref.namespace, pod.spec.service_account_name))[0]
+    users: dict[ObjectRef, str | None] = dict.fromkeys(pods)
+    for ref in users:
+        with suppress(NotFound):
+            pod = await check_requests.pod(client, ref)
+            account = ObjectRef(ref.namespace, pod.spec.service_account_name)
+            users[ref] = service_account(account)[0]
+    return users

@@ -1,6 +1,7 @@
 """`sharder cleanup`: remove the labels and annotations that a deleted ring has left."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -105,7 +106,7 @@ class Sweep:
 
     async def run(self) -> CleanupRow:
         """Find and clean the objects; failures are in the row."""
-        owner, drain = owner_label(self.ring), drain_label(self.ring)
+        owner, drain = _labels(self.ring)
         problems = [await self._clean_all(labels) for labels in (owner, f"!{owner},{drain}")]
         problem = next(filter(None, problems), None)
         if self.found:
@@ -154,29 +155,26 @@ class Sweep:
 
     async def _write(self, obj: PartialObject) -> bool:
         """Write until the object is clean; return False if it was clean already, or is gone."""
-        store, pauses = self.cluster.objects.of(self.resource), list(PAUSES)
-        owner, drain = owner_label(self.ring), drain_label(self.ring)
+        store, owner, drain = self.cluster.objects.of(self.resource), *_labels(self.ring)
         direction = next_annotation(self.ring)
-        while obj.metadata.has_label(owner) or obj.metadata.has_label(drain):
-            patch = patches.forget(obj.metadata, owner=owner, drain=drain, direction=direction)
-            try:
-                after = (await store.patch(obj.metadata.ref, patch)).metadata
-            except NotFound:
-                return False
-            except (Conflict, Unavailable):
-                if not pauses:
-                    raise
-                await self.cluster.clock.sleep(pauses.pop(0))
-                try:
-                    obj = await store.get(obj.metadata.ref)
-                except NotFound:
+        with suppress(NotFound):
+            for pause in (*PAUSES, None):
+                if not obj.metadata.has_label(owner) and not obj.metadata.has_label(drain):
                     return False
-                continue
-            if after.has_label(owner) or after.has_label(drain):
-                raise SharderError(
-                    "another client restores the labels: check the mutating webhooks"
-                )
-            return True
+                patch = patches.forget(obj.metadata, owner=owner, drain=drain, direction=direction)
+                try:
+                    after = (await store.patch(obj.metadata.ref, patch)).metadata
+                except (Conflict, Unavailable):
+                    if pause is None:
+                        raise
+                    await self.cluster.clock.sleep(pause)
+                    obj = await store.get(obj.metadata.ref)
+                    continue
+                if after.has_label(owner) or after.has_label(drain):
+                    raise SharderError(
+                        "another client restores the labels: check the mutating webhooks"
+                    )
+                return True
         return False
 
     def _line(self) -> str:
@@ -199,24 +197,27 @@ def _require_absence(ring: ControllerRing | None, resource: GroupResource) -> No
         )
 
 
+def _labels(ring: RingName) -> tuple[str, str]:
+    return owner_label(ring), drain_label(ring)
+
+
 async def _targets(cluster: Cluster, words: Sequence[str]) -> tuple[list[Resource], list[str]]:
     """Return the resources to clean, and warnings."""
-    if words:
-        return list(dict.fromkeys([await _resource_of(cluster, word) for word in words])), []
-    discovered = await cluster.served()
-    silent = [f"API group {g} is unavailable; rerun when it is back" for g in discovered.silent]
-    return list(discovered.resources), silent
-
-
-async def _resource_of(cluster: Cluster, word: str) -> Resource:
-    name, _, group = word.partition(".")
-    try:
-        return await cluster.objects.find(GroupResource(group, name))
-    except NotFound:
-        resource = resource_named(word, (await cluster.served()).resources)
-        if resource is None:
-            raise
-        return resource
+    if not words:
+        found = await cluster.served()
+        silent = [f"API group {g} is unavailable; rerun when it is back" for g in found.silent]
+        return list(found.resources), silent
+    named = list[Resource]()
+    for word in words:
+        name, _, group = word.partition(".")
+        try:
+            named.append(await cluster.objects.find(GroupResource(group, name)))
+        except NotFound:
+            resource = resource_named(word, (await cluster.served()).resources)
+            if resource is None:
+                raise
+            named.append(resource)
+    return list(dict.fromkeys(named)), []
 
 
 async def _left_over(cluster: Cluster, ring: RingName) -> list[str]:

@@ -53,7 +53,7 @@ async def rings(cluster: Cluster) -> RingsReport:
 async def shards(cluster: Cluster, *, name: str) -> ShardsReport:
     """Count the objects of a ring's shards."""
     view = await view_of(cluster, name)
-    counted = await _count(cluster, view.snapshot)
+    counted = await count(cluster, view.snapshot)
     return ShardsReport(
         ring=view.snapshot.name,
         paused=view.snapshot.ring.spec.movement.paused,
@@ -102,10 +102,21 @@ async def ring_of_name(cluster: Cluster, name: str) -> ControllerRing:
     return ring
 
 
-async def stream(cluster: Cluster, resource: GroupResource) -> AsyncGenerator[PartialObject, None]:
-    """Yield all objects of a resource."""
-    async for obj in cluster.objects.of(await cluster.objects.find(resource)).stream():
+async def stream(
+    cluster: Cluster, resource: GroupResource, labels: str = ""
+) -> AsyncGenerator[PartialObject, None]:
+    """Yield all objects of a resource, or those that a label selector selects."""
+    async for obj in cluster.objects.of(await cluster.objects.find(resource), labels).stream():
         yield obj
+
+
+async def count(cluster: Cluster, snapshot: RingSnapshot, labels: str = "") -> ObjectCount:
+    """Count the objects of a ring, or those that a label selector selects."""
+    counted = ObjectCount(snapshot)
+    for resource, role in snapshot.roles.items():
+        async for obj in stream(cluster, resource, labels):
+            counted.count(obj, role)
+    return counted
 
 
 async def _all_rings(cluster: Cluster) -> list[ControllerRing]:
@@ -139,7 +150,7 @@ async def _row(cluster: Cluster, snapshot: RingSnapshot) -> RingRow:
     counts: dict[str, int | None] = dict.fromkeys(_totals(ObjectCount(snapshot)))
     try:
         if not isinstance(snapshot.ring, UnreadableRing):
-            counts.update(_totals(await _count(cluster, snapshot)))
+            counts.update(_totals(await count(cluster, snapshot)))
     except ApiError as error:
         problem = "; ".join(filter(None, (str(error), problem)))
     ready = (c.status for c in snapshot.ring.status.conditions if c.type == "Ready")
@@ -179,14 +190,6 @@ def _problem(snapshot: RingSnapshot) -> str | None:
         return unreadable(snapshot.ring)
     refused = refusals(snapshot.ring, snapshot.placer.layout.custom)
     return not_ready(snapshot.ring) or "; ".join(map(str, refused)) or None
-
-
-async def _count(cluster: Cluster, snapshot: RingSnapshot) -> ObjectCount:
-    counted = ObjectCount(snapshot)
-    for resource, role in snapshot.roles.items():
-        async for obj in stream(cluster, resource):
-            counted.count(obj, role)
-    return counted
 
 
 def _shard(lease: Lease, snapshot: RingSnapshot, counted: ObjectCount, now: datetime) -> ShardRow:

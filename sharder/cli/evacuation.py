@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.cluster_view import View, view_of
+from sharder.cli.cluster_view import View, count, view_of
 from sharder.cli.reports import OperationReport
 from sharder.cli.steering import EVACUATE, Outcome, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
@@ -100,10 +100,4 @@ async def _wait(
 
 
 async def _count(cluster: Cluster, view: View, shard: ShardName) -> ObjectCount:
-    """Count the objects of the shard; the selector leaves out all other objects."""
-    counted, labels = ObjectCount(view.snapshot), f"{view.snapshot.owner_label}={shard}"
-    for id_, role in view.snapshot.roles.items():
-        resource = await cluster.objects.find(id_)
-        async for obj in cluster.objects.of(resource, labels).stream():
-            counted.count(obj, role)
-    return counted
+    return await count(cluster, view.snapshot, f"{view.snapshot.owner_label}={shard}")

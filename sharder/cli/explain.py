@@ -36,7 +36,12 @@ _UNAVAILABLE: Final[Mapping[Standing, str]] = {
 
 _PAUSED: Final = 'movement is paused; run "sharder resume" to continue'
 
-_STANDSTILL: Final = "until the rollout ends, no object is drained for the strategy or for balance"
+_ROLLOUT: Final = (
+    "shards of several revisions are available, {} is the newest; until the rollout ends, no "
+    "object is drained for the strategy or for balance"
+)
+
+_EVACUATION: Final = "{} is being evacuated: all its objects are drained"
 
 
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
@@ -119,9 +124,10 @@ def _explained(
     states = states_of(snapshot.members, view.leases, cluster.now)
     is_controlled = planned.role is Role.CONTROLLED
     in_scope = snapshot.selects(obj, planned.role)
-    wanted = planned.to
-    if in_scope and not is_controlled and planned.to == planned.current:
+    wanted, owner, layout = planned.to, planned.current, snapshot.placer.layout
+    if in_scope and not is_controlled and planned.to == owner:
         wanted = choose(snapshot, obj).shard
+    shard = None if owner is None else layout.by_name.get(owner)
     return Explanation(
         ring=snapshot.name,
         strategy=snapshot.ring.spec.placement.strategy,
@@ -129,8 +135,8 @@ def _explained(
         object=main_key(obj),
         key=planned.key,
         controller=snapshot.controller_key(obj) if is_controlled else None,
-        owner=planned.current,
-        owner_state=None if planned.current is None else states.get(planned.current),
+        owner=owner,
+        owner_state=None if owner is None else states.get(owner),
         draining=snapshot.is_draining(obj),
         since=None,
         bound=None,
@@ -141,8 +147,8 @@ def _explained(
         advice=advice(snapshot, planned) if in_scope else None,
         rebalance=rebalance,
         movement=_PAUSED if snapshot.ring.spec.movement.paused else None,
-        rollout=_rollout(snapshot),
-        evacuation=_evacuation(snapshot, planned.current),
+        rollout=None if layout.newest is None else _ROLLOUT.format(layout.newest),
+        evacuation=_EVACUATION.format(owner) if shard is not None and shard.evacuating else None,
         placement=None if is_controlled or not in_scope else _placement(snapshot, obj, states),
         mistakes=(*snapshot.reader.invalid_annotations(obj), *_stray_pin(snapshot, obj, states)),
     )
@@ -151,25 +157,9 @@ def _explained(
 def _stray_pin(
     snapshot: RingSnapshot, obj: PartialObject, states: Mapping[ShardName, ShardPhase]
 ) -> list[str]:
-    pin = snapshot.reader.pin_of(obj)
-    if pin is None or pin in states:
-        return []
-    label = pin_label(snapshot.name)
-    return [f"the label {label} has no effect: {snapshot.name} has no shard {pin}"]
-
-
-def _rollout(snapshot: RingSnapshot) -> str | None:
-    newest = snapshot.placer.layout.newest
-    if newest is None:
-        return None
-    return f"shards of several revisions are available, {newest} is the newest; {_STANDSTILL}"
-
-
-def _evacuation(snapshot: RingSnapshot, owner: ShardName | None) -> str | None:
-    shard = None if owner is None else snapshot.placer.layout.by_name.get(owner)
-    if shard is None or not shard.evacuating:
-        return None
-    return f"{owner} is being evacuated: all its objects are drained"
+    pin, label = snapshot.reader.pin_of(obj), pin_label(snapshot.name)
+    is_stray = pin is not None and pin not in states
+    return [f"the label {label} has no effect: {snapshot.name} has no shard {pin}"] * is_stray
 
 
 def _placement(

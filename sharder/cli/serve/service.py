@@ -132,11 +132,9 @@ class Service:
                 lag = probe(self._metrics.replica.lagged, self._clock)
                 works = (replica.follow(), lag, keep_trimmed(self._clock))
                 beside = [group.create_task(work) for work in works]
-                await deadline.wait_for_sync(replica.cache.not_synced)
+                await deadline.wait(replica.cache.not_synced)
                 # Until objects are counted, the webhook leaves a ring's new ones to the leader.
-                await deadline.wait_at_most(
-                    COUNT_SECONDS, "count objects of", replica.cache.uncounted
-                )
+                await deadline.wait(self._uncounted, at_most=COUNT_SECONDS)
                 settled()
                 await self._serve(source, tls)
                 for task in reversed(beside):
@@ -227,6 +225,10 @@ class Service:
         self._metrics.replica.set_certificate_expiry(
             serving=shown.serving_end, authority=shown.authority_end
         )
+
+    def _uncounted(self) -> str | None:
+        names = ", ".join(self._replica.cache.uncounted())
+        return f"waiting to count objects of {names}" if names else None
 
     def _wait(self, why: str) -> None:
         self._not_ready = why

@@ -7,7 +7,7 @@ that it cannot reach.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from typing import Final, TypeVar
 
@@ -48,7 +48,7 @@ class StartupDeadline:
             try:
                 return await call()
             except ApiError as error:
-                if self._is_over():
+                if self._clock.monotonic() >= self._deadline:
                     remedy = _REMEDIES.get(type(error), "")
                     reason = f"cannot {doing} within {DEADLINE_SECONDS:g}s: {error}{remedy}"
                     raise ConfigError(reason) from error
@@ -56,33 +56,26 @@ class StartupDeadline:
                 self._on_change(f"cannot {doing} yet: {error}")
             await self._clock.sleep(1.0)
 
-    async def wait_for_sync(self, missing: Callable[[], str | None]) -> None:
-        """Wait until `missing` returns None, else the reason why a list is missing.
+    async def wait(
+        self, pending: Callable[[], str | None], *, at_most: float | None = None
+    ) -> None:
+        """Wait until `pending` returns None instead of a reason, or for `at_most` seconds.
 
         Raises:
-            ConfigError: the deadline has passed; the message says how to fix it.
+            ConfigError: the deadline has passed, without `at_most`; it says how to fix it.
         """
-        while (reason := missing()) is not None:
-            if self._is_over():
+        end = self._deadline if at_most is None else self._clock.monotonic() + at_most
+        while (reason := pending()) is not None:
+            if self._clock.monotonic() >= end and at_most is None:
                 raise ConfigError(
                     f"{reason} (for {DEADLINE_SECONDS:g}s); check that the API server is running, "
                     "the ControllerRing CRD is installed, and the sharder has the right to list "
                     "and watch rings, Leases and namespaces"
                 )
+            if self._clock.monotonic() >= end:
+                return
             self._on_change(reason)
             await self._clock.sleep(0.05)
-
-    async def wait_at_most(
-        self, seconds: float, doing: str, pending: Callable[[], Sequence[str]]
-    ) -> None:
-        """Wait until nothing is pending, for at most `seconds`."""
-        deadline = self._clock.monotonic() + seconds
-        while (names := pending()) and self._clock.monotonic() < deadline:
-            self._on_change(f"waiting to {doing} {', '.join(names)}")
-            await self._clock.sleep(0.05)
-
-    def _is_over(self) -> bool:
-        return self._clock.monotonic() >= self._deadline
 
 
 QUIET_SECONDS: Final = 10.0

@@ -57,7 +57,7 @@ async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
 
     async with TaskGroup() as group:
         task = group.create_task(
-            start.deadline.wait_at_most(10, "count objects of", lambda: ("demo", "other"))
+            start.deadline.wait(lambda: "waiting to count objects", at_most=10)
         )
         await start.clock.advance(9)
         is_waiting = not task.done()
@@ -66,7 +66,15 @@ async def test_an_optional_step_of_the_start_has_a_deadline() -> None:
         task.cancel()
 
     assert (is_waiting, is_over) == (True, True)
-    assert start.reasons[-1] == "waiting to count objects of demo, other"
+    assert start.reasons[-1] == "waiting to count objects"
+
+
+async def test_lists_that_stay_away_end_the_start_with_what_to_do() -> None:
+    start = Start()
+    await start.clock.advance(DEADLINE_SECONDS)
+
+    with pytest.raises(ConfigError, match=r"^no Leases yet \(for 60s\); check that"):
+        await start.deadline.wait(lambda: "no Leases yet")
 
 
 @pytest.mark.parametrize(
