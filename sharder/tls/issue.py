@@ -5,12 +5,12 @@ verifiers require (section 4.2; Go, and Python since 3.13).  Pure except for ran
 everything is PEM.
 """
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -30,8 +30,6 @@ BACKDATED = timedelta(hours=1)
 
 SERVING_NAME: Final = "sharder webhook"
 """The common name of our serving certificates; certificates of other issuers have another one."""
-
-IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +60,9 @@ def make_authority(now: datetime) -> KeyPair:
 
 
 def issue_serving(
-    authority: KeyPair,
-    *,
-    dns_names: Iterable[str],
-    ip_addresses: Iterable[IpAddress] = (),
-    now: datetime,
-    validity: timedelta,
+    authority: KeyPair, *, names: Iterable[str], now: datetime, validity: timedelta
 ) -> KeyPair:
-    """Return a new certificate for a server with these names and addresses.
+    """Return a new certificate for a server with these DNS names and IP addresses.
 
     The certificate expires with the authority at the latest.
 
@@ -78,10 +71,9 @@ def issue_serving(
     """
     issuer, issuer_key = issuer_of(authority)
     try:
-        names = [x509.DNSName(name) for name in dns_names]
+        alternatives = [_alternative(name) for name in names]
     except ValueError as error:
         raise ConfigError(f"cannot issue a certificate: {error}") from error
-    addresses = [x509.IPAddress(address) for address in ip_addresses]
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + validity, issuer.not_valid_after_utc)
     if end <= now:
@@ -92,7 +84,7 @@ def issue_serving(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([*names, *addresses]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
             critical=False,
@@ -190,3 +182,10 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)

@@ -20,17 +20,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from ipaddress import ip_address
 
 from sharder.tls.bundle import CertificateBundle
 from sharder.tls.facts import CertificateFacts, facts_of, issued_by
-from sharder.tls.issue import (
-    IpAddress,
-    KeyPair,
-    issue_serving,
-    make_authority,
-    own_certificate,
-)
+from sharder.tls.issue import KeyPair, issue_serving, make_authority, own_certificate
 
 
 class Phase(StrEnum):
@@ -160,14 +153,7 @@ def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> Certifi
     """
     before = facts_of(bundle.certificate)[:1]
     names = dict.fromkeys([*policy.names, *(name for facts in before for name in facts.names)])
-    addresses = {name: address for name in names if (address := _address(name))}
-    serving = issue_serving(
-        bundle.authority,
-        dns_names=[name for name in names if name not in addresses],
-        ip_addresses=addresses.values(),
-        now=now,
-        validity=policy.validity,
-    )
+    serving = issue_serving(bundle.authority, names=names, now=now, validity=policy.validity)
     return replace(bundle, certificate=serving.certificate, key=serving.key)
 
 
@@ -203,10 +189,3 @@ def _is_due(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
     return issuer.not_after - now < min(
         policy.validity, (issuer.not_after - issuer.not_before) / 2
     )
-
-
-def _address(name: str) -> IpAddress | None:
-    try:
-        return ip_address(name)
-    except ValueError:
-        return None

@@ -5,7 +5,6 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 
 import msgspec
 import pytest
@@ -44,13 +43,7 @@ WITHIN = 10.0
 
 
 def issued() -> tls.KeyPair:
-    return tls.issue_serving(
-        AUTHORITY,
-        dns_names=[NAME],
-        ip_addresses=[ip_address(HOST)],
-        now=NOW,
-        validity=timedelta(days=1),
-    )
+    return tls.issue_serving(AUTHORITY, names=[NAME, HOST], now=NOW, validity=timedelta(days=1))
 
 
 def server_tls() -> ServerTls:

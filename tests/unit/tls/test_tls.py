@@ -3,7 +3,6 @@
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from sharder.tls.issue import (
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = service_names("sharder", "sharding-system")
-ADDRESSES = (ip_address("10.0.0.1"), ip_address("fd00::1"))
+ADDRESSES = ("10.0.0.1", "fd00::1")
 AUTHORITY = make_authority(NOW)
 OTHER_AUTHORITY = make_authority(NOW)
 SECOND = timedelta(seconds=1)
@@ -32,9 +31,7 @@ VALIDITY = timedelta(days=365)
 
 
 def issued(authority: KeyPair = AUTHORITY, validity: timedelta = VALIDITY) -> KeyPair:
-    return issue_serving(
-        authority, dns_names=NAMES, ip_addresses=ADDRESSES, now=NOW, validity=validity
-    )
+    return issue_serving(authority, names=(*NAMES, *ADDRESSES), now=NOW, validity=validity)
 
 
 def bundle_of(authority: KeyPair = AUTHORITY, serving: KeyPair | None = None) -> CertificateBundle:
@@ -57,7 +54,7 @@ BUNDLE = bundle_of()
 def test_openssl_verifies_the_certificate_strictly(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     authority = make_authority(now)
-    pair = issue_serving(authority, dns_names=NAMES, now=now, validity=VALIDITY)
+    pair = issue_serving(authority, names=NAMES, now=now, validity=VALIDITY)
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     context.verify_flags |= ssl.VERIFY_X509_STRICT
 
@@ -96,7 +93,7 @@ def test_no_certificate_outlives_its_authority() -> None:
 
 def test_names_that_cannot_stand_in_a_certificate_are_an_error() -> None:
     with pytest.raises(ConfigError):
-        issue_serving(AUTHORITY, dns_names=["süd"], now=NOW, validity=VALIDITY)
+        issue_serving(AUTHORITY, names=["süd"], now=NOW, validity=VALIDITY)
 
 
 @pytest.mark.parametrize(

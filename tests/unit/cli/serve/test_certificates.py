@@ -50,7 +50,7 @@ class Folder:
 
 
 def issued() -> KeyPair:
-    return issue_serving(AUTHORITY, dns_names=["sharder"], now=NOW, validity=timedelta(days=90))
+    return issue_serving(AUTHORITY, names=["sharder"], now=NOW, validity=timedelta(days=90))
 
 
 @pytest.fixture
