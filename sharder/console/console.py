@@ -6,6 +6,7 @@ them.  Without a page the console does nothing.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 from typing import Final
@@ -58,33 +59,20 @@ _WORST_FIRST = tuple(Health)
 _HEALTH = {Level.FAIL: Health.BROKEN, Level.WARN: Health.ATTENTION}
 
 
+@dataclass(eq=False, kw_only=True)
 class Console:
     """Shows the rings to people; writes nothing."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        clock: Clock,
-        version: str,
-        namespace: str,
-        not_ready: Callable[[], str | None],
-    ) -> None:
-        """Connect the parts.
+    cache: ClusterCache
+    clock: Clock
+    version: str
+    namespace: str
+    """The namespace of the sharder's own Lease."""
+    not_ready: Callable[[], str | None]
+    """Returns why this replica is not ready, None if it is."""
 
-        Args:
-            cache: The source of the rings.
-            clock: The clock for all times.
-            version: The version of this program.
-            namespace: The namespace of the sharder's own Lease.
-            not_ready: Returns why this replica is not ready, None if it is.
-        """
-        self._cache = cache
-        self._clock = clock
-        self._version = version
-        self._namespace = namespace
-        self._not_ready = not_ready
-        self.memory = Memory(clock)
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.clock)
         """The journal for the controllers."""
         self._listing = asyncio.Lock()
         self._listed: tuple[float, Rings] | None = None
@@ -95,12 +83,12 @@ class Console:
         `beat` has the time, first and every `BEAT_SECONDS`; `rings` is a `Rings`, and `ring` a
         `Ring`, null if there is none of that name; both are sent when they change.
         """
-        sent, now = dict[str, bytes](), self._clock.monotonic()
+        sent, now = dict[str, bytes](), self.clock.monotonic()
         beat_at, end = now, now + STREAM_SECONDS
         while now < end:
             if now >= beat_at:
                 beat_at = now + BEAT_SECONDS
-                yield "beat", msgspec.json.encode({"now": self._clock.now()})
+                yield "beat", msgspec.json.encode({"now": self.clock.now()})
             documents = {"rings": msgspec.json.encode(await self.rings())}
             if ring is not None:
                 documents["ring"] = msgspec.json.encode(self.ring(RingName(ring)))
@@ -108,30 +96,30 @@ class Console:
                 if sent.get(event) != document:
                     sent[event] = document
                     yield event, document
-            await self._clock.sleep(TICK_SECONDS)
-            now = self._clock.monotonic()
+            await self.clock.sleep(TICK_SECONDS)
+            now = self.clock.monotonic()
 
     async def rings(self) -> Rings:
         """Return all rings, as they were at most `RINGS_SECONDS` ago."""
         async with self._listing:
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             if self._listed is None or now - self._listed[0] >= RINGS_SECONDS:
                 self._listed = now, await self._list()
             return self._listed[1]
 
     async def _list(self) -> Rings:
         found = list[RingHealth]()
-        names = self._cache.unreadable_rings().union(self._cache.rings())
-        async for name in in_slices(names, self._clock):
+        names = self.cache.unreadable_rings().union(self.cache.rings())
+        async for name in in_slices(names, self.clock):
             ring = self.ring(name)
             if ring is not None:
                 found.append(RingHealth(name=name, health=ring.health))
         found.sort(key=lambda ring: (_WORST_FIRST.index(ring.health), ring.name))
         replica = Replica(
-            version=self._version,
-            namespace=self._namespace,
+            version=self.version,
+            namespace=self.namespace,
             leading=self.memory.counts is not None,
-            not_ready=self._not_ready(),
+            not_ready=self.not_ready(),
         )
         return Rings(
             replica=replica, rings=tuple(found[:MAX_RINGS]), truncated=len(found) > MAX_RINGS
@@ -139,7 +127,7 @@ class Console:
 
     def ring(self, name: RingName) -> Ring | None:
         """Return the present state of a ring, None if there is none of this name."""
-        broken, snapshot = self._cache.unreadable(name), self._cache.snapshot(name)
+        broken, snapshot = self.cache.unreadable(name), self.cache.snapshot(name)
         if broken is not None:
             fault = unreadable(name, broken.problem)
             return Ring(name=name, health=Health.BROKEN, headline=fault.message, faults=(fault,))
@@ -147,8 +135,8 @@ class Console:
 
     def _ring(self, snapshot: RingSnapshot) -> Ring:
         name, memory = snapshot.name, self.memory
-        shards = Shards(snapshot, memory, self._cache.membership, self._clock)
-        listed, now = tuple(shards.listed()), self._clock.now()
+        shards = Shards(snapshot, memory, self.cache.membership, self.clock)
+        listed, now = tuple(shards.listed()), self.clock.now()
         (draining, draining_since), quiet = shards.drains, memory.seconds_since_move(name)
         facts = RingFacts(
             ring=snapshot.ring,
