@@ -1,13 +1,10 @@
 """Arguments that commands share."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from sharder.cli.command import UsageError, argument, switch
-from sharder.cli.words import Target, targets_of
+from sharder.cli.command import argument, switch
 from sharder.core.durations import parse_duration
-from sharder.core.errors import ConfigError
 from sharder.core.names import SYSTEM_NAMESPACE
 
 RING: Final = argument("ring", metavar="RING", help="Name of a ControllerRing.")
@@ -40,11 +37,3 @@ def duration(text: str) -> timedelta:
     if found < timedelta():
         raise ValueError(f"{text} is negative")
     return found
-
-
-def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
-    """Return the objects that the arguments name."""
-    try:
-        return targets_of(words, namespace)
-    except ConfigError as error:
-        raise UsageError(str(error)) from error

@@ -9,8 +9,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from sharder.cli.arguments import NAMESPACE, OBJECTS, RING, SHARD, targets
+from sharder.cli.arguments import NAMESPACE, OBJECTS, RING, SHARD
 from sharder.cli.command import WIDE, Call, UsageError, argument, command, switch
+from sharder.cli.words import targets
 from sharder.core.errors import ConfigError
 
 

@@ -26,31 +26,20 @@ _PROGRESS_OBJECTS: Final = 500
 
 
 async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], object]) -> None:
-    """Write a dump line by line, with progress on stderr.
+    """Write a ring, its Leases, the namespaces, and the metadata of its objects in scope.
+
+    Each document is one line of JSON, and is written as soon as it is read; progress is on stderr.
 
     Raises:
         ConfigError: there is no such ring.
         ApiError: the ring's objects cannot be read.
     """
     written = 0
-    async for line in dump(cluster, name=name):
-        write(line)
+    async for document in _documents(cluster, await view_of(cluster, name)):
+        write(msgspec.json.encode(document) + b"\n")
         written += 1
         if written % _PROGRESS_OBJECTS == 0 and not sys.stdout.isatty():
             cluster.shown.show(f"dumping {name}: {written} objects")
-
-
-async def dump(cluster: Cluster, *, name: str) -> AsyncIterator[bytes]:
-    """Yield a ring, its Leases, the namespaces, and the metadata of its objects in scope.
-
-    Each document is one line of JSON, and is yielded as soon as it is read.
-
-    Raises:
-        ConfigError: there is no such ring.
-        ApiError: the ring's objects cannot be read.
-    """
-    async for document in _documents(cluster, await view_of(cluster, name)):
-        yield msgspec.json.encode(document) + b"\n"
 
 
 async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:

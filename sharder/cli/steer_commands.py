@@ -19,9 +19,9 @@ from sharder.cli.arguments import (
     SHARD,
     SHARDS,
     duration,
-    targets,
 )
 from sharder.cli.command import Call, UsageError, argument, command, switch
+from sharder.cli.words import targets
 from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:

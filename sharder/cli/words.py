@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from sharder.cli.command import UsageError
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ConfigError
 from sharder.core.names import ObjectRef
@@ -43,18 +44,18 @@ def resource_named(word: str, candidates: Iterable[Resource]) -> Resource | None
     return named[0] if named else None
 
 
-def targets_of(words: Sequence[str], namespace: str | None) -> list[Target]:
+def targets(words: Sequence[str], namespace: str | None) -> list[Target]:
     """Return the objects that `secrets a b`, or `secret/a secret/b`, name.
 
     Raises:
-        ConfigError: the words have another form, or name another namespace.
+        UsageError: the words have another form, or name another namespace.
     """
     if "/" in words[0]:
         pairs = [word.partition("/") for word in words]
     else:
         pairs = [(words[0], "/", word) for word in words[1:]]
     if not pairs or not all(resource and name for resource, _, name in pairs):
-        raise ConfigError(f"{' '.join(words)} is not an object; {_FORM}")
+        raise UsageError(f"{' '.join(words)} is not an object; {_FORM}")
     return [Target(resource, _within(name, namespace)) for resource, _, name in pairs]
 
 
@@ -62,10 +63,10 @@ def _within(name: str, namespace: str | None) -> str:
     if namespace is None:
         return name
     if not namespace:
-        raise ConfigError("--namespace is empty")
+        raise UsageError("--namespace is empty")
     given, slash, _ = name.rpartition("/")
     if slash and given != namespace:
-        raise ConfigError(f"{name} is not in the namespace {namespace} of --namespace")
+        raise UsageError(f"{name} is not in the namespace {namespace} of --namespace")
     return name if slash else f"{namespace}/{name}"
 
 
