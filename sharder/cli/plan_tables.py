@@ -18,7 +18,7 @@ from sharder.core.names import ShardName
 from sharder.core.plurals import counted
 from sharder.core.preview.observe import Number, beside
 from sharder.core.preview.report import Assignment, BalanceReport, PlanReport, ShardLoad
-from sharder.core.rebalance.messages import number
+from sharder.core.rebalance.measures import number
 from sharder.core.ring.snapshot import Role
 
 _SHOWN_REASONS: Final = 5

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
-from sharder.core.rebalance.measures import measure_of
+from sharder.core.rebalance.measures import RebalancePolicy, measure_of
 from sharder.core.rebalance.packed import Outcome
-from sharder.core.rebalance.policy import RebalancePolicy
 from sharder.core.rebalance.run import ShardSide
 from tests.support.values_rebalance import after, run
 

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard
-from sharder.core.rebalance.packed import Outcome, Problem, append, outcome_of, pack, run_of
-from sharder.core.rebalance.policy import RebalancePolicy
-from sharder.core.rebalance.run import Move
+from sharder.core.rebalance.measures import RebalancePolicy
+from sharder.core.rebalance.packed import Outcome, append, outcome_of, pack
+from sharder.core.rebalance.run import Move, Problem
 
 Admits = Callable[[str, ShardName], bool]
 """Whether an object may be on a shard."""
@@ -86,7 +86,7 @@ def run(
 ) -> Outcome:
     """Rebalance."""
     problem = packed(policy, shards, objects, budget=budget, admits=admits, begun=begun)
-    return outcome_of(run_of(problem))
+    return outcome_of(problem)
 
 
 def packed(

@@ -21,11 +21,16 @@ from sharder.core.names import (
     QOS_CLASS_ANNOTATION,
     ShardName,
 )
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard
-from sharder.core.rebalance.measures import fragmentation, mean_and_sigma, measure_of, rates
-from sharder.core.rebalance.move_order import rank_of
-from sharder.core.rebalance.policy import RebalancePolicy, policy_of
-from sharder.core.rebalance.run import Move, ShardSide, run
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, rank_of
+from sharder.core.rebalance.measures import (
+    RebalancePolicy,
+    fragmentation,
+    mean_and_sigma,
+    measure_of,
+    policy_of,
+    rates,
+)
+from sharder.core.rebalance.run import Move, Problem, ShardSide, run
 from tests.vectors.koordinator_file import (
     Defaults,
     Mistake,
@@ -133,7 +138,7 @@ def _check_story(raw: msgspec.Raw) -> Iterator[Result]:
     for name, side in sides.items():
         found = fragmentation(rates(("cpu", "memory"), side.shard, side.load))
         facts[f"fragmentation of {name}"] = (story.fragmentation[name], found)
-        facts[f"fits {name}"] = (story.fits[name], not side.lacks(story.pod))
+        facts[f"fits {name}"] = (story.fits[name], side.has_room(story.pod))
     yield _compared("story 1", **facts)
 
 
@@ -344,7 +349,8 @@ def _moves(
     policy = RebalancePolicy(
         strategy=RebalanceStrategy.RESOURCE_BALANCE, threshold=threshold, min_gain=min_gain
     )
-    return tuple(run(policy, shards, objects, budget=budget).moves)
+    problem = Problem(policy=policy, shards=list(shards), budget=budget)
+    return tuple(run(problem, objects).moves)
 
 
 def _selected(

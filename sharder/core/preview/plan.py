@@ -29,7 +29,7 @@ from sharder.core.preview.report import (
 )
 from sharder.core.preview.state import Planned, State, fill, planned
 from sharder.core.rebalance.balance import Balance, reason_to_stay
-from sharder.core.rebalance.messages import number
+from sharder.core.rebalance.measures import number
 from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase

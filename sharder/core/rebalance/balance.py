@@ -16,11 +16,10 @@ from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, shard_of
-from sharder.core.rebalance.measures import Fullness, has_capacity
-from sharder.core.rebalance.move_order import rank_of
-from sharder.core.rebalance.packed import Outcome, Problem, append, outcome_of, pack, run_of
-from sharder.core.rebalance.policy import policy_of
+from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of, shard_of
+from sharder.core.rebalance.measures import Fullness, has_capacity, policy_of
+from sharder.core.rebalance.packed import Outcome, append, outcome_of, pack
+from sharder.core.rebalance.run import Problem
 from sharder.core.ring.snapshot import RingSnapshot
 
 NOT_COUNTED = "the objects of the ring are still being counted"
@@ -120,7 +119,7 @@ class Balance:
     def outcome(self) -> Outcome:
         """Return which objects move, and why no other objects do."""
         still = self.standstill()
-        return outcome_of(still or run_of(self.packed()))
+        return Outcome(why=still) if still else outcome_of(self.packed())
 
     def _load_of(self, obj: PartialObject) -> dict[str, float]:
         """Return a declared load, without resources that no shard has: it can name any number."""

@@ -1,22 +1,27 @@
-"""The measures of imbalance: one number for each shard, the higher the worse.
+"""The measures of imbalance, as the ring's settings choose them.
 
-There are two kinds: how unevenly the resources of one shard are used (ResourceBalance), and how
-full a shard is compared with the others (EvenLoad).  Every move that helps reduces the larger
-number of its two shards and does not affect other shards.  So the list of all numbers, the worst
-first, decreases in lexicographic order with each move: rebalancing ends, and no object moves back
-and forth.
+A measure is one number for each shard, the higher the worse.  There are two kinds: how unevenly
+the resources of one shard are used (ResourceBalance), and how full a shard is compared with the
+others (EvenLoad).  Every move that helps reduces the larger number of its two shards and does not
+affect other shards.  So the list of all numbers, the worst first, decreases in lexicographic order
+with each move: rebalancing ends, and no object moves back and forth.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Final, TypeAlias
 
-from sharder.core.api.ring import RebalanceStrategy
+from sharder.core.api.ring import RebalanceSpec, RebalanceStrategy
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import ShardName
 from sharder.core.rebalance.loads import LoadedShard
-from sharder.core.rebalance.policy import RebalancePolicy
+
+AUTO: Final = "Auto"
+
+_NUMBER: Final = re.compile(r"(?=.{1,20}$)[0-9]+(\.[0-9]+)?")
+"""As in the CRD, which also limits the length."""
 
 TOLERANCE: Final = 1e-9
 """Tolerance for rates, which are floats: 0.2 + 0.1 is 0.30000000000000004."""
@@ -25,6 +30,21 @@ MAX_RATE: Final = 1e6
 """The highest rate.  A higher load over capacity is a mistake; the square of this is finite."""
 
 _NOTHING: Final[Mapping[str, float]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebalancePolicy:
+    """When objects leave a shard, and how much their moves have to gain."""
+
+    strategy: RebalanceStrategy
+    resources: tuple[str, ...] = ("cpu", "memory")
+    threshold: float | None = None
+    """ResourceBalance: the highest accepted fragmentation; None stands for `Auto`."""
+    min_gain: float = 0.02
+    """ResourceBalance: the minimum gain of all moves from one shard in a run.
+
+    EvenLoad by rates: the minimum difference between two shards for a move between them.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,3 +196,39 @@ def mean_and_sigma(numbers: Sequence[float]) -> tuple[float, float]:
 def has_capacity(shard: LoadedShard, resources: Iterable[str]) -> bool:
     """Return whether the shard declares capacity of one of the resources."""
     return any(shard.capacity.get(name, 0.0) > 0 for name in resources)
+
+
+def number(value: float) -> str:
+    """Return a number for people."""
+    return f"{round(value, 4):g}"
+
+
+def policy_of(spec: RebalanceSpec) -> RebalancePolicy:
+    """Return the policy of the spec.
+
+    Raises:
+        ValueError: The threshold, the gain or the resources are invalid.
+    """
+    if not spec.resources:
+        raise ValueError("rebalance.resources must not be empty: name some, e.g. cpu and memory")
+    twice = sorted({name for name in spec.resources if spec.resources.count(name) > 1})
+    if twice:
+        raise ValueError(f"rebalance.resources names {twice[0]!r} twice: name each once")
+    return RebalancePolicy(
+        strategy=spec.strategy,
+        resources=spec.resources,
+        threshold=_threshold(spec.threshold),
+        min_gain=_decimal("minGain", spec.min_gain, 'a number such as "0.02"'),
+    )
+
+
+def _threshold(text: str) -> float | None:
+    return (
+        None if text == AUTO else _decimal("threshold", text, f'{AUTO} or a number, e.g. "0.15"')
+    )
+
+
+def _decimal(field: str, text: str, wanted: str) -> float:
+    if _NUMBER.fullmatch(text) is None:
+        raise ValueError(f"rebalance.{field} {text[:20]!r} must be {wanted}, 0 or more")
+    return float(text)

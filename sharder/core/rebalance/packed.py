@@ -3,7 +3,7 @@
 With 100,000 objects a run takes seconds, in which the leader's process has to answer admissions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -11,29 +11,16 @@ from msgspec.structs import replace
 
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
-from sharder.core.rebalance.loads import LoadedObject, LoadedShard, sum_of
-from sharder.core.rebalance.messages import why
-from sharder.core.rebalance.policy import RebalancePolicy
-from sharder.core.rebalance.run import Move, Run, run
+from sharder.core.plurals import counted
+from sharder.core.rebalance.loads import LoadedObject, sum_of
+from sharder.core.rebalance.measures import mean_and_sigma, number
+from sharder.core.rebalance.run import Move, Problem, Run, run
 
 OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
 ONE_SHARD: Final = "rebalancing needs at least two available shards"
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(LoadedObject)
-
-
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a run depends on, except the objects."""
-
-    policy: RebalancePolicy
-    shards: list[LoadedShard]
-    budget: int
-    pool_capacity: int | None = None
-    begun: frozenset[ShardName] = frozenset()
-    """The shards that objects left in the previous run."""
-    controlled: dict[str, dict[str, float]] = {}
-    """The loads of controlled objects, by the key of their controller."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,46 +58,61 @@ def unpack(data: bytes) -> Outcome:
 
 def computed(data: bytes) -> bytes:
     """Return the outcome of a packed problem, packed."""
-    return _encoder.encode(outcome_of(run_of(data)))
+    return _encoder.encode(outcome_of(data))
 
 
-def run_of(data: bytes) -> Run | str:
-    """Return the run for a packed problem, or why there is none."""
+def outcome_of(data: bytes) -> Outcome:
+    """Return the outcome of a packed problem."""
     first, _, lines = data.partition(b"\n")
     problem = msgspec.json.decode(first, type=Problem)
     if problem.policy.strategy is RebalanceStrategy.NONE:
-        return OFF
+        return Outcome(why=OFF)
     if len(problem.shards) < 2:
-        return ONE_SHARD
-    found = _decoder.decode_lines(lines)
-    by_key = {obj.key: obj for obj in found}  # The pages of a list can show an object twice.
-    return run(
-        problem.policy,
-        problem.shards,
-        _with_controlled(by_key.values(), problem.controlled),
-        budget=problem.budget,
-        pool_capacity=problem.pool_capacity,
-        begun=problem.begun,
-    )
-
-
-def outcome_of(of: Run | str) -> Outcome:
-    """Return the result of a run."""
-    if isinstance(of, str):
-        return Outcome(why=of)
+        return Outcome(why=ONE_SHARD)
+    objects = {obj.key: obj for obj in _decoder.decode_lines(lines)}
+    # By key, because the pages of a list can show an object twice.
+    for key, load in problem.controlled.items():
+        if key in objects:
+            objects[key] = replace(objects[key], load=sum_of((objects[key].load, load)))
+    found = run(problem, objects.values())
     return Outcome(
-        moves=tuple(of.moves),
-        noun=of.measure.noun,
-        threshold=of.threshold,
-        before=of.before,
-        after={side.name: side.number for side in of.sides.values()},
-        why=why(of),
+        moves=tuple(found.moves),
+        noun=found.measure.noun,
+        threshold=found.threshold,
+        before=found.before,
+        after={name: side.number for name, side in found.sides.items()},
+        why=_why(found),
     )
 
 
-def _with_controlled(
-    objects: Iterable[LoadedObject], controlled: Mapping[str, Mapping[str, float]]
-) -> Iterable[LoadedObject]:
-    for obj in objects:
-        loads = controlled.get(obj.key)
-        yield obj if loads is None else replace(obj, load=sum_of((obj.load, loads)))
+def _why(found: Run) -> str:
+    """Return one sentence about all moves, or about why there are none."""
+    numbers = _span(side.number for side in found.sides.values())
+    measured = f"the {found.measure.noun} is {numbers}"
+    if found.moves or found.is_spent:
+        made = f"the budget of {counted(found.problem.budget, 'move')} is spent"
+        if not found.is_spent:
+            made = counted(len(found.moves), "move")
+        return f"{made}: {measured} instead of {_span(found.before.values())}"
+    if found.threshold is None:
+        return f"no move makes the shards more even: {measured}"
+    policy, sources = found.problem.policy, found.sources()
+    threshold = f"the threshold {number(found.threshold)}"
+    if policy.threshold is None:
+        mean, sigma = mean_and_sigma(list(found.before.values()))
+        threshold += f" (Auto: mean {number(mean)} + sigma {number(sigma)})"
+    if not sources:
+        numeric = '; set rebalance.threshold to a number, such as "0.15"'
+        is_even = policy.threshold is None and any(found.before.values())
+        return f"no shard is above {threshold}{numeric if is_even else ''}"
+    gain = found.weak.get(sources[0].name)
+    stays = f"{sources[0].name} is above {threshold} with {number(sources[0].number)}"
+    if gain is None:
+        return f"{stays}, but none of its objects can leave"
+    least = f"less than minGain {number(policy.min_gain)}"
+    return f"{stays}, but all its moves would gain {number(gain)}, {least}"
+
+
+def _span(numbers: Iterable[float]) -> str:
+    lowest, *_, highest = sorted(numbers)
+    return f"{number(lowest)} to {number(highest)}"

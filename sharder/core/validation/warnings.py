@@ -12,7 +12,7 @@ from sharder.core.api.ring import (
 )
 from sharder.core.names import GroupResource
 from sharder.core.placement.strategies.registry import FOLLOWING
-from sharder.core.rebalance.policy import AUTO
+from sharder.core.rebalance.measures import AUTO
 
 MAX_WARNINGS: Final = 10
 """Maximum warnings in one answer: the API server truncates them after 4,096 characters."""

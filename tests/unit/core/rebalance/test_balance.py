@@ -147,6 +147,16 @@ def test_other_controlled_objects_count_for_nothing(child: PartialObject) -> Non
     assert measured(found) == {A: 0.1, B: 0.0}
 
 
+def test_a_controlled_object_counts_where_its_controller_is() -> None:
+    found = weighed([heavy("s", "cpu=1")], shards=BY_CPU)
+
+    for name in ("c", "d"):
+        says = {LOAD_ANNOTATION: "cpu=2"}
+        found.add_controlled(obj(CONFIGMAPS, name, controlled_by="s", annotations=says))
+
+    assert measured(found) == {A: 0.5, B: 0.0}
+
+
 PINNED = {pin_label(DEMO): A}
 
 

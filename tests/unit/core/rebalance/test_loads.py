@@ -1,12 +1,11 @@
-"""Facts about `sharder.core.rebalance.loads` and `move_order`: what labels and annotations say."""
+"""Facts about `sharder.core.rebalance.loads`: what labels and annotations say."""
 
 import pytest
 
 from sharder.core import names
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
-from sharder.core.rebalance.loads import LoadedObject, limited, load_of
-from sharder.core.rebalance.move_order import rank_of
+from sharder.core.rebalance.loads import LoadedObject, limited, load_of, rank_of
 from tests.support.values_rebalance import A
 
 LABELS = {KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL}

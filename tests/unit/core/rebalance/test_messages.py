@@ -3,7 +3,7 @@
 import pytest
 
 from sharder.core.api.ring import RebalanceStrategy
-from sharder.core.rebalance.policy import RebalancePolicy
+from sharder.core.rebalance.measures import RebalancePolicy
 from tests.support.values_rebalance import (
     balance,
     even,
