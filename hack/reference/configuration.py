@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from hack.reference.schema import Schema, read, with_defaults
 from hack.reference.tables import Section, collect, formats, table
-from sharder.config import environment_names
 
 ROOT: Final = Path(__file__).parents[2]
 SCHEMA: Final = ROOT / "charts/sharder/values.schema.json"
@@ -25,8 +24,7 @@ HEAD: Final = """\
 change these. -->
 
 Fields of the SharderConfig, the file of `sharder run --config` ([cli.md](cli.md#run-the-service)).
-The chart writes that file from the values under `config`; the \
-[README of the chart](../charts/sharder/README.md#values) lists all values.
+The chart writes that file from the [values](../charts/sharder/README.md#values) under `config`.
 
 ## SharderConfig
 
@@ -40,14 +38,11 @@ which turns it off.
 VARIABLES: Final = """\
 ## Variables
 
-Each variable sets a field of the SharderConfig, and wins over the file.
-Lists and mappings are written as in YAML: `[a, b]`.
-The chart also sets `POD_NAME` and `POD_NAMESPACE`.
-A replica leads under a name that begins with `POD_NAME`, else with the host's name.
-Objects in `POD_NAMESPACE` are never sharded ([security.md](security.md#the-webhook)).
-
-| Variable | Field |
-|---|---|
+Each field has a variable, which wins over the file: `SHARDER_` and the path in capitals, with \
+`_` between words: `SHARDER_LEADER_ELECTION_LEASE_DURATION` sets `leaderElection.leaseDuration`.
+Lists and mappings, such as `namespaceSelector` as a whole, are written as in YAML: `[a, b]`.
+The chart also sets `POD_NAME`, with which the name of a leader begins, and `POD_NAMESPACE`, \
+whose objects are never sharded ([security.md](security.md#the-webhook)).
 """
 README_HEAD: Final = """\
 # sharder
@@ -86,16 +81,8 @@ def document(schema: str, values: str) -> str:
     """Return the page, from the text of the JSON schema and of values.yaml."""
     root = with_defaults(read(schema), yaml.safe_load(values))
     fields = sections(root.properties["config"])
-    variables = [
-        f"| `{name}` | `{'.'.join(path)}` |" for name, path in sorted(environment_names().items())
-    ]
-    lines = [
-        HEAD,
-        *rendered(fields),
-        *formats(fields, root.definitions),
-        VARIABLES + "\n".join(variables),
-    ]
-    return "\n".join(lines) + "\n"
+    lines = [HEAD, *rendered(fields), *formats(fields, root.definitions), VARIABLES]
+    return "\n".join(lines)
 
 
 def sections(schema: Schema) -> list[Section]:
