@@ -7,23 +7,16 @@ control others (docs/protocol.md, "Moving objects").
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from sharder.controllers.annotation_warnings import AnnotationWarnings
-from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.deferred_drains import DeferredDrains
 from sharder.controllers.movement.dependents import DependentsFollower
-from sharder.controllers.movement.failures import BackingOff
-from sharder.controllers.movement.handover import Handover
-from sharder.controllers.movement.mover import Decide, Deferred, Mover
 from sharder.controllers.movement.owner_transfer import AT_ONCE
-from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.movement.pass_context import PassContext
 from sharder.controllers.scope import ListScope, ObjectKey, Part, ResourceKey, requests_of
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
-from sharder.core.errors import ApiError, InvalidObject, NotFound
+from sharder.core.errors import NotFound
 from sharder.core.movement.planner import (
     Owners,
     is_free,
@@ -31,10 +24,10 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
+from sharder.core.movement.selectors import selectors_of
 from sharder.core.movement.step import Assign, Keep, Relabel, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.ports import Objects
 from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
@@ -49,79 +42,12 @@ FOLLOWED_TOGETHER: Final = 100
 """Controlled objects whose owners are read together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
-    """What all parts of a pass share."""
-
-    snapshot: RingSnapshot
-    objects: Objects
-    mover: Mover
-    handover: Handover
-    annotation_warnings: AnnotationWarnings
-    stats: ResyncStats
-    deferred: DeferredDrains
-
-    async def find(self, of: GroupResource) -> Resource:
-        """Return the resource as it is served."""
-        with self.reading(of):
-            return await self.objects.find(of)
-
-    @contextmanager
-    def reading(self, of: GroupResource, namespace: str = "") -> Iterator[None]:
-        """Raise `Unreadable`, with the missing right, for an error of the API server."""
-        try:
-            with naming_the_rule(of):
-                yield
-        except ApiError as error:
-            part = Part(ResourceKey(self.snapshot.name, of), namespace)
-            raise Unreadable(part, error) from error
-
-    async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
-        """Move one object; one that cannot be written is retried on its own."""
-        try:
-            step = await self.mover.move(self.snapshot.name, resource, obj, decide)
-        except (ApiError, InvalidObject, BackingOff) as error:
-            self.stats.failed(error)
-            return
-        if isinstance(step, Deferred):
-            self.deferred.add(resource, obj, decide, step.shard)
-        self.stats.carried_out(self.snapshot, obj, step)
-
-
-class Selectors(NamedTuple):
-    """The labels of the objects that a pass lists."""
-
-    stranded: str
-    following: tuple[str, ...]
-    """The objects that might have to leave a working shard, or are not where their key or count
-    implies."""
-
-
-def selectors_of(snapshot: RingSnapshot) -> Selectors:
-    """Return the labels of the objects that a pass lists.
-
-    In a counted ring only these objects might have to move: objects without a working shard,
-    draining and pinned objects, objects of evacuating shards, and objects that ask for another
-    pool, region or zone than their shard has.
-    """
-    names, owner = ",".join(sorted(snapshot.members.available)), snapshot.owner_label
-    stranded, settled = f"{owner} notin ({names})", f"{owner} in ({names})"
-    if snapshot.tally is None:
-        return Selectors(stranded, (settled,))
-    asked = [f"{settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
-    if evacuating := sorted(snapshot.placer.layout.evacuating):
-        asked.append(f"{owner} in ({','.join(evacuating)})")
-    for there, labels in snapshot.reader.misplaced_on(snapshot.placer.layout.available):
-        asked.append(f"{owner} in ({','.join(sorted(there))}),{labels}")
-    return Selectors(stranded, tuple(asked))
-
-
 class PartPass:
     """A pass over one part, decided from one snapshot."""
 
     def __init__(
         self,
-        shared: Shared,
+        context: PassContext,
         main: RingResource,
         resource: Resource,
         list_scope: ListScope,
@@ -130,27 +56,27 @@ class PartPass:
         """Begin with nothing listed.
 
         Args:
-            shared: What all parts of the pass share.
+            context: What all parts of the pass share.
             main: The resource of the part, as the ring has it.
             resource: The same, as it is served.
             list_scope: The request of the part; all requests for a cluster-scoped resource.
             added: The only namespaces whose objects are listed, None for all.
         """
         namespace = list_scope[0].namespace if resource.namespaced else ""
-        self.part = Part(ResourceKey(shared.snapshot.name, main.id), namespace)
+        self.part = Part(ResourceKey(context.snapshot.name, main.id), namespace)
         self.resource = resource
         self.missing = dict[Part, Unreadable]()
         """The controlled resources that are not served."""
         self.uncontrolled = 0
         """The listed objects of controlled resources that have no controller."""
-        self._shared = shared
-        self._snapshot = shared.snapshot
-        self._mover = shared.mover
+        self._context = context
+        self._snapshot = context.snapshot
+        self._mover = context.mover
         self._main = main
-        self._leads = shared.snapshot.roles[main.id] is Role.LEADING
+        self._leads = context.snapshot.roles[main.id] is Role.LEADING
         self._list_scope = list_scope
         self._added = added
-        self._selectors = selectors_of(shared.snapshot)
+        self._selectors = selectors_of(context.snapshot)
         self._owners = Owners()
         self._free = set[str]()
         """The uids of leading objects without a working shard: their dependents move with them."""
@@ -178,17 +104,19 @@ class PartPass:
                     step = self._plan_stranded(self._snapshot, obj)
                     if not isinstance(step, Keep):
                         await writes.add(
-                            self._shared.move(self.resource, obj, self._plan_stranded)
+                            self._context.move(self.resource, obj, self._plan_stranded)
                         )
-                self._shared.stats.note(step)
+                self._context.stats.note(step)
                 if len(free) >= AT_ONCE:
                     await self._hand_over(free)
                     free = []
         await self._hand_over(free)
 
     async def _hand_over(self, found: list[PartialObject]) -> None:
-        shared = self._shared
-        moved = await shared.handover.rescue(shared.snapshot, self.resource, found, shared.stats)
+        context = self._context
+        moved = await context.handover.rescue(
+            context.snapshot, self.resource, found, context.stats
+        )
         self._free -= {obj.metadata.uid for obj in found if obj.metadata.ref in moved}
 
     async def follow(self) -> None:
@@ -201,9 +129,9 @@ class PartPass:
             async with batch(self._mover.limit) as writes:
                 async for obj in self._main_objects(labels):
                     step = plan_owned(self._snapshot, obj)
-                    self._shared.stats.note(step)
+                    self._context.stats.note(step)
                     if not isinstance(step, Keep):
-                        await writes.add(self._shared.move(self.resource, obj, plan_owned))
+                        await writes.add(self._context.move(self.resource, obj, plan_owned))
         if self._leads:
             await self._gather()
 
@@ -217,8 +145,8 @@ class PartPass:
             Superseded: we lost leadership, or the ring has changed.
         """
         for request in requests_of(resource, self._list_scope):
-            with self._shared.reading(resource.id, request.namespace):
-                store = self._shared.objects.of(
+            with self._context.reading(resource.id, request.namespace):
+                store = self._context.objects.of(
                     resource, labels, namespace=request.namespace, fields=request.fields
                 )
                 async with closing(store.stream()) as found:
@@ -232,7 +160,7 @@ class PartPass:
             async for obj in found:
                 self._learn(obj)
                 if self._snapshot.selects(obj):
-                    self._shared.annotation_warnings.check(self._snapshot, obj)
+                    self._context.annotation_warnings.check(self._snapshot, obj)
                     yield obj
 
     def _learn(self, obj: PartialObject) -> None:
@@ -297,7 +225,7 @@ class PartPass:
                     continue
                 self.uncontrolled += sharing.is_first and obj.metadata.controller is None
                 if not isinstance(decide(self._snapshot, obj), Keep):
-                    await writes.add(self._shared.move(resource, obj, decide))
+                    await writes.add(self._context.move(resource, obj, decide))
                 if len(leaving) >= FOLLOWED_TOGETHER:
                     await self._follow(resource, leaving)
         await self._follow(resource, leaving)
@@ -307,9 +235,9 @@ class PartPass:
             return
         found, leaving[:] = list(leaving), []
         follower = DependentsFollower(
-            self._snapshot, objects=self._shared.objects, mover=self._mover
+            self._snapshot, objects=self._context.objects, mover=self._mover
         )
-        with self._shared.reading(resource.id):
+        with self._context.reading(resource.id):
             await follower.run(resource, found)
 
     async def _controlled(self) -> AsyncIterator[Resource]:
@@ -318,7 +246,7 @@ class PartPass:
             if self._snapshot.roles[controlled.id] is not Role.CONTROLLED:
                 continue
             with self._unless_missing(controlled.id):
-                yield await self._shared.find(controlled.id)
+                yield await self._context.find(controlled.id)
 
     @contextmanager
     def _unless_missing(self, controlled: GroupResource) -> Iterator[None]:
@@ -341,7 +269,7 @@ class PartPass:
             if controlled.id not in {each.id for each in other.controlled_resources}:
                 continue
             with suppress(Unreadable):  # its objects wait for its own part
-                resource = await self._shared.find(other.id)
+                resource = await self._context.find(other.id)
                 kinds.append((resource.id.group, resource.kind))
         own = self.resource.id.group, self.resource.kind
         return _Sharing(own, frozenset(kinds) - {own}, is_first=kinds[:1] == [own])

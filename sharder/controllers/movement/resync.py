@@ -16,10 +16,10 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.movement.deferred_drains import DeferredDrains
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.movement.part_pass import PartPass, Shared
+from sharder.controllers.movement.part_pass import PartPass
+from sharder.controllers.movement.pass_context import DeferredDrains, PassContext
 from sharder.controllers.movement.ports import BACKOFF, Ports
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.scope import (
@@ -117,24 +117,24 @@ class Resync:
             for part in [part for part in self._uncontrolled if part.ring == name]:
                 del self._uncontrolled[part]
             return None
-        began, shared = self._ports.clock.monotonic(), self._shared(snapshot)
+        began, context = self._ports.clock.monotonic(), self._context(snapshot)
         try:
             await self._run(
-                shared, snapshot.resources, self._scope_of(snapshot), leaves_out_unread=True
+                context, snapshot.resources, self._scope_of(snapshot), leaves_out_unread=True
             )
         except Superseded:
             return AGAIN_SECONDS
         seconds = self._ports.clock.monotonic() - began
         self._ports.metrics.resynced(name, seconds)
-        report = self.reports[name] = shared.stats.report(
+        report = self.reports[name] = context.stats.report(
             time=self._ports.clock.now(), seconds=seconds
         )
         _log_report(name, report)
-        self._ports.on_fault(name, shared.stats.fault)
+        self._ports.on_fault(name, context.stats.fault)
         self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)
-        return min(usual, shared.deferred.again_in() or usual)
+        return min(usual, context.deferred.again_in() or usual)
 
     async def read_again(self, part: Part) -> float | None:
         """Pass over one part; return the seconds until the next pass over it, if it needs one."""
@@ -145,19 +145,19 @@ class Resync:
             return None
         if role is Role.CONTROLLED:
             return await self._find_again(part)
-        shared, main = (
-            self._shared(snapshot),
+        context, main = (
+            self._context(snapshot),
             [each for each in snapshot.resources if each.id == part.resource],
         )
         request = ListRequest(part.namespace)
         scope = (request,) if part.namespace else self._scope_of(snapshot)
         try:
-            done = await self._run(shared, main, scope)
+            done = await self._run(context, main, scope)
         except Superseded:
             return AGAIN_SECONDS
         if part not in done.unread:
             self._unread.forget(part)
-        return shared.deferred.again_in()
+        return context.deferred.again_in()
 
     def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
         """Pass over namespaces that were added to the ring's scope; an empty set does nothing.
@@ -192,11 +192,11 @@ class Resync:
             or resource.id == NAMESPACES
             or snapshot.roles[resource.id] is Role.LEADING
         ]
-        shared = self._shared(snapshot)
+        context = self._context(snapshot)
         scope = tuple(ListRequest(namespace) for namespace in sorted(added))
         try:
-            await self._run(shared, main, scope, added=added)
-            again = shared.deferred.again_in()
+            await self._run(context, main, scope, added=added)
+            again = context.deferred.again_in()
         except Superseded:
             again = AGAIN_SECONDS
         self._count.moved(name)
@@ -226,7 +226,7 @@ class Resync:
 
     async def _run(
         self,
-        shared: Shared,
+        context: PassContext,
         main: Sequence[RingResource],
         list_scope: ListScope,
         *,
@@ -235,7 +235,7 @@ class Resync:
     ) -> RingPass:
         """Pass over some parts, and count them."""
         running = RingPass(
-            shared,
+            context,
             list_scope=list_scope,
             leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
             added=added,
@@ -257,8 +257,8 @@ class Resync:
         if any(forgiven):
             self._unread.read_again(part.part)
 
-    def _shared(self, snapshot: RingSnapshot) -> Shared:
-        return Shared(
+    def _context(self, snapshot: RingSnapshot) -> PassContext:
+        return PassContext(
             snapshot=snapshot,
             objects=self._ports.objects,
             mover=self._mover,

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.deferred_drains import RETRY_SECONDS
-from sharder.controllers.movement.part_pass import PartPass, Shared
+from sharder.controllers.movement.part_pass import PartPass
+from sharder.controllers.movement.pass_context import RETRY_SECONDS, PassContext
 from sharder.controllers.scope import ListScope, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
@@ -30,7 +30,7 @@ class RingPass:
 
     def __init__(
         self,
-        shared: Shared,
+        context: PassContext,
         *,
         list_scope: ListScope,
         leaves_out: Callable[[Part], bool],
@@ -39,7 +39,7 @@ class RingPass:
         """Begin with nothing read.
 
         Args:
-            shared: What all parts share.
+            context: What all parts share.
             list_scope: The requests that contain all objects of the pass.
             leaves_out: Returns whether a part is left out.
             added: The only namespaces whose objects are listed, None for all.
@@ -48,9 +48,9 @@ class RingPass:
         """The parts that could not be read."""
         self.read = list[PartPass]()
         """The parts that were read, at the end."""
-        self._shared = shared
-        self._snapshot = shared.snapshot
-        self._mover = shared.mover
+        self._context = context
+        self._snapshot = context.snapshot
+        self._mover = context.mover
         self._list_scope = list_scope
         self._leaves_out = leaves_out
         self._added = added
@@ -83,13 +83,13 @@ class RingPass:
             if self._leaves_out(part):
                 continue
             try:
-                resource = await self._shared.find(ring_resource.id)
+                resource = await self._context.find(ring_resource.id)
             except Unreadable as error:
                 self.unread[part] = error
                 continue
             each = [(request,) for request in self._list_scope]
             for scope in each if resource.namespaced else [self._list_scope]:
-                found = PartPass(self._shared, ring_resource, resource, scope, self._added)
+                found = PartPass(self._context, ring_resource, resource, scope, self._added)
                 parts += [] if self._leaves_out(found.part) else [found]
         return parts
 
@@ -117,7 +117,7 @@ class RingPass:
             decide = partial(plan_displaced, shard=shard)
             async with batch(self._mover.limit) as writes:
                 for resource, obj in displaced.items():
-                    await writes.add(self._shared.move(resource, obj, decide))
+                    await writes.add(self._context.move(resource, obj, decide))
 
     async def _offer(
         self,
@@ -135,10 +135,10 @@ class RingPass:
 
     async def _wait(self, clock: Clock) -> None:
         """Write deferred drains as soon as the budget allows, while waiting is worth it."""
-        deferred = self._shared.deferred
+        deferred = self._context.deferred
         while deferred.lasts():
             await clock.sleep(RETRY_SECONDS)
             self._mover.check(self._snapshot)
             async with batch(self._mover.limit) as writes:
                 for resource, obj, decide in deferred.take():
-                    await writes.add(self._shared.move(resource, obj, decide))
+                    await writes.add(self._context.move(resource, obj, decide))

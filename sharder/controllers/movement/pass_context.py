@@ -1,16 +1,27 @@
-"""The drains of one pass that the ring's budget deferred.
+"""What all parts of a pass share: the snapshot, and the drains that the ring's budget deferred.
 
 A pass waits only a few seconds for its budget; the remaining drains wait for the next pass
 (docs/protocol.md, "Budgets").
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from sharder.controllers.movement.mover import Decide, Mover
+from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.counting.resync_stats import ResyncStats
+from sharder.controllers.counting.unread_parts import Unreadable
+from sharder.controllers.movement.failures import BackingOff
+from sharder.controllers.movement.handover import Handover
+from sharder.controllers.movement.mover import Decide, Deferred, Mover
+from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.scope import Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.names import ShardName
+from sharder.core.errors import ApiError, InvalidObject
+from sharder.core.names import GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.ports import Objects
 from sharder.runtime.clock import Clock
 
 MAX_WAITING = 1_000
@@ -82,3 +93,42 @@ class DeferredDrains:
     def _wait(self, shard: ShardName) -> float:
         refusal = self._mover.refusal(self._snapshot, shard)
         return 0.0 if refusal is None else refusal.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """What all parts of a pass share."""
+
+    snapshot: RingSnapshot
+    objects: Objects
+    mover: Mover
+    handover: Handover
+    annotation_warnings: AnnotationWarnings
+    stats: ResyncStats
+    deferred: DeferredDrains
+
+    async def find(self, of: GroupResource) -> Resource:
+        """Return the resource as it is served."""
+        with self.reading(of):
+            return await self.objects.find(of)
+
+    @contextmanager
+    def reading(self, of: GroupResource, namespace: str = "") -> Iterator[None]:
+        """Raise `Unreadable`, with the missing right, for an error of the API server."""
+        try:
+            with naming_the_rule(of):
+                yield
+        except ApiError as error:
+            part = Part(ResourceKey(self.snapshot.name, of), namespace)
+            raise Unreadable(part, error) from error
+
+    async def move(self, resource: Resource, obj: PartialObject, decide: Decide) -> None:
+        """Move one object; one that cannot be written is retried on its own."""
+        try:
+            step = await self.mover.move(self.snapshot.name, resource, obj, decide)
+        except (ApiError, InvalidObject, BackingOff) as error:
+            self.stats.failed(error)
+            return
+        if isinstance(step, Deferred):
+            self.deferred.add(resource, obj, decide, step.shard)
+        self.stats.carried_out(self.snapshot, obj, step)
