@@ -23,7 +23,6 @@ from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
-from sharder.core.movement.budget import Refusal
 from sharder.core.movement.patches import patch_of
 from sharder.core.movement.step import Assign, Keep, Send, Step
 from sharder.core.names import RingName, ShardName
@@ -85,7 +84,7 @@ class Mover:
         self._objects = ports.objects
         self._lease_guard = lease_guard
         self.failures = failures
-        self._drains = drains
+        self.drains = drains
         self.unassigned = unassigned
         self._written = written
         self.limit = ports.limit
@@ -131,7 +130,7 @@ class Mover:
                     obj = await read(self._objects, resource, key.ref)
                 step = await self._write(resource, key, obj, decide, is_due=is_due)
             except NotFound:
-                self._drains.gone(key)
+                self.drains.gone(key)
                 step = Keep("deleted")
             except DrainDeferred as error:
                 return Deferred(str(error), shard=error.shard)
@@ -169,7 +168,7 @@ class Mover:
                 self.failures.insist(key)
             try:
                 with (
-                    self._drains.begun(snapshot, key, step) as sent,
+                    self.drains.begun(snapshot, key, step) as sent,
                     reserving(snapshot, resource, obj, step),
                 ):
                     # Waiting for a Lease takes no slot: other objects continue.
@@ -269,10 +268,6 @@ class Mover:
         if self._lease_guard is None or owner is None:
             return nullcontext(_pass)
         return self._lease_guard.holding(snapshot, owner, again=self.failures.is_stubborn(key))
-
-    def refusal(self, snapshot: RingSnapshot, shard: ShardName) -> Refusal | None:
-        """Return why a drain of the shard would be deferred now, None if it would not."""
-        return self._drains.refusal(snapshot, shard)
 
     def wait(self, snapshot: RingSnapshot, resource: Resource, obj: PartialObject) -> float:
         """Return for how many seconds a main object without owner must not be assigned yet.

@@ -91,7 +91,7 @@ class DeferredDrains:
         return min(max(wait, MIN_SECONDS), MAX_SECONDS)
 
     def _wait(self, shard: ShardName) -> float:
-        refusal = self._mover.refusal(self._snapshot, shard)
+        refusal = self._mover.drains.refusal(self._snapshot, shard)
         return 0.0 if refusal is None else refusal.seconds
 
 
