@@ -177,10 +177,15 @@ class ClusterCache:
         if blind is not None:
             self.membership.note_outage(*blind)
 
-    def note_shard(self, ring: RingName, shard: ShardName, *, holds_lease: bool) -> None:
-        """Record whether the API server showed a held Lease of a shard without a known Lease."""
-        note = self.membership.returned if holds_lease else self.membership.absent
-        note(ring, shard, self._clock.monotonic())
+    def note_returned(self, ring: RingName, shard: ShardName) -> None:
+        """Record that the API server showed a held Lease of a shard without a known Lease."""
+        self.membership.returned(ring, shard, self._clock.monotonic())
+        self._throttle.add_harmless({ring})
+
+    def note_absent(self, ring: RingName, shard: ShardName, *, is_released: bool) -> None:
+        """Record that it showed none; `is_released`: it showed one that was given up."""
+        now = self._clock.monotonic()
+        self.membership.absent(ring, shard, now, is_released=is_released)
         self._throttle.add_harmless({ring})
 
     @contextmanager

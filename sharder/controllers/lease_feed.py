@@ -59,17 +59,12 @@ class LeaseFeed:
 
     async def follow_time(self) -> None:
         """Rebuild rings whose standings change as time passes, until cancelled."""
-        judged = self._clock.monotonic()
         while True:
             self._health.runs()
-            due = self._membership.next_change(judged)
             now = self._clock.monotonic()
-            if due is not None and due <= now:
-                rings, judged = self._membership.due(judged, now), now
-                self._throttle.add_harmless(rings)
-            else:
-                # An earlier change can become known in the meantime.
-                await self._clock.sleep(1.0 if due is None else min(1.0, max(0.05, due - now)))
+            self._throttle.add_harmless(self._membership.due(now))
+            # An earlier change can become known in the meantime.
+            await self._clock.sleep(min(1.0, max(0.05, self._membership.next_change() - now)))
 
     async def _store(self, event: Event, now: float) -> None:
         """Store Leases; `Membership.is_back` reports a returned shard at once."""
@@ -79,17 +74,18 @@ class LeaseFeed:
                     # A shard that is unknown now might have worked until this moment.
                     self._membership.begin(now)
                 before = list(self._known())
-                affected = set[RingName]()
+                changed = set[RingName]()
                 for some in self._membership.replacing(items, now):
-                    affected |= some
+                    changed |= some
                     await asyncio.sleep(0)
                 await self._prepare()
                 self._health.listed_leases()
                 kept = (item for item in items if self._membership.keeps(item.metadata.ref))
-                self._throttle.add(affected, *before, *kept)
+                self._throttle.add(changed, *before, *kept)
                 self._on_synced()
             case Changed(lease):
-                if not self._membership.renew(lease, now):
-                    self._throttle.add_paced(self._membership.see(lease, now), lease)
+                affected = self._membership.see(lease, now)
+                if affected is not None:
+                    self._throttle.add_paced(affected, lease)
             case Removed(lease):
                 self._throttle.add_paced(self._membership.forget(lease, now), lease)

@@ -104,7 +104,6 @@ class SnapshotStore:
             ring.name,
             self._clock.monotonic(),
             namespaces=ring.spec.shard_namespaces,
-            before=None if before is None else before.members,
         )
         served = tuple(self._rest_mapper.of(ring))
         if (

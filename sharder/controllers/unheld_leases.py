@@ -4,9 +4,10 @@ A watch can be late by any time without an error.  So a shard whose Lease was de
 new one unseen, and there is no known Lease whose resourceVersion could guard against that.  The
 API server is asked instead.
 
-In a crowded ring nobody knows whether an unknown shard has a Lease.  So the leader asks for the
-owners of objects that are unknown.  If a shard holds no Lease, and again none when its objects are
-taken, two of the longest durations later, it has stopped.
+While a ring is in doubt (`sharder/core/leases/ring_leases.py`), nobody knows whether an unknown
+shard has a Lease.  So the leader asks for the owners of objects that are unknown.  If a shard has
+no Lease, and again none when its objects are taken, two of the longest durations later, it has
+stopped; if it has released its Lease, it has stopped already.
 """
 
 import asyncio
@@ -87,18 +88,22 @@ class UnheldLeases:
         for shard in known.by_shard.keys() - snapshot.members.standings.keys():
             await self._clock.sleep(QUESTION_SECONDS)
             with suppress(ShardReturned):
-                await self.confirm(snapshot.ring, shard)
-                self._cache.note_shard(name, shard, holds_lease=False)
+                is_released = await self._ask(snapshot.ring, shard)
+                self._cache.note_absent(name, shard, is_released=is_released)
 
-    async def _ask(self, ring: ControllerRing, shard: ShardName) -> None:
+    async def _ask(self, ring: ControllerRing, shard: ShardName) -> bool:
+        """Return whether there is a Lease that the shard released."""
+        is_released = False
         # Without resourceVersion, the answer is as new as etcd.
         namespaces = ring.spec.shard_namespaces
         found = self._leases.stream(f"{RING_LABEL}={ring.name}", f"metadata.name={shard}")
         async for lease in found:
             counts = not namespaces or lease.metadata.namespace in namespaces
             if counts and not is_given_up(lease):
-                self._cache.note_shard(ring.name, shard, holds_lease=True)
+                self._cache.note_returned(ring.name, shard)
                 raise ShardReturned(f"shard {shard} is back")
+            is_released |= counts
+        return is_released
 
     def _check(self, shard: ShardName, asked: float) -> None:
         if self._clock.monotonic() >= asked + USE_SECONDS:

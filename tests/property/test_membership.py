@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Standing, ring_of
-from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
+from sharder.core.leases.register import Membership
+from sharder.core.leases.ring_leases import UNKNOWN_SILENCE
 from sharder.core.leases.state import duration_of, is_given_up, is_held
 from sharder.core.names import ObjectRef, RingName, ShardName
 from tests.property.strategies import leases
@@ -54,7 +54,7 @@ histories = st.lists(st.tuples(pauses, events), min_size=1, max_size=6)
 def tell(membership: Membership, event: Event, at: float) -> frozenset[RingName]:
     match event:
         case Seen(lease):
-            return membership.see(lease, at)
+            return membership.see(lease, at) or frozenset()
         case Vanished(lease):
             return membership.forget(lease, at)
         case ListedAnew(listed):
@@ -152,17 +152,13 @@ def test_a_shard_is_gone_exactly_when_it_must_have_stopped(
 def test_standings_change_by_time_alone_only_when_announced(
     history: list[tuple[float, Event]],
 ) -> None:
-    membership, start = after(history)
-    edges = [start]
-    while (edge := membership.next_change(edges[-1])) is not None:
-        edges.append(edge)
-    edges.append(edges[-1] + LONGEST)
-
-    for begin, end in pairwise(edges):
+    membership, at = after(history)
+    before = {ring: membership.members(ring, at) for ring in RINGS}
+    while (edge := min(membership.next_change(), at + LONGEST)) < at + LONGEST:
         for ring in RINGS:
-            assert membership.members(ring, begin) == membership.members(
-                ring, begin + (end - begin) * 0.999
-            )
+            assert membership.members(ring, at + (edge - at) * 0.999) is before[ring]
+        assert membership.due(edge)
+        before, at = {ring: membership.members(ring, edge) for ring in RINGS}, edge
 
 
 @given(histories)

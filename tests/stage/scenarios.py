@@ -23,7 +23,7 @@ import asyncio
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
-from sharder.core.leases.index import MAX_OTHERS
+from sharder.core.leases.ring_leases import MAX_KEPT
 from sharder.core.names import ObjectRef
 from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
@@ -156,7 +156,7 @@ async def forgotten(story: Story) -> None:
     leader.kill()
     story.shards["p0"].kill()
     await story.lease("p0", "DELETE")
-    for number in range(MAX_OTHERS + 1):
+    for number in range(MAX_KEPT + 1):
         await story.forge(f"forged-{number}", holder="another-client")
     story.stage.replica("r1")
     await story.until(lambda: not story.of("p0"), within=90)

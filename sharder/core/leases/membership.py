@@ -5,16 +5,15 @@ deleted by mistake, it might still work on the object.  So each shard has a stan
 (docs/protocol.md, "When an object may be taken from a shard").
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.index import Known, RingLeases
 from sharder.core.leases.shard import Shard
 from sharder.core.leases.state import is_given_up, is_held
-from sharder.core.leases.validity import LeaseValidity, classify, validity_of
+from sharder.core.leases.validity import LeaseValidity, classify
 from sharder.core.names import RING_LABEL, RingName, ShardName
 
 
@@ -63,78 +62,18 @@ class Members:
         return self.standings.get(shard, self.stranger)
 
 
-def members_of(
-    leases: RingLeases, at: float, *, strangers_until: float, before: Members | None
-) -> Members:
-    """Return the members by a ring's Leases at `at`, as in `Membership.members`."""
-    known = leases.by_ref
-    judged = ((each.lease, each.problem) for each in known.values())
-    validity = validity_of(judged, leases.namespaces)
-    own = {lease.metadata.name for lease in validity.leases}
-    outside = {
-        lease.metadata.ref: lease
-        for lease in validity.foreign
-        if is_held(lease) and lease.metadata.name not in own and _was_there(lease, before)
-    }
-    is_doubtful = leases.is_doubtful(at)
-    present = [
-        (ref.name, _standing_of(each, validity.problems.get(ref), is_doubtful=is_doubtful))
-        for ref, each in known.items()
-        if leases.counts(ref) or ref in outside
-    ]
-    standings = _best([*_departed(leases, at), *present])
-    standings |= dict.fromkeys(validity.duplicate_names, Standing.MISSING)
-    standings |= dict.fromkeys(map(ShardName, leases.ambiguous), Standing.MISSING)
-    return Members(
-        standings=standings,
-        stranger=Standing.MISSING if is_doubtful or at < strangers_until else Standing.GONE,
-        namespaces={
-            ShardName(lease.metadata.name): lease.metadata.namespace
-            for lease in sorted((*outside.values(), *validity.leases), key=is_held)
-        },
-        shards={
-            ShardName(lease.metadata.name): known[lease.metadata.ref].shard
-            for lease in sorted(validity.leases, key=is_held)
-        },
-        validity=validity,
-    )
-
-
-def _departed(leases: RingLeases, at: float) -> Iterator[tuple[str, Standing]]:
-    """Yield shards whose Lease is gone.
-
-    Before their objects are taken, the API server is asked for a Lease that was forgotten.
-    """
-    for ref, until in leases.departed.items():
-        if leases.counts(ref):
-            yield ref.name, Standing.MISSING if at < until else Standing.GONE
-
-
-def _standing_of(known: Known, problem: str | None, *, is_doubtful: bool) -> Standing:
-    standing = standing_by(known.lease, problem)
-    if standing is Standing.GONE and is_doubtful and not known.worked:
-        return Standing.MISSING  # A shard of that name might hold a Lease that was forgotten.
-    return standing
-
-
 def ring_of(lease: Lease) -> RingName:
     """Return the ring in the Lease's label, empty if it has none."""
     return RingName(lease.metadata.label(RING_LABEL))
 
 
-def _best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
+def best(found: Iterable[tuple[str, Standing]]) -> dict[ShardName, Standing]:
     """Return the best standing of each name, because several Leases can have one name."""
     best: dict[ShardName, Standing] = {}
     for name, standing in found:
         shard = ShardName(name)
         best[shard] = min(standing, best.get(shard, standing), key=_BEST_FIRST.index)
     return best
-
-
-def _was_there(lease: Lease, before: Members | None) -> bool:
-    """Return whether the Lease was that of a member; True if the members are not known yet."""
-    name = ShardName(lease.metadata.name)
-    return before is None or before.namespaces.get(name) == lease.metadata.namespace
 
 
 def standing_by(lease: Lease, problem: str | None) -> Standing:

@@ -4,8 +4,10 @@ The running service judges a Lease by how long it has not changed, on the clock 
 because `renew_time` comes from the clock of another machine.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.state import (
@@ -15,11 +17,12 @@ from sharder.core.leases.state import (
     ShardState,
     age_at,
     duration_of,
-    is_complete,
     is_held,
     state_of,
     stops_after,
 )
+from sharder.core.leases.validity import problem_of
+from sharder.core.names import STATE_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +40,29 @@ class ObservedLease:
         Only a change of the spec counts, because our own writes of the state label are no renewal.
         """
         if lease.spec == self.lease.spec:
-            return replace(self, lease=lease)
+            return ObservedLease(lease, self.since, renewed=self.renewed)
         return ObservedLease(lease, at, renewed=True)
+
+    def is_merely_renewed(self, lease: Lease, at: float) -> bool:
+        """Return whether `lease`, seen at `at`, differs only by a renewal that came in time.
+
+        Its state was READY and remains READY, and its label says so.  So nothing that depends on
+        the Lease changes.
+        """
+        meta, spec = self.lease.metadata, self.lease.spec
+        return (
+            self.renewed
+            and is_held(lease)
+            and at < self._expired_at()
+            and meta.label(STATE_LABEL) == ShardState.READY
+            and lease.spec == replace(spec, renew_time=lease.spec.renew_time)
+            and lease.metadata == replace(meta, resource_version=lease.metadata.resource_version)
+            and problem_of(self.lease) is problem_of(lease) is None
+        )
 
     def anew(self, at: float) -> "ObservedLease":
         """Return the same observation, as if the spec had last changed at `at`."""
-        return replace(self, since=at)
+        return ObservedLease(self.lease, at, renewed=self.renewed)
 
     def silent_at(self) -> float:
         """Return when the Lease can be taken, if the shard does not renew it before."""
@@ -73,21 +93,12 @@ class ObservedLease:
 
     def state_changes_in(self, now: datetime, monotonic: float) -> float | None:
         """Return the seconds until the state changes or the Lease can be deleted; None: never."""
-        waits = [] if self.renewed and is_held(self.lease) else self._waits_by_times(now)
-        edges = (
-            (self._expired_at(), self.silent_at()) if is_held(self.lease) else (self.kept_until(),)
-        )
-        waits += [edge - monotonic for edge in edges]
+        duration = duration_of(self.lease)
+        held = (duration, SILENT_DURATIONS * duration)
+        edges = held if is_held(self.lease) else (duration + ORPHANED_AFTER,)
+        ages = (monotonic - self.since, age_at(self.lease, now).total_seconds())
+        waits = (edge.total_seconds() - age for edge in edges for age in ages)
         return min((wait for wait in waits if wait > 0), default=None)
-
-    def _waits_by_times(self, now: datetime) -> list[float]:
-        """Return in how many seconds the state changes by the times in the Lease."""
-        if not is_complete(self.lease):
-            return []
-        duration, age = duration_of(self.lease), age_at(self.lease, now)
-        silent, kept = SILENT_DURATIONS * duration, duration + ORPHANED_AFTER
-        edges = (duration, silent) if is_held(self.lease) else (kept,)
-        return [(edge - age).total_seconds() for edge in edges]
 
     def _expired_at(self) -> float:
         return self.since + duration_of(self.lease).total_seconds()

@@ -6,10 +6,9 @@ is valid, and in one of the namespaces that the ring lists, if it lists any (doc
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.state import (
@@ -52,9 +51,7 @@ class LeaseValidity:
 
     leases: tuple[Lease, ...]
     """The Leases in the ring's namespaces, oldest first, valid or not."""
-    foreign: tuple[Lease, ...]
-    """The Leases in other namespaces."""
-    problems: dict[ObjectRef, str] = field(compare=False)
+    problems: dict[ObjectRef, str]
     """Why a Lease makes no shard, for each Lease that makes none."""
     duplicate_names: frozenset[ShardName]
     """Names of held Leases in more than one namespace: an owner label could mean either shard."""
@@ -76,54 +73,31 @@ class LeaseValidity:
         )
 
 
-Judged: TypeAlias = tuple[Lease, str | None]
-"""A Lease, and why it makes no shard in any ring, as `problem_of` says."""
-
-
 def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValidity:
-    """Return which Leases of a ring are valid; without `namespaces` all namespaces count."""
-    return validity_of(((lease, problem_of(lease)) for lease in leases), namespaces)
-
-
-def validity_of(judged: Iterable[Judged], namespaces: Collection[str]) -> LeaseValidity:
-    """Return which Leases of a ring are valid, if their own problems are already known."""
-    own, foreign = list[Judged](), list[Lease]()
-    for each in judged:
-        if not namespaces or each[0].metadata.namespace in namespaces:
-            own.append(each)
-        else:
-            foreign.append(each[0])
-    own.sort(key=_age)
-    foreign.sort(key=lambda lease: lease.metadata.ref)
-    problems = _problems(own)
-    elsewhere = f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
-    problems |= {lease.metadata.ref: elsewhere for lease in foreign}
-    leases = tuple(lease for lease, _ in own)
-    held = Counter(lease.metadata.name for lease in leases if is_held(lease))
-    return LeaseValidity(
-        leases=leases,
-        foreign=tuple(foreign),
-        problems=problems,
-        duplicate_names=frozenset(ShardName(name) for name in held if held[name] > 1),
-    )
-
-
-def _age(judged: Judged) -> tuple[str, str, str]:
-    meta = judged[0].metadata
-    return meta.creation_timestamp or "", meta.namespace, meta.name
-
-
-def _problems(oldest_first: Sequence[Judged]) -> dict[ObjectRef, str]:
-    """Return the problem of each Lease that has one.
+    """Return which Leases of a ring are valid; without `namespaces` all namespaces count.
 
     Only held Leases without a problem of their own count towards `MAX_LEASES`.
     """
-    problems, shards = dict[ObjectRef, str](), 0
-    for lease, problem in oldest_first:
-        found = problem
+    elsewhere = f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
+    own, problems, shards = list[Lease](), dict[ObjectRef, str](), 0
+    for lease in sorted(leases, key=_age):
+        if namespaces and lease.metadata.namespace not in namespaces:
+            problems[lease.metadata.ref] = elsewhere
+            continue
+        own.append(lease)
+        found = problem_of(lease)
         if found is None and is_held(lease):
             shards += 1
             found = _SURPLUS if shards > MAX_LEASES else None
         if found is not None:
             problems[lease.metadata.ref] = found
-    return problems
+    held = Counter(lease.metadata.name for lease in own if is_held(lease))
+    return LeaseValidity(
+        leases=tuple(own),
+        problems=problems,
+        duplicate_names=frozenset(ShardName(name) for name in held if held[name] > 1),
+    )
+
+
+def _age(lease: Lease) -> tuple[str, ObjectRef]:
+    return lease.metadata.creation_timestamp or "", lease.metadata.ref

@@ -16,7 +16,8 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
+from sharder.core.leases.register import Membership
+from sharder.core.leases.ring_leases import UNKNOWN_SILENCE
 from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, ShardName
 from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot, Role

