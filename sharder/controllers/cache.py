@@ -3,10 +3,8 @@
 Every replica has one cache.  Watches update it, and the webhook and the controllers read it.  It
 makes no decisions, writes nothing, and runs on one event loop.
 
-Usually a change and its snapshot become visible in one step.  When many rings or Leases change,
-the snapshots are rebuilt in slices, and admission requests are answered between the slices.  A
-snapshot can then be some milliseconds old, or some seconds if the Leases of its ring change all
-the time.
+Changed rings are rebuilt one by one, and admission requests are answered in between.  A snapshot
+can then be some milliseconds old, or some seconds if the Leases of its ring change all the time.
 
 A write must not use a snapshot that lacks a change that can protect objects: `is_current` is False
 for the ring from the arrival of such a change until its snapshot includes the change (see
@@ -14,22 +12,21 @@ for the ring from the arrival of such a change until its snapshot includes the c
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
-from sharder.controllers.cache_events import RebuildThrottle, Subscriber, Subscribers
-from sharder.controllers.lease_feed import LeaseFeed
+from sharder.controllers.cache_events import RebuildThrottle, Subscriber
 from sharder.controllers.namespace_selection import NamespaceSelection
-from sharder.controllers.rest_mapper import RestMapper
-from sharder.controllers.ring_feed import RingFeed
-from sharder.controllers.snapshot_store import SnapshotStore
-from sharder.controllers.watch_health import LEASES, WatchHealth
+from sharder.controllers.ring_store import RingStore
+from sharder.controllers.watch_health import LEASES, Outage, WatchHealth
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError
+from sharder.core.leases.membership import ring_of
 from sharder.core.leases.register import Membership
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.core.placement.strategy import CustomFunction
@@ -37,10 +34,13 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import V, follow
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
 """The watches of every replica."""
+
+Event: TypeAlias = Listed[V] | Changed[V] | Removed[V]
 
 
 class ClusterCache:
@@ -61,63 +61,42 @@ class ClusterCache:
         `default_namespaces` selects the namespaces of rings without a selector, `excluded`
         namespaces are never selected, and `custom` has the installed strategies by name.
         """
-        rest_mapper = RestMapper(objects)
         self._clock = clock
         self._rng = rng
-        self._default = default_namespaces
         self.membership = Membership(clock.monotonic())
         self._selections = NamespaceSelection(excluded)
-        self._snapshots = SnapshotStore(
+        self._health = WatchHealth(WATCHES, clock)
+        self._throttle = RebuildThrottle(self._rebuild, self._notify_lease, clock)
+        self._rings = RingStore(
             membership=self.membership,
             selections=self._selections,
-            rest_mapper=rest_mapper,
+            throttle=self._throttle,
+            objects=objects,
             default_namespaces=default_namespaces,
             custom=custom,
             clock=clock,
         )
-        self._health = WatchHealth(WATCHES, clock)
-        self._subscribers = Subscribers()
-        self._throttle = RebuildThrottle(self._rebuild, self._subscribers.notify_leases, clock)
-        self._ring_feed = RingFeed(
-            rest_mapper=rest_mapper,
-            membership=self.membership,
-            throttle=self._throttle,
-            subscribers=self._subscribers,
-            prepare=self._prepare,
-            on_synced=partial(self._synced, "controllerrings"),
-            clock=clock,
-        )
-        self._lease_feed = LeaseFeed(
-            membership=self.membership,
-            health=self._health,
-            throttle=self._throttle,
-            known=lambda: [
-                lease for ring in self._ring_feed.rings for lease in self._leases(ring)
-            ],
-            prepare=self._prepare_all,
-            on_synced=partial(self._synced, LEASES),
-            clock=clock,
-        )
+        self._subscribers: list[Subscriber] = []
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot, None if there is no such ring, or before the first sync."""
-        return self._snapshots.get(ring)
+        return self._rings.get(ring)
 
     def rings(self) -> tuple[RingName, ...]:
         """Return the names of all rings with a snapshot, sorted."""
-        return self._snapshots.rings()
+        return self._rings.names()
 
     def knows(self, ring: RingName) -> bool:
         """Return whether the ring exists, with or without a snapshot."""
-        return self._ring_feed.knows(ring)
+        return ring in self._rings.known()
 
     def unreadable_rings(self) -> frozenset[RingName]:
         """Return the names of the rings that cannot be decoded."""
-        return frozenset(self._ring_feed.unreadable)
+        return frozenset(self._rings.unreadable)
 
     def unreadable(self, ring: RingName) -> UnreadableRing | None:
         """Return the ring if it cannot be decoded; its snapshot shows its last readable state."""
-        return self._ring_feed.unreadable.get(ring)
+        return self._rings.unreadable.get(ring)
 
     def known_namespaces(self) -> frozenset[str]:
         """Return the names of all namespaces, whether a ring selects them or not."""
@@ -125,7 +104,7 @@ class ClusterCache:
 
     def is_scope_known(self, ring: RingName, namespace: str) -> bool:
         """Return whether the namespace is known, and the ring's snapshot is up to date with it."""
-        snapshot, selected = self._snapshots.get(ring), self._selections.selects(ring, namespace)
+        snapshot, selected = self._rings.get(ring), self._selections.selects(ring, namespace)
         return snapshot is not None and selected is (namespace in snapshot.namespaces)
 
     def began_empty(self, ring: RingName, namespace: str) -> bool:
@@ -134,7 +113,7 @@ class ClusterCache:
 
     def selected_by(self, ring: ControllerRing) -> frozenset[str]:
         """Return the names of the namespaces that a ring selects; the ring need not be stored."""
-        return self._selections.matching(ring.spec.namespace_selector or self._default)
+        return self._rings.selected_by(ring)
 
     def not_synced(self) -> str | None:
         """Return what is missing and why, None after the first sync."""
@@ -145,7 +124,8 @@ class ClusterCache:
 
     def uncounted(self) -> tuple[RingName, ...]:
         """Return the rings whose objects are not counted yet, sorted."""
-        return self._snapshots.uncounted()
+        found = filter(None, map(self.snapshot, self.rings()))
+        return tuple(s.name for s in found if s.tally is not None and not s.tally.synced)
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
         """Return whether steps decided from `snapshot` are still valid for objects in scope.
@@ -156,7 +136,7 @@ class ClusterCache:
         """
         if not self._health.sees_leases() or self._throttle.is_pending(snapshot.name):
             return False
-        current = self._snapshots.get(snapshot.name)
+        current = self._rings.get(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
 
     def sees(self, watch: str) -> bool:
@@ -173,20 +153,18 @@ class ClusterCache:
         Callers with regular requests report them here: while the API server does not answer, no
         shard can renew its Lease.
         """
-        blind = self._health.called(sent, answered=answered)
-        if blind is not None:
-            self.membership.note_outage(*blind)
+        self._note_outage(self._health.called(sent, answered=answered))
 
     def note_returned(self, ring: RingName, shard: ShardName) -> None:
         """Record that the API server showed a held Lease of a shard without a known Lease."""
         self.membership.returned(ring, shard, self._clock.monotonic())
-        self._throttle.add_harmless({ring})
+        self._throttle.add({ring})
 
     def note_absent(self, ring: RingName, shard: ShardName, *, is_released: bool) -> None:
         """Record that it showed none; `is_released`: it showed one that was given up."""
         now = self._clock.monotonic()
         self.membership.absent(ring, shard, now, is_released=is_released)
-        self._throttle.add_harmless({ring})
+        self._throttle.add({ring})
 
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
@@ -194,12 +172,15 @@ class ClusterCache:
         for name in self.rings():
             subscriber.ring(name)
             subscriber.steps(name)
-            for lease in self._leases(name):
-                subscriber.lease(lease.metadata.ref)
-        for name in self._ring_feed.unreadable.keys() - set(self.rings()):
+            for ref in self._lease_refs(name):
+                subscriber.lease(ref)
+        for name in self._rings.unreadable.keys() - set(self.rings()):
             subscriber.ring(name)
-        with self._subscribers.adding(subscriber):
+        self._subscribers.append(subscriber)
+        try:
             yield
+        finally:
+            self._subscribers.remove(subscriber)
 
     async def run(
         self,
@@ -210,93 +191,113 @@ class ClusterCache:
     ) -> None:
         """Watch the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
-            watch = self._follow(rings, "controllerrings")
-            group.create_task(self._ring_feed.run(watch), name="watch controllerrings")
-            group.create_task(self._follow_leases(leases), name="watch leases")
-            group.create_task(self._follow_namespaces(namespaces), name="watch namespaces")
-            group.create_task(self._lease_feed.follow_time(), name="standings")
+            group.create_task(self._follow(rings, "controllerrings", self._rings.store))
+            group.create_task(self._follow_leases(leases))
+            group.create_task(self._follow(namespaces, "namespaces", self._store_namespace))
+            group.create_task(self._follow_time(), name="standings")
             group.create_task(self._throttle.run(), name="rebuilds")
-            group.create_task(self._ring_feed.learn_resources(), name="discovery")
+            group.create_task(self._rings.learn_resources(), name="discovery")
+
+    async def _follow(
+        self, source: Watchable[V], what: str, store: Callable[[Event[V]], Awaitable[None]]
+    ) -> None:
+        doing, on_error = f"watch {what}", partial(self._note, what)
+        events = follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
+        async for event in events:
+            is_list = isinstance(event, Listed)
+            self._health.saw(what, is_list=is_list)
+            await store(event)
+            if is_list and self._health.synced(what):
+                self._throttle.begin(self._rings.known())
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         # The rings decide which Leases are kept, so they are listed first.
-        await self._ring_feed.listed.wait()
-        await self._lease_feed.run(self._follow(source, LEASES))
+        await self._rings.listed.wait()
+        await self._follow(source, LEASES, self._store_lease)
 
-    async def _follow_namespaces(self, source: Watchable[PartialObject]) -> None:
-        async for event in self._follow(source, "namespaces"):
-            match event:
-                case Listed(items):
-                    labels = {n.metadata.name: n.metadata.labels or {} for n in items}
-                    self._throttle.add_harmless(self._selections.replace(labels))
-                    self._synced("namespaces")
-                case Changed(namespace):
-                    meta = namespace.metadata
-                    changed = self._selections.change(meta.name, meta.labels or {})
-                    self._throttle.add_harmless(changed)
-                case Removed(namespace):
-                    changed = self._selections.change(namespace.metadata.name, None)
-                    self._throttle.add_harmless(changed)
+    async def _follow_time(self) -> None:
+        """Rebuild rings whose standings change as time passes, until cancelled."""
+        while True:
+            self._health.runs()
+            now = self._clock.monotonic()
+            self._throttle.add(self.membership.due(now))
+            # An earlier change can become known in the meantime.
+            await self._clock.sleep(min(1.0, max(0.05, self.membership.next_change() - now)))
 
-    def _follow(
-        self, source: Watchable[V], what: str
-    ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
-        doing, on_error = f"watch {what}", partial(self._note, what)
-        return follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
+    async def _store_lease(self, event: Event[Lease]) -> None:
+        """Store Leases; `Membership.is_back` reports a returned shard at once."""
+        now = self._clock.monotonic()
+        match event:
+            case Listed(items):
+                if not self._health.is_synced(LEASES):
+                    # A shard that is unknown now might have worked until this moment.
+                    self.membership.begin(now)
+                known = [ref for ring in self._rings.rings for ref in self._lease_refs(ring)]
+                changed = set[RingName]()
+                for affected in self.membership.replacing(items, now):
+                    changed |= affected
+                    await asyncio.sleep(0)
+                self._throttle.block(changed)
+                refs = {**dict.fromkeys(known), **{x.metadata.ref: ring_of(x) for x in items}}
+                async for ref in in_slices(refs, self._clock):
+                    self._throttle.report(ref, refs[ref])
+            case Changed(lease):
+                affected_by = self.membership.see(lease, now)
+                if affected_by is not None:
+                    self._throttle.add_paced(affected_by)
+                    self._throttle.report(lease.metadata.ref, ring_of(lease))
+            case Removed(lease):
+                self._throttle.add_paced(self.membership.forget(lease, now))
+                self._throttle.report(lease.metadata.ref, ring_of(lease))
+
+    async def _store_namespace(self, event: Event[PartialObject]) -> None:
+        match event:
+            case Listed(items):
+                labels = {n.metadata.name: n.metadata.labels or {} for n in items}
+                self._throttle.add(self._selections.replace(labels))
+            case Changed(namespace):
+                meta = namespace.metadata
+                self._throttle.add(self._selections.change(meta.name, meta.labels or {}))
+            case Removed(namespace):
+                self._throttle.add(self._selections.change(namespace.metadata.name, None))
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Record the state of a watch; a broken watch of Leases counts as an outage."""
-        blind = self._health.noted(what, error)
-        if blind is not None:
-            self.membership.note_outage(*blind)
+        self._note_outage(self._health.noted(what, error))
 
-    def _synced(self, what: str) -> None:
-        """Build the first snapshots after everything was listed."""
-        if self._health.synced(what):
-            self._throttle.begin(self._ring_feed.rings)
+    def _note_outage(self, outage: Outage | None) -> None:
+        if outage is not None:
+            self.membership.note_outage(*outage)
 
-    async def _prepare_all(self) -> None:
-        for ring in list(self._ring_feed.rings.values()):
-            await self._prepare(ring)
-
-    async def _prepare(self, ring: ControllerRing) -> None:
-        """Do the longest part of a large rebuild in advance."""
-        for _ in self._snapshots.hashing(ring):
-            await asyncio.sleep(0)
-
-    def _rebuild(self, name: RingName) -> None:
-        """Replace a ring's snapshot by one assignment, and notify the subscribers."""
-        before, ring = self._snapshots.get(name), self._ring_feed.rings.get(name)
-        was_asked = self._throttle.was_asked(name)
-        if ring is None:
-            if self._snapshots.remove(name) is not None:
-                self._subscribers.notify_ring(name, steps=True)
-            return
-        after = self._snapshots.rebuild(ring)
-        if before is None:
-            self._subscribers.notify_ring(name, steps=True)
-            self._throttle.notify_soon(self._leases(name))
-            return
-        if was_asked or after.epoch is not before.epoch:
-            self._subscribers.notify_ring(name, steps=True)
+    async def _rebuild(self, name: RingName) -> Iterable[ObjectRef]:
+        """Replace a ring's snapshot, notify the subscribers, and return Leases to report."""
+        before, after = await self._rings.rebuild(name)
+        if before is None or after is None:
+            self._notify_ring(name, steps=before is not after)
+            return self._lease_refs(name)
+        if self._throttle.is_pending(name) or after.epoch is not before.epoch:
+            # A step that was decided before a blocking change was refused.
+            self._notify_ring(name, steps=True)
         else:
-            self._notify_rest(before, after)
-        if changed := _judged_anew(before, after):
-            known = self._leases(name)
-            self._throttle.notify_soon(each for each in known if each.metadata.ref in changed)
+            if after.namespaces is not before.namespaces:
+                for each in self._subscribers:
+                    each.scope(name, after.namespaces - before.namespaces)
+            if after.placer is not before.placer:  # it was rebuilt
+                self._notify_ring(name, steps=False)
+        was, is_ = before.members.validity.problems, after.members.validity.problems
+        # Problems also change because of other Leases, or of the ring.
+        return {ref for ref, _ in was.items() ^ is_.items()}
 
-    def _notify_rest(self, before: RingSnapshot, after: RingSnapshot) -> None:
-        """Notify of a change that does not change the steps of objects in scope."""
-        if after.namespaces is not before.namespaces:
-            self._subscribers.notify_scope(after.name, after.namespaces - before.namespaces)
-        if after.placer is not before.placer:  # it was rebuilt
-            self._subscribers.notify_ring(after.name, steps=False)
+    def _notify_ring(self, name: RingName, *, steps: bool) -> None:
+        """Notify of a changed ring; with `steps`, objects can need another step."""
+        for subscriber in self._subscribers:
+            subscriber.ring(name)
+            if steps:
+                subscriber.steps(name)
 
-    def _leases(self, ring: RingName) -> list[Lease]:
-        return [observed.lease for observed in self.membership.observed_leases(ring)]
+    def _notify_lease(self, ref: ObjectRef) -> None:
+        for subscriber in self._subscribers:
+            subscriber.lease(ref)
 
-
-def _judged_anew(before: RingSnapshot, after: RingSnapshot) -> set[ObjectRef]:
-    """Return the Leases whose problems changed, because of other Leases or of the ring."""
-    was, is_ = before.members.validity.problems, after.members.validity.problems
-    return {ref for ref, _ in was.items() ^ is_.items()}
+    def _lease_refs(self, ring: RingName) -> list[ObjectRef]:
+        return [observed.lease.metadata.ref for observed in self.membership.observed_leases(ring)]

@@ -1,16 +1,29 @@
-"""The promises of `core.leases.outages`, for any outages: exactly those are subtracted."""
+"""The promises about outages, for any outages: exactly those are subtracted."""
 
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
+from sharder.controllers.watch_health import LEASES, WatchHealth
 from sharder.core.leases.observed import ObservedLease
-from sharder.core.leases.outages import OUTAGE_SECONDS, Attempts, Outages
+from sharder.core.leases.outages import Outages
+from sharder.runtime.clock import SystemClock
 from tests.support.values import lease
 
 TWO_DURATIONS = 30
 
 gaps = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 90)), max_size=6)
 """How long it was quiet before each outage, and how long the outage was, in seconds."""
+
+
+class Clock(SystemClock):
+    """A clock that a test sets."""
+
+    time = 0.0
+
+    @override
+    def monotonic(self) -> float:
+        return self.time
 
 
 def spans_of(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -54,20 +67,34 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 3))
-def test_failures_count_whole_once_they_are_an_outage_and_alone_their_own_time(
+def test_from_a_failed_call_until_the_next_answer_all_time_counts(
     answers: list[bool], pause: int
 ) -> None:
-    attempts, outages, run = Attempts(), Outages(), list[int]()
-    counted = set[int]()
+    clock = Clock()
+    health, outages = WatchHealth([LEASES], clock), Outages()
+    failing_since, counted = None, set[int]()
     for number, answered in enumerate(answers):
-        sent, now = number * (pause + 1), number * (pause + 1) + 1
-        span = attempts.blind(sent, now, answered=answered)
-        attempts = attempts.after(sent, answered=answered)
+        sent, clock.time = number * (pause + 1), number * (pause + 1) + 1
+        span = health.called(sent, answered=answered)
         outages = outages if span is None else outages.noted(*span)
-        counted |= set() if answered else {sent}
-        run = [*run, sent]
-        if now - run[0] >= OUTAGE_SECONDS and (len(run) > 1 or not answered):
-            counted |= set(range(run[0], now))
-        run = [] if answered else run
+        if failing_since is None and not answered:
+            failing_since = sent
+        if failing_since is not None:
+            counted |= set(range(failing_since, clock.time))
+        failing_since = None if answered else failing_since
 
     assert outages.put_off(0) == len(counted)
+
+
+def test_the_view_of_a_process_that_was_paused_is_stale_until_it_has_caught_up() -> None:
+    clock = Clock()
+    health, stale = WatchHealth([LEASES], clock), dict[float, bool]()
+
+    for clock.time in (2.9, 5.8):
+        stale[clock.time] = health.is_stale()
+        health.runs()
+    for clock.time in (8.8, 9.7, 9.8):
+        stale[clock.time] = health.is_stale()
+        health.runs()
+
+    assert stale == {2.9: False, 5.8: False, 8.8: True, 9.7: True, 9.8: False}

@@ -1,6 +1,6 @@
 """Facts about `sharder.core.leases.outages` that need many outages."""
 
-from sharder.core.leases.outages import Outages, Sight
+from sharder.core.leases.outages import Outages
 
 
 def test_of_more_outages_than_are_kept_the_oldest_two_become_one() -> None:
@@ -11,16 +11,3 @@ def test_of_more_outages_than_are_kept_the_oldest_two_become_one() -> None:
         outages = outages.noted(begin, end)
 
     assert outages.spans == ((0.0, 11.0), *spans[2:])
-
-
-def test_the_view_of_a_process_that_was_paused_is_stale_until_it_has_caught_up() -> None:
-    sight = Sight(0.0)
-    sight.runs(2.9)
-    assert not sight.is_stale(5.8)
-    assert sight.is_stale(5.9)
-
-    sight.runs(5.9)
-
-    assert sight.is_stale(6.8)
-    sight.runs(6.9)
-    assert not sight.is_stale(6.9)

@@ -1,0 +1,198 @@
+"""Store the rings and their snapshots, and rebuild the snapshots."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from sharder.controllers.cache_events import RebuildThrottle
+from sharder.controllers.namespace_selection import NamespaceSelection
+from sharder.controllers.rest_mapper import RestMapper
+from sharder.controllers.scope import splits
+from sharder.core.api.ring import ControllerRing, StrategyName, UnreadableRing
+from sharder.core.api.selector import LabelSelector
+from sharder.core.leases.register import Membership
+from sharder.core.leases.state import is_held
+from sharder.core.names import RingName, ShardName
+from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategy import CustomFunction
+from sharder.core.ring.build import build
+from sharder.core.ring.snapshot import RingSnapshot
+from sharder.ports import Changed, Listed, Objects, Removed
+from sharder.runtime.clock import Clock
+from sharder.runtime.event_loop import in_slices
+
+MANY: Final = 128
+"""From this number of new shards on, a ring's shards are hashed before its snapshot is built."""
+
+
+DISCOVERY_SECONDS: Final = 30.0
+"""Seconds between two discovery requests for resources that were not served."""
+
+
+class RingStore:
+    """The rings, and one snapshot per ring; a rebuild replaces it by one assignment."""
+
+    def __init__(
+        self,
+        *,
+        membership: Membership,
+        selections: NamespaceSelection,
+        throttle: RebuildThrottle,
+        objects: Objects,
+        default_namespaces: LabelSelector,
+        custom: Mapping[str, CustomFunction],
+        clock: Clock,
+    ) -> None:
+        """Start empty.
+
+        `default_namespaces` selects the namespaces of rings without a selector, and `custom` has
+        the installed strategies by name.
+        """
+        self._membership = membership
+        self._selections = selections
+        self._throttle = throttle
+        self._rest_mapper = RestMapper(objects)
+        self._default = default_namespaces
+        self._custom = custom
+        self._clock = clock
+        self.rings: dict[RingName, ControllerRing] = {}
+        self.unreadable: dict[RingName, UnreadableRing] = {}
+        """Rings that cannot be decoded; `rings` has their last readable states."""
+        self.listed = asyncio.Event()
+        """Set after all rings were listed."""
+        self._snapshots: dict[RingName, RingSnapshot] = {}
+
+    def get(self, ring: RingName) -> RingSnapshot | None:
+        """Return the ring's snapshot, None if there is none."""
+        return self._snapshots.get(ring)
+
+    def names(self) -> tuple[RingName, ...]:
+        """Return the names of all rings with a snapshot, sorted."""
+        return tuple(sorted(self._snapshots))
+
+    def selected_by(self, ring: ControllerRing) -> frozenset[str]:
+        """Return the names of the namespaces that a ring selects; the ring need not be stored."""
+        return self._selections.matching(ring.spec.namespace_selector or self._default)
+
+    def known(self) -> set[RingName]:
+        """Return the names of all rings, readable or not."""
+        return {*self.rings, *self.unreadable}
+
+    async def store(
+        self, event: Listed[ControllerRing] | Changed[ControllerRing] | Removed[ControllerRing]
+    ) -> None:
+        """Store rings as the watch shows them, and request the rebuild of changed rings."""
+        match event:
+            case Listed(items):
+                await self._rest_mapper.learn(items)
+                for name in self.known() - {ring.name for ring in items}:
+                    self._forget(name)
+                async for ring in in_slices(items, self._clock):
+                    self._see(ring)
+                self.listed.set()
+            case Changed(ring):
+                await self._rest_mapper.learn((ring,))
+                self._see(ring)
+            case Removed(ring):
+                self._forget(ring.name)
+
+    async def learn_resources(self) -> None:
+        """Retry discovery of resources that were not served or could not be read."""
+        while True:
+            await self._clock.sleep(DISCOVERY_SECONDS)
+            if await self._rest_mapper.learn(self.rings.values()):
+                self._throttle.block(self.rings)
+
+    def _forget(self, name: RingName) -> None:
+        self.rings.pop(name, None)
+        self.unreadable.pop(name, None)
+        self._throttle.block({name})
+
+    def _see(self, ring: ControllerRing) -> None:
+        """Store a ring; a change of its status does not invalidate any step."""
+        before = self.rings.get(ring.name)
+        if isinstance(ring, UnreadableRing):
+            # The last readable state stays in force, unless it belongs to another ring.
+            if before is not None and before.metadata.uid != ring.metadata.uid:
+                del self.rings[ring.name]
+            self.unreadable[ring.name] = ring
+            self._throttle.block({ring.name})
+            return
+        was_unreadable = self.unreadable.pop(ring.name, None) is not None
+        self.rings[ring.name] = ring
+        self._membership.expect(ring.name, ring.spec.shard_namespaces)
+        if before is None or was_unreadable or _identity(before) != _identity(ring):
+            self._throttle.block({ring.name})
+        elif before != ring:
+            self._throttle.add({ring.name})
+
+    async def rebuild(self, name: RingName) -> tuple[RingSnapshot | None, RingSnapshot | None]:
+        """Rebuild a ring's snapshot, or remove that of a deleted ring; return the old and the new.
+
+        Between the last pause and the return, everything that is known is included.
+        """
+        hashed = await self._hash(name)
+        ring, before = self.rings.get(name), self._snapshots.get(name)
+        if ring is None:
+            self._selections.forget(name)
+            self._snapshots.pop(name, None)
+            return before, None
+        after = self._snapshots[name] = self._build(ring, before, hashed)
+        return before, after
+
+    async def _hash(self, name: RingName) -> HashRing | None:
+        """Hash the shards of a ring in pieces if many are new; other tasks can run between pieces.
+
+        Otherwise the rebuild would hash all of them at once.
+        """
+        ring, before = self.rings.get(name), self._snapshots.get(name)
+        if ring is None or ring.spec.placement.strategy is not StrategyName.CONSISTENT_HASH:
+            return None
+        leases = (known.lease for known in self._membership.observed_leases(name))
+        names = {ShardName(lease.metadata.name) for lease in leases if is_held(lease)}
+        new = names - (before.members.available if before is not None else set())
+        for hashed in HashRing.in_pieces(names) if len(new) >= MANY else ():
+            if hashed is not None:
+                return hashed
+            await asyncio.sleep(0)
+        return None
+
+    def _build(
+        self, ring: ControllerRing, before: RingSnapshot | None, hashed: HashRing | None
+    ) -> RingSnapshot:
+        """Return the ring's current snapshot: `before` itself if nothing has changed."""
+        namespaces = self._selections.of(ring.name, ring.spec.namespace_selector or self._default)
+        members = self._membership.members(
+            ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
+        )
+        served = tuple(self._rest_mapper.of(ring))
+        if (
+            before is not None
+            and before.ring is ring
+            and before.members is members
+            and len(before.kinds) == len(served)
+        ):
+            if before.namespaces is namespaces:
+                return before
+            return self._split(replace(before, namespaces=namespaces))
+        snapshot = build(
+            ring,
+            members=members,
+            namespaces=namespaces,
+            served=served,
+            custom=self._custom,
+            previous=before,
+            hashed=hashed,
+        )
+        return self._split(snapshot)
+
+    def _split(self, snapshot: RingSnapshot) -> RingSnapshot:
+        ring, known = snapshot.ring, self._selections.known
+        is_split = splits(ring, snapshot.namespaces, known, resources=len(snapshot.roles))
+        return snapshot if snapshot.is_split == is_split else replace(snapshot, is_split=is_split)
+
+
+def _identity(ring: ControllerRing) -> tuple[str, int]:
+    """Return values that differ if two states of a ring can lead to different steps."""
+    return ring.metadata.uid, ring.metadata.generation
