@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Final
 
 from sharder.controllers.leader_controllers import LeaderControllers
 from sharder.controllers.leader_ports import LeaderPorts
@@ -17,42 +17,12 @@ from sharder.controllers.movement.standby import StandBy
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound
 from sharder.core.names import ObjectRef, RingName
 from sharder.core.status.status import encode_withdrawal
-from sharder.runtime.clock import Clock
 from sharder.runtime.supervisor import supervise
 
 WITHDRAW_SECONDS: Final = 5.0
 """Limit of all writes that remove conditions."""
 
 _log = logging.getLogger(__name__)
-
-
-class AlwaysLeader:
-    """Leads without a Lease: for a single replica (`leaderElection.leaderElect: false`)."""
-
-    identity = "the only replica"
-    lease = None
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def acquire(self) -> None:
-        """Return at once: this process always leads."""
-
-    async def keep(self) -> NoReturn:
-        """Lead until cancelled."""
-        while True:
-            await self._clock.sleep(3600.0)
-
-    async def release(self) -> None:
-        """Do nothing: no other replica waits."""
-
-    async def stays_free(self) -> bool:
-        """Return True: there is no other replica."""
-        return True
-
-    def valid(self, now: float) -> bool:
-        """Return True."""
-        return True
 
 
 class Leader:

@@ -21,7 +21,7 @@ from sharder.controllers.unheld_leases import UnheldLeases
 from sharder.controllers.validating_webhook import ValidationKeeper
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.names import NO_RING, ObjectRef, RingName
-from sharder.core.status.stats import Apart, ObjectStats, ResyncReport
+from sharder.core.status.stats import Apart, ObjectStats
 from sharder.core.status.transitions import Kind, Transition, sentence
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog, ignore
@@ -88,9 +88,37 @@ class LeaderControllers:
             on_change=self._rings.add,
             clock=ports.clock,
         )
-        facts = self._new_facts()
-        self._ring_controller = self._new_ring_controller(facts, watching)
-        self._transitions = self._new_transitions(facts)
+        facts = RingFacts(
+            stats=self._stats,
+            last_resync=self._movement.resync.reports.get,
+            overdue=self._movement.watches.overdue,
+            apart=self._apart,
+            uncounted=self._uncounted,
+            last_rebalance=self._movement.rebalancer.last,
+            fence=self._fence_proofs.of,
+        )
+        reports = StatusReports(
+            cache=ports.cache,
+            status=ports.ring_status,
+            fault_of=self._problems.of,
+            watching=watching,
+            facts=facts,
+            recorder=ports.recorder,
+            metrics=ports.metrics,
+            clock=ports.clock,
+        )
+        self._ring_controller = RingController(
+            ports, reports=reports, problems=self._problems, period=self._apply_period
+        )
+        self._transitions = RingTransitions(
+            cache=ports.cache,
+            facts=facts,
+            times=self._movement.times,
+            recorder=ports.recorder,
+            metrics=ports.metrics,
+            journal=ports.journal,
+            clock=ports.clock,
+        )
 
     async def run(self) -> None:
         """Run all controllers until cancelled; then hide what only the leader shows."""
@@ -108,6 +136,21 @@ class LeaderControllers:
             cache=ports.cache, leases=ports.leases, recorder=ports.recorder, clock=ports.clock
         )
         unheld = UnheldLeases(ports.cache, ports.leases, ports.clock)
+        tally_monitor = TallyMonitor(
+            cache=ports.cache,
+            resync=self._resyncs.add,
+            recheck=movement.watches.recheck,
+            report=self._rings.add,
+            clock=ports.clock,
+        )
+        load = Load(cache=ports.cache, stats=self._stats, metrics=ports.metrics, clock=ports.clock)
+        validation = ValidationKeeper(
+            configurations=ports.validations,
+            registration=ports.registration,
+            leads=ports.leads,
+            clock=ports.clock,
+            period=self._apply_period,
+        )
         subscriber = Subscriber(
             ring=self._ring_changed,
             steps=self._resyncs.add,
@@ -122,15 +165,14 @@ class LeaderControllers:
                 group.create_task(self._leases.run(reconcile_lease, concurrency=16))
                 group.create_task(self._resyncs.run(movement.resync.reconcile, concurrency=4))
                 group.create_task(self._balances.run(movement.rebalancer.reconcile, concurrency=2))
-                group.create_task(self._tally_monitor().run(), name="tally monitor")
+                group.create_task(tally_monitor.run(), name="tally monitor")
                 group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
                 group.create_task(movement.run(), name="movement")
-                group.create_task(self._load().run(), name="load")
+                group.create_task(load.run(), name="load")
                 group.create_task(self._record_leader(), name="leader Event")
                 group.create_task(self._transitions.run(), name="ring transitions")
                 group.create_task(self._check_configurations(), name="webhook configurations")
-                group.create_task(self._follow_registration(), name="registration")
-                group.create_task(self._validation_keeper().keep(), name="validation")
+                group.create_task(validation.keep(), name="validation")
                 group.create_task(self._fence_proofs.run(), name="fences")
                 group.create_task(unheld.find(self._stats), name="unknown owners")
 
@@ -191,110 +233,40 @@ class LeaderControllers:
         counted = () if tally is None else tally.unread
         return tuple(sorted({*self._movement.unread.names(ring), *counted}))
 
-    def _last_resync(self, ring: RingName) -> ResyncReport | None:
-        return self._movement.resync.reports.get(ring)
-
     async def _check_configurations(self) -> None:
-        """Find changed or deleted configurations, and configurations of deleted rings."""
-        error_log = ErrorLog("list webhook configurations", ignore)
+        """Apply all configurations after a change of their common part, such as the trusted CA.
+
+        Less often, find changed or deleted ones, and those of deleted rings.
+        """
+        ports, due = self._ports, 0.0
+        known, error_log = ports.registration(), ErrorLog("list webhook configurations", ignore)
         while True:
-            wait = self._apply_period
-            try:
-                found = await self._ring_controller.find_changed()
-                error_log.over()
-            except Forbidden as error:
-                # Without the right to list, all configurations are applied at each check.
-                error_log.failed(error)
-                found = list(self._ports.cache.rings())
-                self._ring_controller.reapply(found)
-            except ApiError as error:
-                error_log.failed(error)
-                found, wait = [], RING_BACKOFF.base
+            found = list[RingName]()
+            if (now := ports.clock.monotonic()) >= due:
+                found, wait = await self._find_changed(error_log)
+                due = now + wait
+            if ports.registration() != known:
+                known, found = ports.registration(), [*found, *ports.cache.rings()]
             for ring in found:
                 self._rings.add(ring)
-            await self._ports.clock.sleep(wait)
+            await ports.clock.sleep(REGISTRATION_SECONDS)
 
-    async def _follow_registration(self) -> None:
-        """Apply all configurations soon after their common part has changed."""
-        known = self._ports.registration()
-        while True:
-            await self._ports.clock.sleep(REGISTRATION_SECONDS)
-            if self._ports.registration() != known:
-                known = self._ports.registration()
-                for ring in self._ports.cache.rings():
-                    self._rings.add(ring)
+    async def _find_changed(self, error_log: ErrorLog) -> tuple[list[RingName], float]:
+        """Return rings to reconcile, and the seconds until the next check."""
+        try:
+            found = await self._ring_controller.find_changed()
+        except Forbidden as error:
+            # Without the right to list, all configurations are applied at each check.
+            error_log.failed(error)
+            found = list(self._ports.cache.rings())
+            self._ring_controller.reapply(found)
+        except ApiError as error:
+            error_log.failed(error)
+            return [], RING_BACKOFF.base
+        else:
+            error_log.over()
+        return found, self._apply_period
 
     @property
     def _apply_period(self) -> float:
         return min(self._ports.sync_period, APPLY_SECONDS)
-
-    def _new_facts(self) -> RingFacts:
-        return RingFacts(
-            stats=self._stats,
-            last_resync=self._last_resync,
-            overdue=self._movement.watches.overdue,
-            apart=self._apart,
-            uncounted=self._uncounted,
-            last_rebalance=self._movement.rebalancer.last,
-            fence=self._fence_proofs.of,
-        )
-
-    def _new_ring_controller(self, facts: RingFacts, watching: Watching) -> RingController:
-        ports = self._ports
-        return RingController(
-            cache=ports.cache,
-            reports=StatusReports(
-                cache=ports.cache,
-                status=ports.ring_status,
-                fault_of=self._problems.of,
-                watching=watching,
-                facts=facts,
-                recorder=ports.recorder,
-                metrics=ports.metrics,
-                clock=ports.clock,
-            ),
-            configurations=ports.configurations,
-            registration=ports.registration,
-            problems=self._problems,
-            recorder=ports.recorder,
-            clock=ports.clock,
-            sync_period=self._apply_period,
-        )
-
-    def _new_transitions(self, facts: RingFacts) -> RingTransitions:
-        ports = self._ports
-        return RingTransitions(
-            cache=ports.cache,
-            facts=facts,
-            times=self._movement.times,
-            recorder=ports.recorder,
-            metrics=ports.metrics,
-            journal=ports.journal,
-            clock=ports.clock,
-        )
-
-    def _tally_monitor(self) -> TallyMonitor:
-        return TallyMonitor(
-            cache=self._ports.cache,
-            resync=self._resyncs.add,
-            recheck=self._movement.watches.recheck,
-            report=self._rings.add,
-            clock=self._ports.clock,
-        )
-
-    def _load(self) -> Load:
-        return Load(
-            cache=self._ports.cache,
-            stats=self._stats,
-            metrics=self._ports.metrics,
-            clock=self._ports.clock,
-        )
-
-    def _validation_keeper(self) -> ValidationKeeper:
-        return ValidationKeeper(
-            configurations=self._ports.validations,
-            registration=self._ports.registration,
-            leads=self._ports.leads,
-            clock=self._ports.clock,
-            period=self._apply_period,
-        )

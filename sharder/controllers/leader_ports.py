@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.movement.ports import Ports
 from sharder.controllers.permissions import Watching
-from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.registry import Metrics
@@ -16,41 +15,37 @@ from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurati
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
+from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Leases
 
 
-class Holder(Protocol):
-    """The leader's Lease."""
+class AlwaysLeader:
+    """Leads without a Lease: for a single replica (`leaderElection.leaderElect: false`)."""
 
-    @property
-    def identity(self) -> str:
-        """The name of this replica in the Lease."""
-        ...
+    identity = "the only replica"
+    lease = None
 
-    @property
-    def lease(self) -> PartialObject | None:
-        """The Lease, None if we lead without one."""
-        ...
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
 
     async def acquire(self) -> None:
-        """Wait until we lead."""
-        ...
+        """Return at once: this process always leads."""
 
     async def keep(self) -> NoReturn:
-        """Keep the Lease until cancelled; raise `LeaseLost` if it is lost."""
-        ...
+        """Lead until cancelled."""
+        while True:
+            await self._clock.sleep(3600.0)
 
-    async def release(self) -> object:
-        """Let another replica lead."""
-        ...
+    async def release(self) -> None:
+        """Do nothing: no other replica waits."""
 
     async def stays_free(self) -> bool:
-        """Return whether nobody takes the Lease after its release."""
-        ...
+        """Return True: there is no other replica."""
+        return True
 
     def valid(self, now: float) -> bool:
-        """Return whether we certainly lead at `now` (monotonic seconds)."""
-        ...
+        """Return True."""
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +67,8 @@ class LeaderPorts:
     annotation_warnings: AnnotationWarnings
     metrics: Metrics
     journal: Journal
-    holder: Holder
+    holder: LeaseHolder | AlwaysLeader
+    """The leader's Lease."""
     compute: Compute
     """Computes a run of the rebalancer."""
     clock: Clock

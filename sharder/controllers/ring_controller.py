@@ -6,10 +6,10 @@ needed, and no write waits for the webhook of a deleted ring.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.ring_status import StatusReports, about
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
@@ -26,8 +26,6 @@ from sharder.core.status.conditions import (
 )
 from sharder.core.validation import refusals
 from sharder.core.webhook_configuration import Registration, configuration_of
-from sharder.ports import Recorder, WebhookConfigurations
-from sharder.runtime.clock import Clock
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
@@ -93,25 +91,16 @@ class RingController:
     """Reconciles one ring at a time, by name."""
 
     def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        reports: StatusReports,
-        configurations: WebhookConfigurations,
-        registration: Callable[[], Registration],
-        problems: Problems,
-        recorder: Recorder,
-        clock: Clock,
-        sync_period: float,
+        self, ports: LeaderPorts, *, reports: StatusReports, problems: Problems, period: float
     ) -> None:
-        """`reports` write the status; `sync_period` is in seconds."""
-        self._cache = cache
-        self._configurations = configurations
-        self._registration = registration
+        """`reports` write the status; `period` is the seconds between two reconciles."""
+        self._cache = ports.cache
+        self._configurations = ports.configurations
+        self._registration = ports.registration
         self._problems = problems
-        self._recorder = recorder
-        self._clock = clock
-        self._sync_period = sync_period
+        self._recorder = ports.recorder
+        self._clock = ports.clock
+        self._period = period
         self._applied: dict[RingName, _Applied] = {}
         self._contested: dict[RingName, int] = {}
         """In how many checks in a row a ring's configuration differed from the last apply."""
@@ -130,7 +119,7 @@ class RingController:
             await self._report_unreadable(unreadable)
             if snapshot is not None:
                 await self._apply(snapshot)
-            return self._sync_period
+            return self._period
         if snapshot is None:
             self._require_synced()
             if not self._cache.knows(name):
@@ -152,7 +141,7 @@ class RingController:
         sooner = await self._reports.write(name)
         if failure is not None:
             raise failure
-        return self._sync_period if sooner is None else min(sooner, self._sync_period)
+        return self._period if sooner is None else min(sooner, self._period)
 
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
         """Report a ring that cannot be decoded: its status must not be overwritten."""
@@ -245,7 +234,7 @@ class RingController:
     def _compare_status(self, ring: ControllerRing) -> None:
         """Compare with the stored status once per period, to repair writes of others."""
         now = self._clock.monotonic()
-        if now - self._compared.setdefault(ring.name, now) >= self._sync_period:
+        if now - self._compared.setdefault(ring.name, now) >= self._period:
             self._compared[ring.name] = now
             self._reports.compare(ring)
 

@@ -13,8 +13,8 @@ from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
-from sharder.controllers.leader import AlwaysLeader, Leader
-from sharder.controllers.leader_ports import Holder, LeaderPorts
+from sharder.controllers.leader import Leader
+from sharder.controllers.leader_ports import AlwaysLeader, LeaderPorts
 from sharder.controllers.refused_acknowledgements import RefusedAcknowledgements
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.election import LeaseTiming
@@ -172,7 +172,7 @@ class Replica:
         )
         return Leader(ports)
 
-    def _holder(self, election: LeaderElection) -> Holder:
+    def _holder(self, election: LeaderElection) -> LeaseHolder | AlwaysLeader:
         """Return the holder of the leader's Lease, with an identity that is new at each start."""
         if not election.leader_elect:
             return AlwaysLeader(self.clock)
