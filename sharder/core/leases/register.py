@@ -105,10 +105,6 @@ class Membership:
         seen = (self._adjusted(known) for known in found if ring_of(known.lease) == ring)
         return sorted(seen, key=lambda s: s.lease.metadata.ref)
 
-    def keeps(self, ref: ObjectRef) -> bool:
-        """Return whether a Lease is kept."""
-        return ref in self._places
-
     def observed(self, ref: ObjectRef) -> ObservedLease | None:
         """Return one Lease as observed, None if it is not kept; outages are subtracted."""
         place = self._places.get(ref)

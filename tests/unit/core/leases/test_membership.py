@@ -7,12 +7,7 @@ import pytest
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.register import Membership
-from sharder.core.leases.ring_leases import UNKNOWN_SILENCE
-from sharder.core.names import (
-    REVISION_LABEL,
-    RingName,
-    ShardName,
-)
+from sharder.core.names import REVISION_LABEL, STATE_LABEL, RingName, ShardName
 from tests.support.values import DEMO, NOW, A, B, C, lease
 
 OTHER = RingName("other")
@@ -33,40 +28,19 @@ def watching(*leases: Lease, at: float = LONG_AFTER) -> Membership:
     return membership
 
 
-# Strangers
-
-
-def test_a_stranger_may_be_working_until_30_seconds_after_our_start() -> None:
-    membership = Membership(100.0)
-
-    assert UNKNOWN_SILENCE == 30.0
-    assert standing_at(membership, 100.0) is Standing.MISSING
-    assert standing_at(membership, 129.999) is Standing.MISSING
-    assert standing_at(membership, 130.0) is Standing.GONE
-
-
 # Leases that are gone
 
 
-def test_a_shard_whose_lease_was_deleted_may_work_for_two_durations_after_its_last_renewal() -> (
-    None
-):
-    membership = watching(lease(seconds=20), at=1000.0)
+def test_a_lease_with_the_label_of_another_ring_has_left_its_ring() -> None:
+    membership = watching(lease(A), lease(B, holder=""))
 
-    affected = membership.forget(lease(), at=1010.0)
+    affected = membership.see(lease(A, of=OTHER), at=1010.0)
 
-    assert affected == {DEMO}
-    assert standing_at(membership, 1010.0) is Standing.MISSING
-    assert membership.next_change() == 1040.0
-    assert standing_at(membership, 1039.999) is Standing.MISSING
-    assert standing_at(membership, 1040.0) is Standing.GONE
-
-
-def test_a_lease_that_is_not_kept_changes_nothing_when_it_is_deleted() -> None:
-    membership = watching(lease(A), at=1000.0)
-
-    assert membership.forget(lease(B), at=1010.0) == frozenset()
-    assert standing_at(membership, 1010.0, B) is Standing.GONE
+    assert affected == {DEMO, OTHER}
+    assert membership.forget(lease(B, holder=""), at=1010.0) == {DEMO}
+    assert membership.forget(lease(C), at=1010.0) == frozenset()
+    standings = [standing_at(membership, 1011.0, shard) for shard in (A, B, C)]
+    assert standings == [Standing.MISSING, Standing.GONE, Standing.GONE]
 
 
 def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_stranger() -> None:
@@ -77,25 +51,6 @@ def test_departures_are_forgotten_when_they_say_no_more_than_that_a_shard_is_a_s
 
     assert A not in membership.members(DEMO, 1050.0).standings
     assert standing_at(membership, 1050.0, A) is Standing.GONE
-
-
-# Whole lists
-
-
-def test_a_list_replaces_all_that_was_known() -> None:
-    membership = watching(lease(A), lease(B, of=OTHER), at=1000.0)
-
-    affected = membership.replace([lease(A), lease(C)], at=1001.0)
-
-    assert affected == {DEMO, OTHER}
-    assert membership.members(DEMO, 1001.0).available == {A, C}
-    assert membership.members(OTHER, 1001.0).available == frozenset()
-
-
-def test_a_list_that_shows_mere_renewals_affects_no_ring() -> None:
-    membership = watching(lease(), at=1000.0)
-
-    assert membership.replace([lease(renewed=NOW.replace(minute=1))], at=1001.0) == frozenset()
 
 
 # Which rings a Lease affects
@@ -111,6 +66,16 @@ def test_a_change_of_standing_affects_the_ring(after: Lease) -> None:
     assert membership.see(lease(), at=1004.0) == {DEMO}
 
 
+def test_a_mere_renewal_affects_nothing_and_is_known_as_such() -> None:
+    first, second, third = (
+        lease(labels={STATE_LABEL: "ready"}, renewed=NOW.replace(second=n)) for n in range(3)
+    )
+    membership = watching(first, at=1000.0)
+
+    assert membership.see(second, at=1002.0) == frozenset()
+    assert membership.see(third, at=1004.0) is None
+
+
 # Observed Leases
 
 
@@ -122,15 +87,6 @@ def test_an_outage_is_no_silence_of_a_shard_and_what_was_silent_before_stays_so(
     observed = membership.observed(lease().metadata.ref)
     assert observed is not None
     assert observed.silent_at() == 1060.0
-
-
-def test_what_a_lease_says_of_its_shard_is_not_worked_out_anew_for_each_renewal() -> None:
-    membership = watching(lease(A))
-    first = membership.members(DEMO, LONG_AFTER).shards[A]
-
-    membership.see(lease(A, renewed=NOW.replace(second=5)), at=1005.0)
-
-    assert membership.members(DEMO, 1005.0).shards[A] is first
 
 
 @pytest.mark.parametrize(("labels", "affected"), [({REVISION_LABEL: "1"}, {DEMO}), ({}, set())])
@@ -181,9 +137,11 @@ def test_a_namesake_in_another_namespace_keeps_no_dead_shard_alive() -> None:
 
 
 def test_a_shard_outside_may_have_been_one_before_this_process_began() -> None:
-    membership = inside(lease(A), lease(B, namespace="former"))
+    former = [lease(B, namespace="former"), lease(C, holder="", namespace="former")]
+    membership = inside(lease(A), *former)
 
     assert members(membership).standing_of(B) is Standing.LEAVING
+    assert members(membership).standing_of(C) is Standing.GONE
 
 
 # Members
