@@ -96,8 +96,9 @@ class ObservedLease:
         duration = duration_of(self.lease)
         held = (duration, SILENT_DURATIONS * duration)
         edges = held if is_held(self.lease) else (duration + ORPHANED_AFTER,)
-        ages = (monotonic - self.since, age_at(self.lease, now).total_seconds())
-        waits = (edge.total_seconds() - age for edge in edges for age in ages)
+        age = age_at(self.lease, now)
+        waits = [self.since + edge.total_seconds() - monotonic for edge in edges]
+        waits += [(edge - age).total_seconds() for edge in edges]
         return min((wait for wait in waits if wait > 0), default=None)
 
     def _expired_at(self) -> float:
