@@ -51,14 +51,14 @@ pauses = st.sampled_from([0.0, 1.0, 15.0, 29.0, 30.0])
 histories = st.lists(st.tuples(pauses, events), min_size=1, max_size=6)
 
 
-def tell(membership: Membership, event: Event, at: float) -> frozenset[RingName]:
+def tell(membership: Membership, event: Event, at: float) -> None:
     match event:
         case Seen(lease):
-            return membership.see(lease, at) or frozenset()
+            membership.see(lease, at)
         case Vanished(lease):
-            return membership.forget(lease, at)
+            membership.forget(lease, at)
         case ListedAnew(listed):
-            return membership.replace(listed, at)
+            membership.replace(listed, at)
 
 
 def after(history: list[tuple[float, Event]]) -> tuple[Membership, float]:

@@ -4,7 +4,7 @@ This module keeps everything that the standing of a shard depends on: the Leases
 those that were deleted.  It has no clock: each call passes the time in monotonic seconds.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from math import inf
 
 from sharder.core.api.lease import Lease
@@ -51,7 +51,7 @@ class Membership:
         """Replace all Leases by a new list, and return the rings that can be affected."""
         return frozenset().union(*self.replacing(leases, at))
 
-    def replacing(self, leases: Iterable[Lease], at: float) -> Iterator[frozenset[RingName]]:
+    def replacing(self, leases: Iterable[Lease], at: float) -> Iterator[Set[RingName]]:
         """Do the same in pieces; in between, other tasks can run but must not write.
 
         Events since the last list can have been missed, so a Lease that is gone counts as renewed
@@ -67,7 +67,7 @@ class Membership:
             if affected or number % PIECE == 0:
                 yield affected or frozenset()
 
-    def see(self, lease: Lease, at: float) -> frozenset[RingName] | None:
+    def see(self, lease: Lease, at: float) -> Set[RingName] | None:
         """Record a Lease as it is now, and return the rings whose members can have changed.
 
         None stands for a mere renewal, as nearly every event of a watch is: nothing else changes.
