@@ -279,7 +279,7 @@ async def back_off(story: Story) -> None:
     await story.until(lambda: story.of("p0") == [bad])
     story.shards["p1"].kill()
     await story.until(lambda: not story.of("p1"), within=14)
-    await asyncio.sleep(30)
+    await asyncio.sleep(60)
     assert 3 <= len(tries) <= 8, f"{len(tries)} tries"
     leader.link.refuses = lambda _: 0
     await story.until(lambda: not story.of("p0"), within=60)
