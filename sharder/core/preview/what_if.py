@@ -4,7 +4,7 @@ Shards are added and removed as Leases, so that the same code decides as for rea
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -31,6 +31,8 @@ from sharder.core.names import (
 
 MAX_NEW = 1000
 """Maximum new shards; with more, some would exceed the limit of shards of a ring."""
+
+_FIXED: Final = (POOL_ANNOTATION, CAPACITY_ANNOTATION, WEIGHT_ANNOTATION)
 
 _MAX_NAME = 63
 """Maximum characters of a shard's name, which is a label value."""
@@ -82,8 +84,14 @@ class WhatIf:
         taken = [name for name in self.named if name in names]
         if taken:
             raise ConfigError(f"ring {ring.name} already has the shard {taken[0]}")
-        kept = [_released(it) if it.metadata.name in self.remove else it for it in present]
-        added = (*self.named, *_free_names(ring.name, present, self.add))
+        replace, gone = msgspec.structs.replace, frozenset(self.remove)
+        kept = [
+            replace(it, spec=replace(it.spec, holder_identity=""))
+            if it.metadata.name in gone
+            else it
+            for it in present
+        ]
+        added = (*self.named, *_free_names(ring.name, names, self.add))
         return *kept, *_new_leases(ring, kept, added, now)
 
 
@@ -127,66 +135,44 @@ def strategy_named(text: str) -> StrategyName:
     raise ConfigError(f"unknown strategy {text}; use one of {', '.join(StrategyName)}")
 
 
-def _released(lease: Lease) -> Lease:
-    spec = msgspec.structs.replace(lease.spec, holder_identity="")
-    return msgspec.structs.replace(lease, spec=spec)
-
-
 def _new_leases(
     ring: ControllerRing, present: Sequence[Lease], names: Iterable[str], now: datetime
-) -> list[Lease]:
-    """Return Leases of new shards that are like the present ones.
+) -> Iterator[Lease]:
+    """Yield Leases of new shards that are like the present ones.
 
     The new shards have the same pool, capacity and weight if all present ones agree, because the
     replicas of a controller have one template.  Each new shard is in the place with the fewest
     shards, because the scheduler would also spread them.
     """
     valid = classify(present, ring.spec.shard_namespaces).valid
-    held = [lease for lease in valid if is_held(lease)]
-    fixed = (POOL_ANNOTATION, CAPACITY_ANNOTATION, WEIGHT_ANNOTATION)
-    annotations = {key: value for key in fixed if (value := _common(key, held))}
-    places = Counter(place for lease in held if any(place := _place(lease)))
-    namespace = next(iter(ring.spec.shard_namespaces), held[0].metadata.namespace if held else "")
-    time, leases = format_time(now), list[Lease]()
+    held = [lease.metadata for lease in valid if is_held(lease)]
+    said = {key: {meta.annotation(key) for meta in held} for key in _FIXED}
+    places = Counter((meta.label(REGION_LABEL), meta.label(ZONE_LABEL)) for meta in held)
+    del places["", ""]
+    namespace = next(iter(ring.spec.shard_namespaces), held[0].namespace if held else "")
+    time = format_time(now)
     for name in names:
-        place = min(places, key=lambda it: (places[it], it), default=("", ""))
+        region, zone = place = min(places, key=lambda it: (places[it], it), default=("", ""))
         places[place] += 1
-        topology = dict(zip((REGION_LABEL, ZONE_LABEL), place, strict=True))
-        labels = {key: value for key, value in topology.items() if value}
-        leases.append(
-            Lease(
-                api_version="coordination.k8s.io/v1",
-                kind="Lease",
-                metadata=ObjectMeta(
-                    name=name,
-                    namespace=namespace,
-                    creation_timestamp=time,
-                    labels={RING_LABEL: ring.name, **labels},
-                    annotations=annotations,
-                ),
-                spec=LeaseSpec(
-                    holder_identity=name,
-                    lease_duration_seconds=int(DEFAULT_DURATION.total_seconds()),
-                    acquire_time=time,
-                    renew_time=time,
-                ),
-            )
+        yield Lease(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=namespace,
+                creation_timestamp=time,
+                labels={RING_LABEL: ring.name, REGION_LABEL: region, ZONE_LABEL: zone},
+                annotations={key: min(values) for key, values in said.items() if len(values) == 1},
+            ),
+            spec=LeaseSpec(
+                holder_identity=name,
+                lease_duration_seconds=int(DEFAULT_DURATION.total_seconds()),
+                acquire_time=time,
+                renew_time=time,
+            ),
         )
-    return leases
 
 
-def _free_names(ring: RingName, present: Sequence[Lease], many: int) -> list[str]:
+def _free_names(ring: RingName, taken: Collection[str], many: int) -> list[str]:
     """Return the first `many` free names among `<ring>-new-1`, `<ring>-new-2` and so on."""
-    taken = {lease.metadata.name for lease in present}
-    suffixes = (f"-new-{number}" for number in range(1, many + len(present) + 1))
+    suffixes = (f"-new-{number}" for number in range(1, many + len(taken) + 1))
     names = [ring[: _MAX_NAME - len(suffix)] + suffix for suffix in suffixes]
     return [name for name in names if name not in taken][:many]
-
-
-def _common(key: str, leases: Iterable[Lease]) -> str:
-    values = {lease.metadata.annotation(key) for lease in leases}
-    return values.pop() if len(values) == 1 else ""
-
-
-def _place(lease: Lease) -> tuple[str, str]:
-    return lease.metadata.label(REGION_LABEL), lease.metadata.label(ZONE_LABEL)

@@ -17,7 +17,7 @@ from sharder.core.leases.shard import OBJECTS
 from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of, shard_of
-from sharder.core.rebalance.measures import Fullness, has_capacity, policy_of
+from sharder.core.rebalance.measures import measure_of, policy_of
 from sharder.core.rebalance.packed import Outcome, append, outcome_of, pack
 from sharder.core.rebalance.run import Problem
 from sharder.core.ring.snapshot import RingSnapshot
@@ -173,23 +173,20 @@ def reason_to_stay(
 def is_even(snapshot: RingSnapshot) -> bool:
     """Return whether the counts show that no object has to move; then no list is needed.
 
-    This is possible only for EvenLoad by the number of objects.
+    This is possible only for EvenLoad by the number of objects; the settings are valid.
     """
     spec, tally, layout = snapshot.ring.spec.rebalance, snapshot.tally, snapshot.placer.layout
-    if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD or _by_rates(snapshot):
+    if tally is None or spec.strategy is not RebalanceStrategy.EVEN_LOAD:
         return False
-    held = Counter[ShardName | None]({s.name: tally.on(s.name) for s in layout.available})
-    for shard in layout.available:
+    shards = [shard_of(shard, room=None) for shard in layout.available]
+    measure = measure_of(policy_of(spec), shards, {})
+    if measure.resources or len(shards) < 2:
+        return False
+    held = Counter[ShardName | None]({shard.name: tally.on(shard.name) for shard in shards})
+    for shard in shards:
         coming = tally.heading_to(shard.name)
         held.subtract(coming)
         held[shard.name] += sum(coming.values())
-    fullest = max((held[s.name] / s.weight for s in layout.available), default=0.0)
-    taken = [(held[s.name] + 1) / s.weight for s in layout.available if not s.set_aside]
-    ends = (fullest, 0.0), (0.0, min(taken, default=inf))
-    return len(layout.available) > 1 and not Fullness(resources=()).helps(*ends)
-
-
-def _by_rates(snapshot: RingSnapshot) -> bool:
-    resources = snapshot.ring.spec.rebalance.resources
-    shards = (shard_of(shard, room=None) for shard in snapshot.placer.layout.available)
-    return all(has_capacity(shard, resources) for shard in shards)
+    fullest = max(held[shard.name] / shard.weight for shard in shards)
+    taken = [(held[shard.name] + 1) / shard.weight for shard in shards if shard.open]
+    return not measure.helps((fullest, 0.0), (0.0, min(taken, default=inf)))

@@ -41,13 +41,8 @@ _PRIORITY_CLASSES: Final = {
     "koord-mid": _MID,
     "koord-prod": _PROD,
 }
-_BANDS: Final = (
-    (range(3000, 4000), _FREE),
-    (range(5000, 6000), _BATCH),
-    (range(7000, 8000), _MID),
-    (range(9000, 10000), _PROD),
-)
-"""The class for a band of priorities, for objects without the label that names the class."""
+_BANDS: Final = {3: _FREE, 5: _BATCH, 7: _MID, 9: _PROD}
+"""The class by the thousands of a priority, for objects without the label that names the class."""
 
 _QOS: Final = {"BestEffort": 1, "Burstable": 2, "Guaranteed": 3}
 _NO_QOS: Final = 4
@@ -215,8 +210,7 @@ def rank_of(meta: ObjectMeta) -> Rank:
 
 def _priority_class(meta: ObjectMeta, priority: int, qos: int, koordinator_qos: int) -> int:
     label = meta.label(KOORDINATOR_PRIORITY_CLASS_LABEL)
-    bands = (found for band, found in _BANDS if priority in band)
-    found = _PRIORITY_CLASSES.get(label) if label else next(bands, None)
+    found = _PRIORITY_CLASSES.get(label) if label else _BANDS.get(priority // 1000)
     if found is not None:
         return found
     if koordinator_qos != _NO_KOORDINATOR_QOS:

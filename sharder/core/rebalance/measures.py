@@ -8,7 +8,7 @@ with each move: rebalancing ends, and no object moves back and forth.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Final, TypeAlias
@@ -135,16 +135,15 @@ Measure: TypeAlias = Fragmentation | Fullness
 
 def measure_of(
     policy: RebalancePolicy,
-    shards: Iterable[LoadedShard],
+    shards: Collection[LoadedShard],
     loads: Mapping[ShardName, Mapping[str, float]],
 ) -> Measure:
     """Return the measure by which the shards are compared.
 
     EvenLoad uses rates only if all shards have capacities; otherwise some could not be compared.
     """
-    shards = list(shards)
     if policy.strategy is RebalanceStrategy.EVEN_LOAD:
-        if all(has_capacity(shard, policy.resources) for shard in shards):
+        if all(any(s.capacity.get(name, 0.0) > 0 for name in policy.resources) for s in shards):
             return Fullness(resources=policy.resources, min_difference=policy.min_gain)
         return Fullness(resources=())
     threshold = policy.threshold
@@ -193,11 +192,6 @@ def mean_and_sigma(numbers: Sequence[float]) -> tuple[float, float]:
     return mean, sqrt(fsum((number - mean) ** 2 for number in numbers) / len(numbers))
 
 
-def has_capacity(shard: LoadedShard, resources: Iterable[str]) -> bool:
-    """Return whether the shard declares capacity of one of the resources."""
-    return any(shard.capacity.get(name, 0.0) > 0 for name in resources)
-
-
 def number(value: float) -> str:
     """Return a number for people."""
     return f"{round(value, 4):g}"
@@ -217,14 +211,12 @@ def policy_of(spec: RebalanceSpec) -> RebalancePolicy:
     return RebalancePolicy(
         strategy=spec.strategy,
         resources=spec.resources,
-        threshold=_threshold(spec.threshold),
+        threshold=(
+            None
+            if spec.threshold == AUTO
+            else _decimal("threshold", spec.threshold, f'{AUTO} or a number, e.g. "0.15"')
+        ),
         min_gain=_decimal("minGain", spec.min_gain, 'a number such as "0.02"'),
-    )
-
-
-def _threshold(text: str) -> float | None:
-    return (
-        None if text == AUTO else _decimal("threshold", text, f'{AUTO} or a number, e.g. "0.15"')
     )
 
 
