@@ -130,16 +130,11 @@ def with_the_chart(terminal: Terminal) -> None:
     terminal.insist(f"kubectl apply -f {RING}")
 
 
-def with_a_scraper(terminal: Terminal) -> None:
-    with_the_chart(terminal)
-    terminal.insist(*(line for line in typed(SECURITY) if "create clusterrolebinding" in line))
-
-
 PREPARED: Mapping[Path, Callable[[Terminal], None]] = {
     INSTALL: with_nothing,
     MIGRATE: with_the_reference,
     SECURITY: with_the_chart,
-    TROUBLESHOOTING: with_a_scraper,
+    TROUBLESHOOTING: with_the_chart,
     UPGRADE: with_the_chart,
 }
 
