@@ -8,13 +8,7 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from sharder.config.settings import (
-    Certificates,
-    LeaderElection,
-    Settings,
-    WebhookClientConfig,
-    WebhookConfig,
-)
+from sharder.config.settings import Settings, WebhookClientConfig, WebhookConfig
 from sharder.core.addresses import address_of
 from sharder.core.api.selector import OPERATORS
 from sharder.core.durations import format_duration
@@ -31,30 +25,40 @@ _SECOND: Final = timedelta(seconds=1)
 def problems_of(settings: Settings) -> list[str]:
     """Return every problem, each as `field: problem`; empty if there is none."""
     return [
-        *_leader_election(settings.leader_election),
+        *_durations(settings),
         *_addresses(settings),
-        *_positive("controller.sharder.syncPeriod", settings.controller.sharder.sync_period),
         *_client_config(settings.webhook.config.client_config),
         *_selector(settings.webhook.config),
-        *_certificates(settings.certificates),
     ]
 
 
-def _leader_election(election: LeaderElection) -> Iterator[str]:
-    duration, deadline = election.lease_duration, election.renew_deadline
-    if duration < _SECOND or duration % _SECOND:
+def _durations(settings: Settings) -> Iterator[str]:
+    election, certificates = settings.leader_election, settings.certificates
+    lease, deadline, retry = (
+        election.lease_duration,
+        election.renew_deadline,
+        election.retry_period,
+    )
+    before = certificates.rotate_before
+    if lease < _SECOND or lease % _SECOND:
         yield "leaderElection.leaseDuration: must be whole seconds, at least 1s"
-    if duration <= deadline:
-        yield (
-            f"leaderElection.leaseDuration: must be longer than renewDeadline "
-            f"({format_duration(deadline)}), but is {format_duration(duration)}"
-        )
-    yield from _positive("leaderElection.retryPeriod", election.retry_period)
-    if deadline <= election.retry_period * JITTER:
-        yield (
-            f"leaderElection.renewDeadline: must be longer than {JITTER} times retryPeriod "
-            f"({format_duration(election.retry_period)}), but is {format_duration(deadline)}"
-        )
+    if certificates.overlap < MIN_OVERLAP:
+        yield f"certificates.overlap: must be at least {format_duration(MIN_OVERLAP)}"
+    for name, duration in (
+        ("leaderElection.retryPeriod", retry),
+        ("controller.sharder.syncPeriod", settings.controller.sharder.sync_period),
+        ("certificates.rotateBefore", before),
+    ):
+        if duration <= timedelta():
+            yield f"{name}: must be longer than 0s"
+    for name, duration, times, other, least in (
+        ("leaderElection.leaseDuration", lease, 1, "renewDeadline", deadline),
+        ("leaderElection.renewDeadline", deadline, JITTER, f"{JITTER} times retryPeriod", retry),
+        ("certificates.validity", certificates.validity, 1, "rotateBefore", before),
+    ):
+        if duration <= least * times:
+            limit, given = format_duration(least), format_duration(duration)
+            yield f"{name}: must be longer than {other} ({limit}), but is {given}"
 
 
 def _addresses(settings: Settings) -> Iterator[str]:
@@ -80,11 +84,6 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _positive(name: str, duration: timedelta) -> Iterator[str]:
-    if duration <= timedelta():
-        yield f"{name}: must be longer than 0s"
 
 
 def _client_config(client: WebhookClientConfig) -> Iterator[str]:
@@ -120,15 +119,3 @@ def _selector(config: WebhookConfig) -> Iterator[str]:
         if takes_values != bool(requirement.values):
             what = f"{requirement.operator} {'needs' if takes_values else 'takes no'} values"
             yield f"{where}: {what}"
-
-
-def _certificates(certificates: Certificates) -> Iterator[str]:
-    if certificates.overlap < MIN_OVERLAP:
-        yield f"certificates.overlap: must be at least {format_duration(MIN_OVERLAP)}"
-    yield from _positive("certificates.rotateBefore", certificates.rotate_before)
-    if certificates.validity <= certificates.rotate_before:
-        yield (
-            f"certificates.validity: must be longer than rotateBefore "
-            f"({format_duration(certificates.rotate_before)}), "
-            f"but is {format_duration(certificates.validity)}"
-        )
