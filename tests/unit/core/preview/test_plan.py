@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import PlacementSpec
+from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.diagnosis.advice import advice
 from sharder.core.leases.membership import Standing
@@ -147,6 +147,20 @@ def test_a_plan_of_a_paused_ring_moves_nothing_but_what_has_no_shard(spec: Place
     assert plan["on-shard-a-0"].why == "movement is paused"
     assert plan["asked"].why.endswith("its drain is withdrawn")
     assert plan["lost"].why == "shard-c is gone, and it belongs on shard-b"
+
+
+def test_an_object_that_a_full_shard_releases_in_a_rollout_goes_to_the_newest_revision() -> None:
+    full, old = shard(A, room=1, revision="1"), shard(B, revision="1")
+    at = steered(
+        full,
+        old,
+        shard(C, revision="2", since=1.0),
+        spec=PlacementSpec(strategy=StrategyName.LEAST_LOADED),
+    )
+
+    plan = whole(at, *on(A, 2), *on(C, 2))
+
+    assert Counter(planned.to for planned in plan.values()) == {A: 1, C: 3}
 
 
 def test_a_label_on_what_nothing_controls_is_shown_to_be_taken_off() -> None:
