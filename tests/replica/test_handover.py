@@ -6,6 +6,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
+from sharder.sdk.testing.requests import Call
 from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, SITES, World, staged
 from tests.stage.stage import eventually
 
@@ -291,3 +292,28 @@ async def test_a_child_waits_until_its_parent_can_be_read_and_knows_it_by_its_ui
     await world.put("late-c", "", CONFIGMAPS, of="strange")
     await asyncio.sleep(5)
     assert world.owner("late-c", CONFIGMAPS) == "p0"
+
+
+@staged
+async def test_an_object_that_an_edit_of_the_ring_interrupts_has_a_shard_soon(
+    world: World,
+) -> None:
+    await world.begin("p0", "p1")
+    world.puppets["p0"].acknowledges = False
+    await world.put("site", "p0", to="p1", draining=True)
+    await world.put("site-c", "p0", CONFIGMAPS, of="site")
+    await asyncio.sleep(40)
+    edited = asyncio.Event()
+
+    async def hold(call: Call) -> None:
+        if call.method == "PATCH" and call.path.endswith("/site-c"):
+            await edited.wait()
+
+    world.intercept(hold)
+    world.puppets["p0"].acknowledges = True
+    await eventually(lambda: not world.owner("site"), within=20)
+    await asyncio.sleep(0.5)
+    await world.edit_ring(movement={"maxMovesPerMinute": 1000})
+    await asyncio.sleep(2)
+    edited.set()
+    await eventually(lambda: world.owner("site") == "p1", within=20)

@@ -80,7 +80,8 @@ class Handover:
             left = dict.fromkeys(refs, seconds)
             raise
         else:
-            self._failed_reads.pop(part, None)
+            if refs:
+                self._failed_reads.pop(part, None)
         finally:
             self._pending.finish(part, refs, left, held=is_tried)
         return self._pending.next_in(part)
@@ -119,6 +120,9 @@ class Handover:
                 again = {ref: left[ref] for ref in of_part if ref in left}
                 self._pending.finish(part, of_part, again)
         await self._pending.until_finished(work.busy)
+        for part, of_part in work.busy.items():  # what had them in work can have left them
+            again = dict.fromkeys(of_part, ACKNOWLEDGED_SECONDS)
+            self._pending.finish(part, (), again, held=False)
         return transfer.assigned
 
     async def _move(

@@ -144,8 +144,9 @@ class LeaseGuard:
             _log.info("leases not released before shutdown, will expire", extra=fields)
 
     def _check(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
-        if held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
-            raise Unavailable(f"lease {ref} expires too soon for another write")
+        is_lost = self._held.get(ref) is not held_lease
+        if is_lost or held_lease.until - self._clock.monotonic() <= REQUEST_SECONDS:
+            raise Unavailable(f"lease {ref} is lost, or expires too soon for another write")
 
     def _lock(self, ref: ObjectRef) -> asyncio.Lock:
         return self._locks.setdefault(ref, asyncio.Lock())

@@ -133,7 +133,7 @@ class Mover:
                 self.drains.gone(key)
                 step = Keep("deleted")
             except DrainDeferred as error:
-                return Deferred(str(error), shard=error.shard)
+                step = Deferred(str(error), shard=error.shard)
             except (ApiError, InvalidObject) as error:
                 await self.failures.failed(key, obj, error)
                 raise

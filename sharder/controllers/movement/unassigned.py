@@ -169,7 +169,7 @@ class UnassignedObjects:
         now, since = self._clock.monotonic(), waiting.backlog.since(key.ref)
         if since is None:
             since = waiting.overflowed
-            if self.note(key):
+            if waiting.backlog.note(key.ref, UNKNOWN):
                 since = now
                 self._pending(key)
         return max(0.0, since + UNSEEN_SECONDS - now)
