@@ -174,3 +174,14 @@ def test_a_time_without_quotes_is_a_text() -> None:
     assert parse_stream(b"renewTime: 2026-03-01T12:00:00Z") == [
         {"renewTime": "2026-03-01T12:00:00Z"}
     ]
+
+
+def test_namespaces_of_the_dump_tell_what_the_ring_selects() -> None:
+    secrets = [thing("Secret", "s", namespace=name) for name in ("one", "kube-system")]
+    spaces: list[Json] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in ("one", "kube-system")
+    ]
+
+    assert planned(lease("a"), *secrets) == {"/Secret/one/s": "a"}
+    assert planned(lease("a"), *secrets, *spaces).keys() >= {"/Secret/one/s"}

@@ -246,3 +246,22 @@ def test_an_object_that_is_being_deleted_is_kept() -> None:
     gone = msgspec.structs.replace(gone, metadata=metadata)
 
     assert why_kept(weighed([gone, *on(A, 5)]), gone) == "is being deleted"
+
+
+@pytest.mark.parametrize(
+    ("shards", "on_a", "is_even"),
+    [({A: {}}, 1, False), (SAYS, 1, True), (SAYS, 4, False)],
+    ids=["one shard", "even", "uneven"],
+)
+def test_a_count_alone_can_show_that_a_ring_is_even(
+    shards: Mapping[ShardName, Mapping[str, str]], on_a: int, is_even: bool
+) -> None:
+    objects = [obj(SECRETS, f"a{number}", owner=A) for number in range(on_a)]
+
+    assert balance.is_even(at([*objects, obj(SECRETS, "b", owner=B)], shards=shards)) is is_even
+
+
+def test_the_count_shows_nothing_of_loads_that_objects_declare() -> None:
+    by_load = RebalanceSpec(strategy=RebalanceStrategy.RESOURCE_BALANCE)
+
+    assert not balance.is_even(at([obj(SECRETS, "a", owner=A)], rebalance=by_load))

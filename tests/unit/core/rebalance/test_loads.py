@@ -76,3 +76,24 @@ def test_our_move_cost_comes_before_koordinators(ours: str, theirs: str, cost: i
     said = meta(MOVE_COST_ANNOTATION=ours, EVICTION_COST_ANNOTATION=theirs)
 
     assert rank_of(said).move_cost == cost
+
+
+@pytest.mark.parametrize(
+    ("said", "like"),
+    [
+        ({"KOORDINATOR_QOS_LABEL": "BE"}, "koord-batch"),
+        ({"KOORDINATOR_QOS_LABEL": "LS"}, "koord-prod"),
+        ({"QOS_CLASS_ANNOTATION": "BestEffort"}, "koord-batch"),
+        ({"QOS_CLASS_ANNOTATION": "Guaranteed"}, "koord-prod"),
+    ],
+)
+def test_without_a_priority_class_the_class_of_service_tells_it(
+    said: dict[str, str], like: str
+) -> None:
+    named = rank_of(meta(KOORDINATOR_PRIORITY_CLASS_LABEL=like)).priority_class
+
+    assert rank_of(meta(**said)).priority_class == named
+    assert rank_of(meta(MOVE_COST_ANNOTATION="1")).priority_class not in {
+        rank_of(meta(KOORDINATOR_PRIORITY_CLASS_LABEL=name)).priority_class
+        for name in ("koord-prod", "koord-batch")
+    }
