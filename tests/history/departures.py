@@ -28,6 +28,8 @@ class Departure:
 
     last: Write
     """The last write that showed it on the first."""
+    taken: Write
+    """The one that took it from the first: an earlier one than the next if it was sent."""
     next: Write
     """The first that showed it on the other."""
     acknowledged: bool
@@ -54,23 +56,25 @@ def departures(writes: Sequence[Write]) -> Iterator[Departure]:
     for states in by_uid(writes).values():
         last: Write | None = None
         stripped: Write | None = None
+        sent: Write | None = None
         acknowledged = False
         for before, write in zip([None, *states], states, strict=False):
             if last is None or write.owner in {"", last.owner}:
                 if before is not None and before.owner and not write.owner:
                     by_user = write.stamp != before.stamp
                     acknowledged = before.draining and not by_user
-                    stripped = write if by_user else None
+                    stripped, sent = (write, None) if by_user else (None, write)
             else:
                 yield Departure(
                     last=last,
+                    taken=sent or write,
                     next=write,
                     acknowledged=acknowledged,
                     stripped=stripped,
                     created_at=states[0].at,
                 )
             if write.owner:
-                last, acknowledged, stripped = write, False, None
+                last, acknowledged, stripped, sent = write, False, None, None
 
 
 def by_uid(writes: Sequence[Write]) -> Mapping[str, list[Write]]:

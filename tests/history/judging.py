@@ -97,7 +97,7 @@ def judge(trace: Trace) -> Verdict:
     trace = without_unseen(trace)
     leases, moved = Leases(trace.leases), list(departures(trace.writes))
     taken = [
-        d for d in moved if not d.acknowledged and leases.is_held(d.last.owner, d.next.revision)
+        d for d in moved if not d.acknowledged and leases.is_held(d.last.owner, d.taken.revision)
     ]
     away, leaderless = list(absences(trace)), leaderless_of(trace)
     calm = [

@@ -99,6 +99,16 @@ def test_an_object_of_a_shard_whose_lease_was_taken_may_go() -> None:
     assert verdict.unacknowledged == []
 
 
+def test_an_object_that_was_sent_while_its_shard_was_away_may_go_on_when_it_is_back() -> None:
+    away, back = held("a", 11, by="sharder"), held("a", 13)
+
+    sent = judged(wrote(10, "a"), wrote(12), wrote(14, "b"), leases=(*HELD, away, back))
+    robbed = judged(wrote(10, "a"), wrote(12), wrote(14, "b"))
+
+    assert sent.unacknowledged == []
+    assert robbed.unacknowledged == ["one: a -> b 4.00 s later"]
+
+
 def test_an_object_whose_label_a_user_removed_stays_where_it_is_for_3_s() -> None:
     removed = wrote(11, stamp="1")
 
