@@ -189,6 +189,7 @@ def held_of(stored: Stored, *, offset: float) -> Held:
         renewed=stored.seen if stored.deleted or not written else written.timestamp() - offset,
         seconds=float(lease.spec.lease_duration_seconds or 0),
         state=lease.metadata.label(STATE_LABEL),
+        deleted=stored.deleted,
     )
 
 
