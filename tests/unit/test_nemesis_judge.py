@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
+import msgspec
+
 from sharder.core.names import SHARDER_IDENTITY
 from tests.history.judging import Verdict, judge
 from tests.history.traces import (
@@ -17,6 +19,8 @@ from tests.history.traces import (
     Work,
     Write,
 )
+from tests.long.etcd_history import Stored
+from tests.long.nemesis.recording import held_of
 
 EMPTY = Trace(writes=(), children=(), leases=(), events=(), outages=(), leading=())
 SECONDS = 5.0
@@ -311,3 +315,13 @@ def test_a_shard_that_wakes_without_its_lease_has_a_second_to_see_that() -> None
     assert len(overlapping(*BOTH, leases=HELD, events=early)) == 1
     assert len(overlapping(*BOTH, leases=LOST, events=late)) == 1
     assert len(overlapping(*begun_awake, leases=LOST, events=early)) == 1
+
+
+def test_a_lease_that_a_user_deleted_was_not_given_up_by_its_shard() -> None:
+    value = msgspec.json.encode({"metadata": {"name": "a"}, "spec": {"holderIdentity": "a"}})
+    there = Stored(revision=1, key="leases/default/a", value=value, deleted=False, seen=1.0)
+    deleted = held_of(replace(there, deleted=True), offset=0.0)
+
+    assert held_of(there, offset=0.0).is_held
+    assert not deleted.is_held
+    assert not deleted.is_released
