@@ -192,13 +192,13 @@ def _kept_or_placed(
         return Choice(goal)
     # An object that has to leave its shard does not prefer it.
     placed = placer.place(replace(demand, current=None) if is_home else demand, tally)
-    is_kept = drained_from in {current, *placer.layout.closed} and drained_from is not None
-    if placed.shard is None and is_kept and _can_stay(placer, tally, drained_from):
-        return Choice(drained_from)
-    return placed
+    if placed.shard is not None or drained_from is None:
+        return placed
+    is_kept = drained_from == current or drained_from in placer.layout.closed
+    return Choice(drained_from) if is_kept and _can_stay(placer, tally, drained_from) else placed
 
 
-def _can_stay(placer: Placer, tally: Tally, shard: ShardName | None) -> bool:
+def _can_stay(placer: Placer, tally: Tally, shard: ShardName) -> bool:
     """Return whether a draining object can stay on its shard, which may be evacuated."""
     found = next(s for s in placer.layout.available if s.name == shard)
     return found.set_aside or placer.ceilings(tally).keeps_one_more(found)
