@@ -55,8 +55,8 @@ class Handover:
             del self._failed_reads[part]
         self._reported_faults.pop(resource_key.ring, None)
 
-    async def carry_over(self, part: Part) -> float | None:
-        """Move all due objects; return the seconds until the next one is due.
+    async def carry_over(self, part: Part) -> None:
+        """Move all due objects; the queue knows when the next one is due.
 
         Raises:
             ApiError: a read that all due objects need failed; the objects stay pending.
@@ -64,7 +64,7 @@ class Handover:
         snapshot = self._ports.cache.snapshot(part.ring)
         if snapshot is None or part.resource not in snapshot.roles:
             self.forget(part.resource_key)
-            return None
+            return
         refs = self._pending.take(part)
         left, is_tried = dict.fromkeys(refs, ACKNOWLEDGED_SECONDS), True
         try:
@@ -84,7 +84,6 @@ class Handover:
                 self._failed_reads.pop(part, None)
         finally:
             self._pending.finish(part, refs, left, held=is_tried)
-        return self._pending.next_in(part)
 
     async def rescue(
         self,
@@ -103,8 +102,8 @@ class Handover:
         Raises:
             Superseded: we lost leadership, or the ring has changed.
         """
-        refs = [obj.metadata.ref for obj in found]
-        work = self._pending.start(ResourceKey(snapshot.name, resource.id), refs)
+        key, refs = ResourceKey(snapshot.name, resource.id), [obj.metadata.ref for obj in found]
+        work = self._pending.start(key, refs)
         mine = {ref for part in work.mine.values() for ref in part}
         transfer = OwnerTransfer(
             snapshot, objects=self._ports.objects, mover=self._mover, stats=stats
@@ -120,9 +119,9 @@ class Handover:
                 again = {ref: left[ref] for ref in of_part if ref in left}
                 self._pending.finish(part, of_part, again)
         await self._pending.until_finished(work.busy)
-        for part, of_part in work.busy.items():  # what had them in work can have left them
-            again = dict.fromkeys(of_part, ACKNOWLEDGED_SECONDS)
-            self._pending.finish(part, (), again, held=False)
+        # What had these in work can have left them to us.
+        for of_part in work.busy.values():
+            self._pending.add(key, of_part, are_released=True)
         return transfer.assigned
 
     async def _move(

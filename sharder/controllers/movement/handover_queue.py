@@ -158,11 +158,11 @@ class HandoverQueue:
             self._wait(part.resource_key, ref, seconds, held=held)
         self._finished.set()
         self._finished = asyncio.Event()
-        next_in = self.next_in(part)
+        next_in = self._next_in(part)
         if next_in is not None:
             self._queue.add_after(part, next_in)
 
-    def next_in(self, part: Part) -> float | None:
+    def _next_in(self, part: Part) -> float | None:
         """Return the seconds until an object is due, None if none waits."""
         objects, in_work = self._objects.get(part), self._in_work.get(part, set())
         if not objects:
