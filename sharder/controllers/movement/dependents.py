@@ -182,7 +182,7 @@ class DependentsFollower:
                 )
 
     def _plan(self, uid: str, snapshot: RingSnapshot, obj: PartialObject) -> Step:
-        if snapshot.epoch is not self._snapshot.epoch:
+        if not snapshot.places_like(self._snapshot):
             return Keep("the ring has changed since the owners were read")
         reference = obj.metadata.controller
         if reference is None or reference.uid != uid:

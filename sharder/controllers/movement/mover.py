@@ -289,9 +289,8 @@ class Mover:
         Raises:
             Superseded: we lost leadership, do not see the Leases, or the ring is deleted.
         """
-        cache = self._ports.cache
-        snapshot = cache.snapshot(ring)
-        if snapshot is None or not self._ports.leads() or not cache.is_current(snapshot):
+        snapshot = self._ports.cache.snapshot(ring)
+        if snapshot is None or not self.is_current(snapshot):
             raise Superseded(f"ring {ring} has changed")
         return snapshot
 

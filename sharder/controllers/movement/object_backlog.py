@@ -116,7 +116,6 @@ class ObjectBacklog:
                 self.pick_unassigned(obj)
                 self._enqueue([obj.metadata.ref])
             case Changed(obj) | Removed(obj):
-                self.unassigned.drop(obj.metadata.ref)
                 self._settle([obj.metadata.ref])
 
     def take_draining(self, within: ListRequest, event: Event) -> None:

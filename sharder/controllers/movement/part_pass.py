@@ -211,7 +211,7 @@ class PartPass:
         leaving = list[PartialObject]()
 
         def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
-            if snapshot.epoch is not self._snapshot.epoch:
+            if not snapshot.places_like(self._snapshot):
                 return CHANGED
             step = self._plan_controlled(sharing, obj)
             if not isinstance(step, Relabel):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
+from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
@@ -50,9 +51,9 @@ class DeferredDrain(NamedTuple):
 class DeferredDrains:
     """The deferred drains, and whether waiting for them is worth it."""
 
-    def __init__(self, snapshot: RingSnapshot, *, mover: Mover, clock: Clock) -> None:
+    def __init__(self, snapshot: RingSnapshot, *, drains: DrainBudget, clock: Clock) -> None:
         self._snapshot = snapshot
-        self._mover = mover
+        self._drains = drains
         self._clock = clock
         self._waiters: dict[ShardName, list[DeferredDrain]] = {}
         self._until: float | None = None
@@ -91,7 +92,7 @@ class DeferredDrains:
         return min(max(wait, MIN_SECONDS), MAX_SECONDS)
 
     def _wait(self, shard: ShardName) -> float:
-        refusal = self._mover.drains.refusal(self._snapshot, shard)
+        refusal = self._drains.refusal(self._snapshot, shard)
         return 0.0 if refusal is None else refusal.seconds
 
 

@@ -264,7 +264,7 @@ class Resync:
             mover=self._mover,
             annotation_warnings=self._annotation_warnings,
             stats=ResyncStats(),
-            deferred=DeferredDrains(snapshot, mover=self._mover, clock=self._ports.clock),
+            deferred=DeferredDrains(snapshot, drains=self._mover.drains, clock=self._ports.clock),
             handover=self._handover,
         )
 
