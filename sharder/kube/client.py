@@ -43,6 +43,11 @@ def _ignore(_method: str, _status: str) -> None:
 class Client:
     """A connection to one API server; close it when done."""
 
+    left: Callable[[], float] = staticmethod(lambda: REQUEST_SECONDS)
+    """Returns for how many seconds our writes are allowed to be stored; a shard sets it.
+
+    A write can wait in the API server for a webhook after its sender has stopped."""
+
     def __init__(self, access: Access, *, agent: str = AGENT) -> None:
         self.namespace = access.namespace
         """The namespace of the kubeconfig's context, empty if it has none."""
@@ -52,6 +57,11 @@ class Client:
         self._dated = "", 0.0
         """The date of the last answer, and when it came by our monotonic clock."""
         self._http = Session(access)
+
+    def deadline(self) -> dict[str, str]:
+        """Return the query that lets the API server give up a write when its sender does."""
+        left = self.left()
+        return {"timeout": f"{min(left, REQUEST_SECONDS) if left > 0 else REQUEST_SECONDS:.3f}s"}
 
     def observe(self, on_answer: Callable[[str, str], None]) -> None:
         """Call `on_answer` with method and status of each request, `<error>` without an answer."""

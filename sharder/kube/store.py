@@ -181,7 +181,8 @@ class KubeStore(Generic[T]):
             "kind": "DeleteOptions",
             "preconditions": preconditions,
         }
-        await self._client.request("DELETE", self._path(ref), body=options)
+        query = self._client.deadline()
+        await self._client.request("DELETE", self._path(ref), query=query, body=options)
 
     async def _pages(self, labels: str, fields: str) -> AsyncGenerator[_Page, None]:
         # No resourceVersion: with one, the server can ignore the limit and send all objects.
@@ -258,6 +259,8 @@ class KubeStore(Generic[T]):
         content_type: str = JSON,
     ) -> T:
         """Send a request about one object, and decode the answer."""
+        if method != "GET":
+            query = self._client.deadline() | dict(query or {})
         answer = await self._client.request(
             method, path, query=query, body=body, content_type=content_type, accept=self._accept
         )

@@ -116,10 +116,11 @@ class LeaseHolder:
 
         Call this right before each action that only the holder is allowed to do.
         """
-        return (
-            self._record.renewed is not None
-            and now - self._record.renewed < self._timing.renew_deadline
-        )
+        return self._left_at(now) > 0
+
+    def left(self) -> float:
+        """Return for how many seconds the Lease is certainly ours; not positive if it is not."""
+        return self._left_at(self._clock.monotonic())
 
     async def acquire(self) -> None:
         """Wait until the Lease is free, and take it; errors are retried forever."""
@@ -138,9 +139,9 @@ class LeaseHolder:
                 passed.
         """
         while True:
-            due = self._clock.monotonic() + min(self._timing.retry_period, max(self._left(), 0))
+            due = self._clock.monotonic() + min(self._timing.retry_period, max(self.left(), 0))
             await self._clock.sleep(due - self._clock.monotonic())
-            left = self._left()
+            left = self.left()
             if left <= 0:
                 self._raise_lost(self._why_not_renewed(late=self._clock.monotonic() - due))
             await self._try_to_renew(left)
@@ -171,7 +172,7 @@ class LeaseHolder:
             LeaseLost: another client holds or has released the Lease.
         """
         self._record.wants_evacuation = True
-        await self._try_to_renew(max(self._left(), 0))
+        await self._try_to_renew(max(self.left(), 0))
 
     async def release(self) -> bool:
         """Release the Lease if it is ours, so that others need not wait; never raises.
@@ -325,10 +326,10 @@ class LeaseHolder:
     def _version(self) -> str:
         return self.lease.metadata.resource_version if self.lease else ""
 
-    def _left(self) -> float:
+    def _left_at(self, now: float) -> float:
         if self._record.renewed is None:
             return 0.0
-        return self._record.renewed + self._timing.renew_deadline - self._clock.monotonic()
+        return self._record.renewed + self._timing.renew_deadline - now
 
     def _why_not_renewed(self, *, late: float) -> str:
         why = f"not renewed for {self._timing.renew_deadline:g}s"

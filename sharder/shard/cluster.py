@@ -1,5 +1,6 @@
 """The cluster as a shard uses it."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -39,6 +40,10 @@ class Cluster:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+
+    def write_while(self, left: Callable[[], float]) -> None:
+        """Let the API server give up writes that are not stored after `left()` seconds."""
+        self._client.left = left
 
     def leases(self, namespace: str) -> Leases:
         """Return the Leases of a namespace."""

@@ -61,7 +61,7 @@ class Workload(Watcher, Protocol):
 def lease_holder(of: ShardContext) -> LeaseHolder:
     """Return the holder of the shard's Lease, before it has acquired the Lease."""
     settings, ring = of.settings, of.identity.ring
-    return LeaseHolder(
+    holder = LeaseHolder(
         of.leases,
         of.lease,
         settings.name,
@@ -74,6 +74,8 @@ def lease_holder(of: ShardContext) -> LeaseHolder:
         pod_uid=settings.pod_uid,
         on_attempt=lambda _, answered: of.metrics.renewed(ring, succeeded=answered),
     )
+    of.cluster.write_while(holder.left)
+    return holder
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,6 +4,7 @@ Replacing, applying and dry runs; lists in pages; reviews and aggregated discove
 that can be behind, and a server that can be away.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -175,7 +176,13 @@ class FullServer(ApiServer):
             return 200, b'{"gitVersion":"v1.36.0","major":"1","minor":"36"}'
         if call.path in {"/api", "/apis"} and "apidiscovery" in call.accept:
             return 200, msgspec.json.encode(self._aggregated(is_core=call.path == "/api"))
-        return await super().answer(call)
+        seconds = call.query.get("timeout", "").removesuffix("s")
+        try:
+            async with asyncio.timeout(float(seconds) if seconds else None):
+                return await super().answer(call)
+        except TimeoutError:
+            late = "request did not complete within requested timeout"
+            raise Refused(504, late) from None
 
     @override
     def list(self, call: Call, selection: Selection, resource: GroupResource) -> bytes:

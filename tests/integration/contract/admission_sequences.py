@@ -1,5 +1,6 @@
 """Sequences about webhooks, policies and the fence, which both servers answer equally."""
 
+import asyncio
 from typing import Final
 
 import msgspec
@@ -110,6 +111,13 @@ async def webhooks_that_fail(play: Play) -> None:
     )
     await play.create(MAPS, a_map())
     play.note_calls()
+
+
+async def webhooks_that_outlast_the_request(play: Play) -> None:
+    await configure(play, hook("slow", **not_the_probe(failurePolicy="Ignore", timeoutSeconds=3)))
+    await play.create(MAPS, a_map(), timeout="1s")
+    await asyncio.sleep(3)
+    await play.get(ONE_MAP)
 
 
 async def webhooks_that_must_answer(play: Play) -> None:
@@ -248,6 +256,7 @@ ADMISSION_SEQUENCES: Final[tuple[Sequence, ...]] = (
     webhooks_in_order,
     webhooks_again,
     webhooks_that_fail,
+    webhooks_that_outlast_the_request,
     webhooks_that_must_answer,
     webhooks_that_deny,
     webhooks_that_select,

@@ -61,7 +61,23 @@ async def test_a_dry_run_stores_nothing(script: Script, client: Client) -> None:
     tried = [await store.create("default", body), await store.patch(ObjectRef("x", "s"), body)]
 
     assert [obj.metadata.labels for obj in tried] == [{"a": "b"}] * 2
-    assert [(asked.method, asked.query) for asked in script.asked] == [
-        ("POST", {"dryRun": "All"}),
-        ("PATCH", {"dryRun": "All"}),
+    assert [(asked.method, asked.query["dryRun"]) for asked in script.asked] == [
+        ("POST", "All"),
+        ("PATCH", "All"),
     ]
+
+
+@pytest.mark.parametrize(("left", "seconds"), [(3.25, "3.250s"), (60, "10.000s"), (-1, "10.000s")])
+async def test_the_server_gives_up_a_write_when_its_sender_does(
+    left: float, seconds: str, script: Script, client: Client
+) -> None:
+    script.then((200, {"metadata": {}}))
+    client.left = lambda: left
+    store, ref = KubeObjects(client).of(SECRETS), ObjectRef("x", "s")
+
+    await store.get(ref)
+    await store.create("x", {})
+    await store.patch(ref, {})
+    await store.delete(ref, uid="u", resource_version="1")
+
+    assert [asked.query.get("timeout") for asked in script.asked] == [None, *[seconds] * 3]
