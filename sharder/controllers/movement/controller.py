@@ -105,6 +105,5 @@ class Movement:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._lease_guard.run(), name="lease guard")
             group.create_task(self._loop.run(), name="hand-over loop")
-            group.create_task(self.resync.run(), name="arrivals")
             group.create_task(self.unread.run(self.resync.read_again), name="unread parts")
             group.create_task(self._object_count.run(), name="object count")

@@ -51,7 +51,6 @@ class PartPass:
         main: RingResource,
         resource: Resource,
         list_scope: ListScope,
-        added: frozenset[str] | None = None,
     ) -> None:
         """Begin with nothing listed.
 
@@ -60,7 +59,6 @@ class PartPass:
             main: The resource of the part, as the ring has it.
             resource: The same, as it is served.
             list_scope: The request of the part; all requests for a cluster-scoped resource.
-            added: The only namespaces whose objects are listed, None for all.
         """
         namespace = list_scope[0].namespace if resource.namespaced else ""
         self.part = Part(ResourceKey(context.snapshot.name, main.id), namespace)
@@ -75,7 +73,6 @@ class PartPass:
         self._main = main
         self._leads = context.snapshot.roles[main.id] is Role.LEADING
         self._list_scope = list_scope
-        self._added = added
         self._selectors = selectors_of(context.snapshot)
         self._owners = Owners()
         self._free = set[str]()
@@ -176,15 +173,10 @@ class PartPass:
             self._owners.note(self._snapshot, obj, plan_main(self._snapshot, obj))
 
     def _can_move(self, obj: PartialObject) -> bool:
-        """Return whether a leading object can be moved now, with all that it controls.
-
-        A pass over added namespaces does not list what a cluster-scoped object controls in others.
-        """
-        meta = obj.metadata
-        return (
-            (self._added is None or bool(meta.namespace) or meta.name in self._added)
-            and not self._mover.failures.wait(ObjectKey(self.part.resource_key, meta.ref))
-            and not self._mover.wait(self._snapshot, self.resource, obj)
+        """Return whether a leading object can be moved now, with all that it controls."""
+        key = ObjectKey(self.part.resource_key, obj.metadata.ref)
+        return not self._mover.failures.wait(key) and not self._mover.wait(
+            self._snapshot, self.resource, obj
         )
 
     def _plan_stranded(self, snapshot: RingSnapshot, obj: PartialObject) -> Step:

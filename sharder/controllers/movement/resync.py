@@ -20,7 +20,7 @@ from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.part_pass import PartPass
 from sharder.controllers.movement.pass_context import DeferredDrains, PassContext
-from sharder.controllers.movement.ports import BACKOFF, Ports
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.scope import (
     MAX_NAMESPACES,
@@ -37,7 +37,6 @@ from sharder.core.leases.membership import Members
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import ResyncReport
-from sharder.runtime.workqueue import WorkQueue
 
 NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
@@ -50,9 +49,6 @@ longer than webhook and request can take together."""
 GATHER_SECONDS = 0.2
 """Seconds in which added namespaces are collected: many are created together, and their objects a
 moment later."""
-
-ARRIVALS_AT_ONCE = 4
-"""Rings whose added namespaces are passed over at the same time."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,9 +89,6 @@ class Resync:
         """The members of each ring's last passes, and when the first of these passes ended."""
         self._uncontrolled: dict[Part, int] = {}
         """The objects without a controller, of the resources that each part controls."""
-        self._arrivals = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
-        self._added: dict[RingName, frozenset[str]] = {}
-        """The namespaces that were added to each ring's scope, and not passed over yet."""
         self.reports: dict[RingName, ResyncReport] = {}
         """The report of each ring's last pass."""
 
@@ -157,6 +150,7 @@ class Resync:
             return AGAIN_SECONDS
         if part not in done.unread:
             self._unread.forget(part)
+        self._count.moved(part.ring)
         return context.deferred.again_in()
 
     def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
@@ -165,44 +159,18 @@ class Resync:
         Namespaces are added all the time, and a pass over the whole ring for each of them would
         keep the leader busy forever.  A namespace that leaves the scope needs no pass.
         """
-        if added:
-            self._added[ring] = self._added.get(ring, frozenset()) | added
-            self._arrivals.add_after(ring, GATHER_SECONDS)
-
-    async def run(self) -> None:
-        """Pass over added namespaces until cancelled; the caller runs the other passes."""
-        await self._arrivals.run(self._arrive, concurrency=ARRIVALS_AT_ONCE)
-
-    async def _arrive(self, name: RingName) -> float | None:
-        """Pass over the added namespaces of one ring; return the seconds until the next pass.
-
-        Cluster-scoped objects are skipped, except Namespaces and objects of leading resources.
-        """
-        snapshot, added = self._ports.cache.snapshot(name), self._added.pop(name, frozenset())
-        added &= frozenset() if snapshot is None else snapshot.namespaces
+        snapshot = self._ports.cache.snapshot(ring)
         if snapshot is None or not added:
-            return None
+            return
         if len(added) > MAX_NAMESPACES:
-            self._ports.resync_ring(name)
-            return None
-        main = [
-            resource
-            for resource in snapshot.resources
-            if resource.id not in snapshot.cluster_scoped
-            or resource.id == NAMESPACES
-            or snapshot.roles[resource.id] is Role.LEADING
-        ]
-        context = self._context(snapshot)
-        scope = tuple(ListRequest(namespace) for namespace in sorted(added))
-        try:
-            await self._run(context, main, scope, added=added)
-            again = context.deferred.again_in()
-        except Superseded:
-            again = AGAIN_SECONDS
-        self._count.moved(name)
-        if again is not None:
-            self._added[name] = self._added.get(name, frozenset()) | added
-        return again
+            self._ports.resync_ring(ring)
+            return
+        for main in snapshot.resources:
+            key = ResourceKey(ring, main.id)
+            is_whole = main.id in snapshot.cluster_scoped
+            if not is_whole or main.id == NAMESPACES or snapshot.roles[main.id] is Role.LEADING:
+                for namespace in [""] if is_whole else added:
+                    self._unread.read_again(Part(key, namespace), GATHER_SECONDS)
 
     def writes_again(self, part: Part) -> None:
         """Pass over what waited because no object of the part could be written."""
@@ -231,20 +199,18 @@ class Resync:
         list_scope: ListScope,
         *,
         leaves_out_unread: bool = False,
-        added: frozenset[str] | None = None,
     ) -> RingPass:
         """Pass over some parts, and count them."""
         running = RingPass(
             context,
             list_scope=list_scope,
             leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
-            added=added,
         )
         await running.run(main, clock=self._ports.clock, drains_excess=leaves_out_unread)
         for part, error in running.unread.items():
             self._unread.failed(part, error)
         for each in running.read:
-            if added is None:
+            if is_part_of(context.snapshot, each.part):
                 self._uncontrolled[each.part] = each.uncontrolled
             if self._unread.read(each.part):
                 self._on_read(each)

@@ -34,7 +34,6 @@ class RingPass:
         *,
         list_scope: ListScope,
         leaves_out: Callable[[Part], bool],
-        added: frozenset[str] | None = None,
     ) -> None:
         """Begin with nothing read.
 
@@ -42,7 +41,6 @@ class RingPass:
             context: What all parts share.
             list_scope: The requests that contain all objects of the pass.
             leaves_out: Returns whether a part is left out.
-            added: The only namespaces whose objects are listed, None for all.
         """
         self.unread = dict[Part, Unreadable]()
         """The parts that could not be read."""
@@ -53,7 +51,6 @@ class RingPass:
         self._mover = context.mover
         self._list_scope = list_scope
         self._leaves_out = leaves_out
-        self._added = added
 
     async def run(
         self, main: Collection[RingResource], *, clock: Clock, drains_excess: bool = False
@@ -89,7 +86,7 @@ class RingPass:
                 continue
             each = [(request,) for request in self._list_scope]
             for scope in each if resource.namespaced else [self._list_scope]:
-                found = PartPass(self._context, ring_resource, resource, scope, self._added)
+                found = PartPass(self._context, ring_resource, resource, scope)
                 parts += [] if self._leaves_out(found.part) else [found]
         return parts
 
