@@ -1,18 +1,15 @@
-"""What all parts of a pass share: the snapshot, and the drains that the ring's budget deferred.
+"""What all parts of a pass share: the snapshot, and how long it waits for the ring's budget.
 
-A pass waits only a few seconds for its budget; the remaining drains wait for the next pass
-(docs/protocol.md, "Budgets").
+That is a few seconds; the remaining drains wait for the next pass (docs/protocol.md, "Budgets").
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
-from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
@@ -24,9 +21,6 @@ from sharder.core.names import GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Objects
 from sharder.runtime.clock import Clock
-
-MAX_WAITING = 1_000
-"""Limit on the drains that a pass remembers: about 4 MB; the next pass finds the others."""
 
 WAIT_SECONDS = 10.0
 """Seconds for which a pass waits for its budget, counted from the first deferred drain."""
@@ -40,63 +34,7 @@ maximum is as long as after a change, because a pass also rescues objects, which
 budget."""
 
 
-class DeferredDrain(NamedTuple):
-    """An object whose drain was deferred; it is decided again before the write."""
-
-    resource: Resource
-    obj: PartialObject
-    decide: Decide
-
-
-class DeferredDrains:
-    """The deferred drains, and whether waiting for them is worth it."""
-
-    def __init__(self, snapshot: RingSnapshot, *, drains: DrainBudget, clock: Clock) -> None:
-        self._snapshot = snapshot
-        self._drains = drains
-        self._clock = clock
-        self._waiters: dict[ShardName, list[DeferredDrain]] = {}
-        self._until: float | None = None
-        self._left_out = False
-
-    def add(
-        self, resource: Resource, obj: PartialObject, decide: Decide, shard: ShardName
-    ) -> None:
-        """Remember a deferred drain, up to the limit."""
-        if self._until is None:
-            self._until = self._clock.monotonic() + WAIT_SECONDS
-        if sum(map(len, self._waiters.values())) >= MAX_WAITING:
-            self._left_out = True
-            return
-        waiters = self._waiters.setdefault(shard, [])
-        waiters.append(DeferredDrain(resource, obj, decide))
-
-    def take(self) -> Iterator[DeferredDrain]:
-        """Yield and remove the drains that the budget seems to allow, in order."""
-        for shard in list(self._waiters):
-            if self._wait(shard) <= 0:
-                yield from self._waiters.pop(shard)
-
-    def lasts(self) -> bool:
-        """Return whether the budget can allow a drain before the pass has to end."""
-        if self._until is None:
-            return False
-        left = self._until - self._clock.monotonic()
-        return left > 0 and any(self._wait(shard) < left for shard in self._waiters)
-
-    def again_in(self) -> float | None:
-        """Return in how many seconds the next pass can do more, None if nothing was deferred."""
-        if not self._waiters and not self._left_out:
-            return None
-        wait = min((self._wait(shard) for shard in self._waiters), default=0.0)
-        return min(max(wait, MIN_SECONDS), MAX_SECONDS)
-
-    def _wait(self, shard: ShardName) -> float:
-        refusal = self._drains.refusal(self._snapshot, shard)
-        return 0.0 if refusal is None else refusal.seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PassContext:
     """What all parts of a pass share."""
 
@@ -106,7 +44,10 @@ class PassContext:
     handover: Handover
     annotation_warnings: AnnotationWarnings
     stats: ResyncStats
-    deferred: DeferredDrains
+    clock: Clock
+    again_in: float | None = None
+    """Seconds until the next pass can drain more, None if no drain is left to it."""
+    _waits_until: float | None = None
 
     async def find(self, of: GroupResource) -> Resource:
         """Return the resource as it is served."""
@@ -127,9 +68,22 @@ class PassContext:
         """Move one object; one that cannot be written is retried on its own."""
         try:
             step = await self.mover.move(self.snapshot.name, resource, obj, decide)
+            while isinstance(step, Deferred) and await self._has_room(step.shard):
+                step = await self.mover.move(self.snapshot.name, resource, obj, decide)
         except (ApiError, InvalidObject, BackingOff) as error:
             self.stats.failed(error)
             return
-        if isinstance(step, Deferred):
-            self.deferred.add(resource, obj, decide, step.shard)
         self.stats.carried_out(self.snapshot, obj, step)
+
+    async def _has_room(self, shard: ShardName) -> bool:
+        """Wait until the budget allows another drain; return False if that takes too long."""
+        if self._waits_until is None:
+            self._waits_until = self.clock.monotonic() + WAIT_SECONDS
+        while refusal := self.mover.drains.refusal(self.snapshot, shard):
+            if self.clock.monotonic() + refusal.seconds > self._waits_until:
+                again = min(max(refusal.seconds, MIN_SECONDS), MAX_SECONDS)
+                self.again_in = min(again, self.again_in or again)
+                return False
+            await self.clock.sleep(RETRY_SECONDS)
+            self.mover.check(self.snapshot)
+        return True

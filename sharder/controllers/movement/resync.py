@@ -19,7 +19,7 @@ from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.part_pass import PartPass
-from sharder.controllers.movement.pass_context import DeferredDrains, PassContext
+from sharder.controllers.movement.pass_context import PassContext
 from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.scope import (
@@ -127,7 +127,7 @@ class Resync:
         self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)
-        return min(usual, context.deferred.again_in() or usual)
+        return min(usual, context.again_in or usual)
 
     async def read_again(self, part: Part) -> float | None:
         """Pass over one part; return the seconds until the next pass over it, if it needs one."""
@@ -151,7 +151,7 @@ class Resync:
         if part not in done.unread:
             self._unread.forget(part)
         self._count.moved(part.ring)
-        return context.deferred.again_in()
+        return context.again_in
 
     def scope_grew(self, ring: RingName, added: frozenset[str]) -> None:
         """Pass over namespaces that were added to the ring's scope; an empty set does nothing.
@@ -206,7 +206,7 @@ class Resync:
             list_scope=list_scope,
             leaves_out=self._unread.__contains__ if leaves_out_unread else lambda _: False,
         )
-        await running.run(main, clock=self._ports.clock, drains_excess=leaves_out_unread)
+        await running.run(main, drains_excess=leaves_out_unread)
         for part, error in running.unread.items():
             self._unread.failed(part, error)
         for each in running.read:
@@ -230,8 +230,8 @@ class Resync:
             mover=self._mover,
             annotation_warnings=self._annotation_warnings,
             stats=ResyncStats(),
-            deferred=DeferredDrains(snapshot, drains=self._mover.drains, clock=self._ports.clock),
             handover=self._handover,
+            clock=self._ports.clock,
         )
 
     def _scope_of(self, snapshot: RingSnapshot) -> ListScope:

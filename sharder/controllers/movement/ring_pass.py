@@ -9,7 +9,7 @@ from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.part_pass import PartPass
-from sharder.controllers.movement.pass_context import RETRY_SECONDS, PassContext
+from sharder.controllers.movement.pass_context import PassContext
 from sharder.controllers.scope import ListScope, Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import RingResource
@@ -17,7 +17,6 @@ from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import keep_priority_of, plan_displaced
 from sharder.core.names import ShardName
 from sharder.core.placement.displacement import LowestPriorities
-from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
@@ -52,12 +51,8 @@ class RingPass:
         self._list_scope = list_scope
         self._leaves_out = leaves_out
 
-    async def run(
-        self, main: Collection[RingResource], *, clock: Clock, drains_excess: bool = False
-    ) -> None:
+    async def run(self, main: Collection[RingResource], *, drains_excess: bool = False) -> None:
         """Rescue orphaned objects, then drain full shards, then follow the placement.
-
-        Deferred drains are retried at the end, for a short time.
 
         Raises:
             Superseded: we lost leadership, or the ring has changed.
@@ -68,7 +63,6 @@ class RingPass:
         if drains_excess:
             await self._drain_excess(parts)
         await self._each(parts, PartPass.follow)
-        await self._wait(clock)
         self.read = [part for part in parts if part.part not in self.unread]
         for part in parts:
             self.unread |= part.missing
@@ -129,13 +123,3 @@ class RingPass:
                 if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
                     priority = keep_priority_of(self._snapshot, obj, shard)
                     displaced.offer(priority, (part.resource, obj))
-
-    async def _wait(self, clock: Clock) -> None:
-        """Write deferred drains as soon as the budget allows, while waiting is worth it."""
-        deferred = self._context.deferred
-        while deferred.lasts():
-            await clock.sleep(RETRY_SECONDS)
-            self._mover.check(self._snapshot)
-            async with batch(self._mover.limit) as writes:
-                for resource, obj, decide in deferred.take():
-                    await writes.add(self._context.move(resource, obj, decide))
