@@ -6,6 +6,7 @@ and messages.  Everything else has to be equal.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -114,6 +115,12 @@ class Play:
         """Send a request that has to succeed; note nothing."""
         status, answer = await self._server.send(self._call(method, path, body, query={}))
         assert status < 300, answer
+
+    async def given_up(self, path: str, body: Tree, **query: str) -> None:
+        """Send a create whose time runs out; the server answers 504 or breaks the connection."""
+        with suppress(ConnectionError):
+            status, answer = await self._server.send(self._call("POST", path, body, query=query))
+            assert status == 504, answer
 
     async def until(self, path: str, body: Tree, is_seen: Callable[[Tree], bool]) -> None:
         """Try to create an object until the answer shows what was configured; note nothing."""

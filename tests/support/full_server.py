@@ -180,9 +180,9 @@ class FullServer(ApiServer):
         try:
             async with asyncio.timeout(float(seconds) if seconds else None):
                 return await super().answer(call)
-        except TimeoutError:  # the server writes no kind here
-            late = {"metadata": {}, "status": "Failure", "reason": "Timeout", "code": 504}
-            return 504, msgspec.json.encode(late)
+        except TimeoutError:
+            late = "request did not complete within requested timeout"
+            raise Refused(504, late) from None
 
     @override
     def list(self, call: Call, selection: Selection, resource: GroupResource) -> bytes:
