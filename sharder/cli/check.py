@@ -12,7 +12,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -27,7 +26,6 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
-from sharder.core.diagnosis.fence import FenceFacts
 from sharder.core.diagnosis.finding import Finding, Unread
 from sharder.core.diagnosis.installation import Certificates, is_sharder
 from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
@@ -35,11 +33,9 @@ from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError, U
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
-from sharder.core.status.conditions import condition_of
-from sharder.core.status.fence_condition import FENCED
 from sharder.kube import check_requests
 from sharder.kube.client import Client
-from sharder.kube.reviews import KubeFences, is_allowed
+from sharder.kube.reviews import is_allowed
 from sharder.kube.typed_stores import (
     all_rings,
     leases,
@@ -165,7 +161,6 @@ async def _ring(
         members=members,
         configuration=_applied(configuration, configured),
         answer=spaces if isinstance(spaces, Unread) else await answer(client, ring, spaces),
-        fence=await _fence_facts(client, ring, members),
     )
 
 
@@ -272,26 +267,3 @@ async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool
         if all([await ask(namespace=namespace) for namespace in spaces]):
             return True
     return False
-
-
-async def _fence_facts(
-    client: Client, ring: ControllerRing, members: Members | Unread
-) -> FenceFacts | None:
-    """Return the input for the check of a ring's fence, None if the ring never had a fence."""
-    if condition_of(ring.status, FENCED) is None:
-        return None
-    proof = await _guarded(KubeFences(client).prove(ring.name))
-    if isinstance(members, Unread):
-        return FenceFacts(proof=proof, users=members)
-    pods = [ObjectRef(members.namespaces[shard], shard) for shard in sorted(members.available)]
-    return FenceFacts(proof=proof, users=await _guarded(_users(client, pods)))
-
-
-async def _users(client: Client, pods: Iterable[ObjectRef]) -> dict[ObjectRef, str | None]:
-    users: dict[ObjectRef, str | None] = dict.fromkeys(pods)
-    for ref in users:
-        with suppress(NotFound):
-            pod = await check_requests.pod(client, ref)
-            account = ObjectRef(ref.namespace, pod.spec.service_account_name)
-            users[ref] = service_account(account)[0]
-    return users

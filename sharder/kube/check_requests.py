@@ -1,12 +1,12 @@
-"""Requests that only `sharder check` sends: a schema, Deployments and pods."""
+"""Requests that only `sharder check` sends: a schema and Deployments."""
 
 from typing import Final
 
 import msgspec
 
-from sharder.core.api.cluster import Deployment, Pod, Schema
+from sharder.core.api.cluster import Deployment, Schema
 from sharder.core.errors import NotFound
-from sharder.core.names import API_GROUP, API_VERSION, ObjectRef
+from sharder.core.names import API_GROUP, API_VERSION
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import RINGS
@@ -49,9 +49,3 @@ async def deployments(client: Client, namespace: str) -> tuple[Deployment, ...]:
     """Return the Deployments of a namespace."""
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     return understand(await client.request("GET", path), _Deployments, path).items
-
-
-async def pod(client: Client, ref: ObjectRef) -> Pod:
-    """Return a pod."""
-    path = f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
-    return understand(await client.request("GET", path), Pod, path)

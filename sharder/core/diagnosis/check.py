@@ -9,8 +9,7 @@ import msgspec
 from sharder.core.api.cluster import Deployment, Schema
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis import crd, fence, installation, rights, webhook
-from sharder.core.diagnosis.fence import FenceFacts
+from sharder.core.diagnosis import crd, installation, rights, webhook
 from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, ok, unknown, warn
 from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable, unseen
 from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
@@ -30,8 +29,6 @@ class RingReads:
     """The webhook configuration of the ring; None if there is none."""
     answer: webhook.Answer | Unread
     """The answer to a probe of the webhook."""
-    fence: FenceFacts | None = None
-    """The facts about its fence; None if the ring never had one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +113,6 @@ def _of_ring(reads: RingReads, now: datetime) -> Iterator[Finding]:
     yield webhook.configuration(ring, reads.configuration)
     available = 0 if isinstance(members, Unread) else len(members.available)
     yield webhook.webhook(ring, reads.answer, available=available)
-    if reads.fence is not None:
-        yield from fence.fence(ring, reads.fence)
 
 
 def _facts_of(reads: RingReads, now: datetime) -> RingFacts:

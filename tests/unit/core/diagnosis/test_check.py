@@ -10,12 +10,10 @@ from sharder.core.api.lease import Lease, to_the_second
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
 from sharder.core.diagnosis.check import Facts, RingReads, report
-from sharder.core.diagnosis.fence import FenceFacts
 from sharder.core.diagnosis.finding import Finding, Level, Unread
 from sharder.core.diagnosis.installation import Certificates
 from sharder.core.diagnosis.ring import DRAINING, WAITING
 from sharder.core.diagnosis.webhook import Answer, Configuration
-from sharder.core.fence.probe import NoFence
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.core.preview.observe import members_of
 from tests.support.alerts import FILE as ALERTS
@@ -89,15 +87,6 @@ def test_a_healthy_installation_has_a_line_for_each_check() -> None:
         "ring", "shards", "configuration", "webhook",
     }  # fmt: skip
     assert (found.failed, found.warned) == (0, 0)
-
-
-def test_a_ring_with_a_fence_has_a_line_more() -> None:
-    fenced = replace(HEALTHY, fence=FenceFacts(proof=NoFence(), users={}))
-
-    found = report(facts(fenced))
-
-    assert (found.findings[-1].check, found.findings[-1].ring) == ("fence", DEMO)
-    assert found.warned == 1
 
 
 def test_what_cannot_be_read_is_a_warning_for_each_check() -> None:
