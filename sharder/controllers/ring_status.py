@@ -22,8 +22,6 @@ from sharder.core.status.conditions import (
     exhausted,
     paused,
     ready,
-    reconciling,
-    stalled,
     watched,
 )
 from sharder.core.status.stats import (
@@ -206,8 +204,6 @@ class StatusReports:
         facts, movement = self._facts, snapshot.ring.spec.movement
         conditions = (
             ready(fault),
-            stalled(fault),
-            reconciling(stats, fault, available=available, paused=movement.paused),
             watched(
                 before,
                 self._watching.refused(snapshot.name, snapshot.roles),

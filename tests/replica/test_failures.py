@@ -153,7 +153,6 @@ async def test_a_missing_right_is_a_problem_of_the_ring_that_names_the_rule(worl
     message = world.message()
     assert "cannot write websites.example.com" in message
     assert "resources: [websites]" in message
-    assert world.conditions()["Stalled"] != "ReconciliationSucceeded"
     assert world.owner("other", SECRETS) == "p0"
     assert any("cannot write websites" in text for _, text in world.events())
     end()

@@ -307,8 +307,6 @@ def test_the_conditions_on_their_page_are_those_in_the_code_with_their_reasons()
             conditions.UNWRITABLE,
             conditions.FAILED,
         ],
-        conditions.STALLED: [conditions.READY, conditions.SUCCEEDED],
-        conditions.RECONCILING: [conditions.MOVING, conditions.FAILED, conditions.SETTLED],
         conditions.WATCHED: [conditions.ALLOWED, conditions.MISSING, conditions.UNABLE],
         conditions.COVERED: [
             conditions.OWNED,

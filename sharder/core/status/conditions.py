@@ -20,9 +20,6 @@ SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
 INVALID, DUPLICATES = "InvalidSpec", "DuplicateShardNames"
 UNREADABLE, UNWRITABLE = "ResourceUnreadable", "WriteForbidden"
 STRATEGY_FAILED = "StrategyFailed"
-RECONCILING: Final = "Reconciling"
-MOVING, SETTLED = "ObjectsMoving", "ObjectsSettled"
-STALLED: Final = "Stalled"
 WATCHED: Final = "Watched"
 ALLOWED, MISSING, UNABLE = "WatchAllowed", "WatchMissing", "ShardUnable"
 COVERED: Final = "Covered"
@@ -41,7 +38,7 @@ AT_CAPACITY: Final = "all shards are at capacity; add shards, or raise their cei
 VERBS: Final = "get, list, watch, patch"
 """The verbs that the sharder needs on the objects of a ring."""
 
-FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED, RECONCILING})
+FROM_COUNTS: Final = frozenset({COVERED, EXHAUSTED})
 """Types whose message can contain a number of objects."""
 
 
@@ -108,36 +105,6 @@ def ready(fault: Fault | None) -> DesiredCondition:
         reason=SUCCEEDED if fault is None else fault.reason,
         message="ring is ready" if fault is None else fault.message,
     )
-
-
-def stalled(fault: Fault | None) -> DesiredCondition:
-    """Return whether a person has to act before the ring is ready (kstatus)."""
-    if fault is None or fault.reason == FAILED:
-        message = "no action is required"
-        return is_false(STALLED, SUCCEEDED, message)
-    return is_true(STALLED, fault.reason, fault.message)
-
-
-def reconciling(
-    stats: ObjectStats | None, fault: Fault | None, *, available: int, paused: bool
-) -> DesiredCondition | None:
-    """Return whether the sharder is still reconciling the ring (kstatus), None if unknown.
-
-    Objects that wait for a shard, for capacity, or for the end of a pause do not count.
-    """
-    if fault is not None and fault.reason == FAILED:
-        return is_true(RECONCILING, FAILED, f"retrying: {fault.message}")
-    if stats is None:
-        return None
-    unowned = 0 if not available else stats.unowned
-    if stats.has_room is False:
-        unowned -= min(unowned, stats.unassigned)
-    draining = 0 if paused else stats.draining
-    if not unowned and not draining:
-        message = "no object is on its way to another shard"
-        return is_false(RECONCILING, SETTLED, message, counted=True)
-    message = f"{counted(draining, 'object')} draining, {unowned} without an available owner"
-    return is_true(RECONCILING, MOVING, message, counted=True)
 
 
 def watched(

@@ -10,8 +10,6 @@ from sharder.core.status.conditions import (
     exhausted,
     paused,
     ready,
-    reconciling,
-    stalled,
     watched,
 )
 from sharder.core.status.stats import Apart, ObjectStats, Overdue
@@ -42,21 +40,10 @@ def figures(
     )
 
 
-def moving(
-    stats: ObjectStats | None,
-    fault: Fault | None = None,
-    *,
-    available: int = 1,
-    is_paused: bool = False,
-) -> DesiredCondition | None:
-    return reconciling(stats, fault, available=available, paused=is_paused)
-
-
 def full(unassigned: int, *, has_room: bool | None, available: int = 2) -> DesiredCondition | None:
     return exhausted(figures(unassigned=unassigned, has_room=has_room), available=available)
 
 
-SETTLED = "False ObjectsSettled: no object is on its way to another shard"
 ROOM = "False SufficientCapacity: no object waits for room on a shard"
 
 CASES = {
@@ -68,36 +55,6 @@ CASES = {
         ready(Fault("ResourceUnreadable", "cannot read x")),
         "False ResourceUnreadable: cannot read x",
     ),
-    "a fault that a person has to correct stalls a ring": (
-        stalled(Fault("InvalidSpec", "spec.resources: empty")),
-        "True InvalidSpec: spec.resources: empty",
-    ),
-    "a fault that the sharder retries stalls no ring": (
-        stalled(Fault("ReconciliationFailed", "no answer")),
-        "False ReconciliationSucceeded: no action is required",
-    ),
-    "a fault that the sharder retries is being reconciled": (
-        moving(None, Fault("ReconciliationFailed", "no answer")),
-        "True ReconciliationFailed: retrying: no answer",
-    ),
-    "objects that drain or have no available owner are moving": (
-        moving(figures(draining=3, unowned=2)),
-        "True ObjectsMoving: 3 objects draining, 2 without an available owner",
-    ),
-    "objects where they belong are settled": (moving(figures()), SETTLED),
-    "objects without any shard are not being moved": (
-        moving(figures(unassigned=2, unowned=2), available=0),
-        SETTLED,
-    ),
-    "objects without room are not being moved": (
-        moving(figures(unassigned=2, unowned=2, has_room=False)),
-        SETTLED,
-    ),
-    "objects of a paused ring are not being moved": (
-        moving(figures(draining=2), is_paused=True),
-        SETTLED,
-    ),
-    "a ring that was not counted is not known to move": (moving(None), "stays"),
     "watches that are there have no condition": (
         watched(NOTHING, (), {}, polled_every=30.0),
         "stays",
