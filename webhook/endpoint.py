@@ -8,11 +8,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review, decide, withhold
-from sharder.core.api.meta import PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.names import WEBHOOK_PATH_PREFIX, GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -33,11 +32,6 @@ _FAILED = Decision(
     outcome="internal_error",
     warning="the sharder failed on this request; the object will be assigned later",
 )
-
-
-OnRefused: TypeAlias = Callable[[RingName, PartialObject, str], None]
-"""Called with an object whose labels were restored because an update that removes them is no
-acknowledgement, and with the reason."""
 
 
 class Observer(Protocol):
@@ -67,7 +61,6 @@ class AdmissionEndpoint:
         is_stale: Callable[[], bool],
         observer: Observer,
         trusts: Callable[[str], bool] = lambda _: False,
-        refused: OnRefused = lambda *_: None,
         max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         """Set up the endpoint.
@@ -79,7 +72,6 @@ class AdmissionEndpoint:
             observer: Gets every answer after it was sent.
             trusts: Returns whether this is the token that only the API server knows; requests
                 without it are answered, but change nothing.
-            refused: Called for each acknowledgement that the API server was told to undo.
             max_request_bytes: Limit of a body; larger ones get 413.  Without the token it is
                 `MAX_STRANGER_BYTES` at most.
         """
@@ -88,7 +80,6 @@ class AdmissionEndpoint:
         self._is_stale = is_stale
         self._observer = observer
         self._trusts = trusts
-        self._refused = refused
         self._max = max_request_bytes
         self._not_answered = partial(observer.answered, NO_RING)
         self._slow = asyncio.Lock()
@@ -135,7 +126,7 @@ class AdmissionEndpoint:
             if trusted:
                 _reserve(snapshot, decision, request)
             if snapshot is not None and request.review is not None and not request.dry_run:
-                self._note(name, snapshot, request.review, decision, trusted=trusted)
+                self._note(name, snapshot, request.review, decision)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
@@ -147,22 +138,14 @@ class AdmissionEndpoint:
         return Answer(200, content, partial(self._observer.answered, ring, decision.outcome))
 
     def _note(
-        self,
-        ring: RingName,
-        snapshot: RingSnapshot,
-        judged: Review,
-        decision: Decision,
-        *,
-        trusted: bool,
+        self, ring: RingName, snapshot: RingSnapshot, judged: Review, decision: Decision
     ) -> None:
-        """Count an object that gets its owner, and report a release that is undone."""
+        """Count an object that gets its owner."""
         old = judged.old
         if decision.assigned is not None:
             self._observer.assigned(ring, judged.resource)
             if old is not None and snapshot.is_draining(old):
                 self._observer.handed_over(ring)
-        if decision.refused and trusted and old is not None:
-            self._refused(ring, old, decision.refused)  # a manifest has no uid
 
     def _decide(
         self, name: RingName, snapshot: RingSnapshot | None, request: Reviewed

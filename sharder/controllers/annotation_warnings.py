@@ -1,13 +1,15 @@
 """Warn about labels and annotations that cannot be parsed.
 
 An invalid label or annotation is ignored, so only a warning shows it (docs/placement.md, "Invalid
-annotations").  Every replica finds invalid objects; only the leader sends the Events.
+annotations").  Every replica finds invalid objects, where no request can be sent; only the leader
+sends the Events, soon after.
 """
 
-from typing import Final
+import asyncio
+from typing import Final, NoReturn
 
-from sharder.controllers.pending_warnings import PendingWarnings
 from sharder.core.api.meta import PartialObject
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Recorder
 from sharder.runtime.clock import Clock
@@ -18,17 +20,38 @@ MALFORMED: Final = "MalformedValue"
 MAX_LENGTH: Final = 1_024
 """The maximum length of a message in characters: as many as fit into an Event."""
 
+MAX_PENDING: Final = 1_000
+"""Limit on the warnings that wait; what is wrong for longer is noticed again."""
 
-class AnnotationWarnings(PendingWarnings):
-    """The objects with invalid annotations that need an Event."""
+REPORT_SECONDS: Final = 1.0
+"""Seconds between two rounds of Events."""
+
+
+class AnnotationWarnings:
+    """The objects with invalid annotations that need an Event, each with at most one per ring."""
 
     def __init__(self, recorder: Recorder, clock: Clock) -> None:
-        super().__init__(recorder, clock, MALFORMED)
+        self._recorder = recorder
+        self._clock = clock
+        self._pending: dict[tuple[RingName, str], tuple[PartialObject, str]] = {}
+        self._news = asyncio.Event()
 
     def check(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
         """Check the labels and annotations of an object."""
+        key = snapshot.name, obj.metadata.uid
         text = "; ".join(snapshot.reader.invalid_annotations(obj))[:MAX_LENGTH]
-        if text:
-            self.add(snapshot.name, obj, text)
-        else:
-            self.drop(snapshot.name, obj)
+        if not text:
+            self._pending.pop(key, None)
+        elif key in self._pending or len(self._pending) < MAX_PENDING:
+            self._pending[key] = obj.identity(), f"ring {snapshot.name}: {text}"
+            self._news.set()
+
+    async def report(self) -> NoReturn:
+        """Send the warnings, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            pending, self._pending = self._pending, {}
+            for about, message in pending.values():
+                await self._recorder.warn(about, MALFORMED, message)
+            await self._clock.sleep(REPORT_SECONDS)

@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 from sharder.controllers import annotation_warnings as mistakes
-from sharder.controllers import refused_acknowledgements
 from sharder.controllers.movement import failures, overdue
 from sharder.core.status import conditions
 from sharder.core.status.transitions import Kind
@@ -33,7 +32,6 @@ def test_every_event_is_explained_and_no_other() -> None:
         failures.WRITE_FAILED,
         failures.LABEL_REMOVED,
         mistakes.MALFORMED,
-        refused_acknowledgements.REFUSED,
         overdue.OVERDUE,
         conditions.FAILED,
     }

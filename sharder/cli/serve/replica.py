@@ -15,7 +15,6 @@ from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import Leader
 from sharder.controllers.leader_ports import AlwaysLeader, LeaderPorts
-from sharder.controllers.refused_acknowledgements import RefusedAcknowledgements
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import RING_LABEL, ObjectRef
@@ -86,7 +85,6 @@ class Replica:
         )
         self._recorder = KubeRecorder(self.client, clock=self.clock)
         self._warnings = AnnotationWarnings(self._recorder, self.clock)
-        self._refusals = RefusedAcknowledgements(self._recorder, self.clock)
 
     def endpoint(self, trusts: Callable[[str], bool]) -> AdmissionEndpoint:
         """Return what answers the API server; `trusts` recognizes the token in its path."""
@@ -96,7 +94,6 @@ class Replica:
             is_stale=self.cache.is_stale,
             observer=self.metrics,
             trusts=trusts,
-            refused=self._refusals.note,
             max_request_bytes=self.settings.webhook.server.max_request_bytes,
         )
 
@@ -139,10 +136,6 @@ class Replica:
         """Run the named tasks until cancelled, and restart those that crash."""
         crashed = self.metrics.crashed
         await supervise(tasks, clock=self.clock, rng=self.rng, on_crash=crashed)
-
-    async def report_refusals(self) -> None:
-        """Record refused acknowledgements as Events, until cancelled."""
-        await self._refusals.report()
 
     def leader(self, registration: Callable[[], Registration]) -> Leader:
         """Return what campaigns for the Lease, and leads while it holds it.

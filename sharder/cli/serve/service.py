@@ -173,7 +173,6 @@ class Service:
                     _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
-                "refusals": self._replica.report_refusals,
             }
             leader: Leader | None = None
             if self._only is not Part.WEBHOOK:

@@ -23,8 +23,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     warning: str = ""
     """For the user: a problem that the webhook cannot repair, or what to do instead of a change
     that it undid."""
-    refused: str = ""
-    """Why the request is no acknowledgement, although it removes both labels."""
 
 
 PASS = Decision(outcome="unchanged")

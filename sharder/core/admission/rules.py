@@ -235,7 +235,7 @@ def _restored(
     warning = (
         f"ring {snapshot.name} restored its labels{reason}; the object stays on {owner}; {way}"
     )
-    return replace(decision, warning=warning, refused=refused)
+    return replace(decision, warning=warning)
 
 
 def _is_stale(review: Review, owner: ShardName, snapshot: RingSnapshot, role: Role) -> bool:

@@ -18,7 +18,7 @@ from tests.support.fakes import FakeObjects
 from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
 from webhook import Health, RingValidation, Webhook
 from webhook.connection import Connection, Port
-from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint, OnRefused
+from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105
@@ -110,7 +110,6 @@ def app_with(
     validation: RingValidation | None = None,
     not_ready: str | None = None,
     is_stale: bool = False,
-    refused: OnRefused = lambda *_: None,
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> Webhook:
     """The webhook; the sharder's own user is `sharder`."""
@@ -121,7 +120,6 @@ def app_with(
             is_stale=lambda: is_stale,
             observer=Counts() if counts is None else counts,
             trusts=lambda token: token == TOKEN,
-            refused=refused,
             max_request_bytes=max_request_bytes,
         ),
         readiness=lambda: not_ready,

@@ -134,18 +134,6 @@ async def test_a_request_without_the_token_is_answered_and_reserves_no_room(befo
     assert counted.tally.draining == 1
 
 
-async def test_only_the_api_server_reports_a_refused_acknowledgement_and_no_dry_run() -> None:
-    noted = list[tuple[str, str, str]]()
-    app = app_with(refused=lambda ring, obj, why: noted.append((ring, obj.metadata.name, why)))
-    request = request_of(obj(name="real"), old=obj(name="real", owner=A, drain="true"))
-    request["oldObject"] = {**msgspec.to_builtins(request["oldObject"]), "spec": {}}
-
-    for path, dry_run in ((PATH, False), (TRUSTED_PATH, True), (TRUSTED_PATH, False)):
-        assert patch_in(await exchange(app, review_of({**request, "dryRun": dry_run}), path=path))
-
-    assert noted == [("demo", "real", "the update changes spec")]
-
-
 @pytest.mark.parametrize("name", ["other", "", "a/b", "..", "ring%0D%0Ax", "%F0%9F%98%80"])
 async def test_a_request_for_an_unknown_ring_is_allowed_with_a_warning(name: str) -> None:
     counts = Counts()
