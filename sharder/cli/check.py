@@ -8,7 +8,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -19,23 +18,19 @@ from sharder.cli import certs
 from sharder.cli.check_webhook import answer, configuration_of
 from sharder.cli.output import aligned, write
 from sharder.config import Settings
-from sharder.controllers.scope import MAX_NAMESPACES
-from sharder.core.api.cluster import Deployment, Secret, User, WebhookConfiguration
+from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
 from sharder.core.diagnosis.finding import Finding, Unread
-from sharder.core.diagnosis.installation import Certificates, is_sharder
-from sharder.core.diagnosis.rights import FOR_ALL, Rule, own_rules, ring_rules, service_account
 from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError, Unavailable
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
-from sharder.kube import check_requests
+from sharder.kube.check_requests import ring_schema
 from sharder.kube.client import Client
-from sharder.kube.reviews import is_allowed
 from sharder.kube.typed_stores import (
     all_rings,
     leases,
@@ -43,18 +38,10 @@ from sharder.kube.typed_stores import (
     secrets,
     webhook_configurations,
 )
-from sharder.runtime.clock import SystemClock
-from sharder.runtime.task_pool import batch
 from sharder.tls.bundle import CertificateBundle
 
 T = TypeVar("T")
 U = TypeVar("U")
-
-_AT_ONCE: Final = 8
-"""Limit on concurrent access reviews, each with a connection: a handshake costs 4 ms of CPU."""
-
-_ACCOUNT: Final = "sharder"
-"""The chart's ServiceAccount, unless a Deployment names another."""
 
 _NOT_FOUND: Final = (
     "set --secret to the Secret of the certificates (sharder-cert-manager if the chart uses "
@@ -97,7 +84,6 @@ def _row(finding: Finding) -> tuple[str, str, str]:
 
 
 async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) -> Facts:
-    asked_at = SystemClock().now()
     await client.request("GET", "/version")
     now = client.server_time()
     if now is None:
@@ -109,9 +95,6 @@ async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) 
     certificates = _applied(partial(certs.certificates_of, now=now), secret)
     spaces = await _all_of(namespaces(client).stream())
     selected = [(ring, _applied(partial(_selected, ring), spaces)) for ring in chosen]
-    deployments = await _guarded(check_requests.deployments(client, namespace))
-    account = ObjectRef(namespace, _account(deployments))
-    rules = _rules(secret_ref, certificates, selected)
     lease_ref = ObjectRef(namespace, Settings().leader_election.resource_name)
     stored = await _all_of(leases(client, labels=RING_LABEL).stream())
     configured = await _all_of(webhook_configurations(client).stream(RING_LABEL))
@@ -119,12 +102,7 @@ async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) 
     about = partial(_ring, client, stored=stored, configured=configured, bundle=bundle)
     return Facts(
         now=now,
-        skew=now - asked_at,
-        schema=await _guarded(check_requests.ring_schema(client)),
-        user=service_account(account)[0],
-        asked=sum(len(rule.verbs) for rule in rules),
-        denied=await _guarded(_denied(client, account, rules)),
-        deployments=deployments,
+        schema=await _guarded(ring_schema(client)),
         leader_ref=lease_ref,
         leader=await _guarded(_leader(client, lease_ref)),
         certificates=certificates,
@@ -211,59 +189,7 @@ async def _secret(client: Client, ref: ObjectRef) -> Secret | Unread:
         return Unread(str(error))
 
 
-def _account(deployments: Iterable[Deployment] | Unread) -> str:
-    """Return the name of the sharder's ServiceAccount."""
-    ours = (each.spec.template.spec for each in _known(deployments, ()) if is_sharder(each))
-    return next((each.service_account_name for each in ours), _ACCOUNT)
-
-
-def _rules(
-    secret: ObjectRef,
-    held: Certificates | Unread,
-    rings: Sequence[tuple[ControllerRing, frozenset[str] | Unread]],
-) -> tuple[Rule, ...]:
-    """Return the rules that the sharder needs; `rings` has each ring with its namespaces."""
-    is_foreign = not isinstance(held, Unread) and held.foreign
-    selected = [(ring, _known(spaces, frozenset())) for ring, spaces in rings]
-    return (
-        *FOR_ALL,
-        *own_rules(secret.namespace, None if is_foreign else secret.name),
-        *ring_rules(selected, most_namespaces=MAX_NAMESPACES),
-    )
-
-
-async def _denied(
-    client: Client, ref: ObjectRef, wanted: Iterable[Rule]
-) -> Mapping[Rule, Collection[str]]:
-    """Return the missing verbs of each rule that the ServiceAccount does not have completely.
-
-    Raises:
-        ApiError: the user of the command is not allowed to create access reviews.
-    """
-    name, groups = service_account(ref)
-    user = User(username=name, groups=groups)
-    lacking: dict[Rule, list[str]] = {}
-
-    async def ask(rule: Rule, verb: str) -> None:
-        if not await _is_allowed(client, user, rule, verb):
-            lacking.setdefault(rule, []).append(verb)
-
-    async with batch(_AT_ONCE) as reviews:
-        for rule in wanted:
-            for verb in rule.verbs:
-                await reviews.add(ask(rule, verb))
-    return lacking
-
-
 async def _leader(client: Client, ref: ObjectRef) -> Lease | None:
     """Return the leader's Lease, None if there is none; needs only the right to list Leases."""
     store = leases(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}")
     return next(iter((await store.list()).items), None)
-
-
-async def _is_allowed(client: Client, user: User, rule: Rule, verb: str) -> bool:
-    ask = partial(is_allowed, client, verb, rule.resource, name=rule.name, user=user)
-    for spaces in filter(None, ([rule.namespace], rule.instead)):
-        if all([await ask(namespace=namespace) for namespace in spaces]):
-            return True
-    return False

@@ -19,9 +19,9 @@ from sharder.core.names import ObjectRef
 def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
     """Check the installation and its rings, and say what to do.
 
-    Checks the CRD, the sharder's rights, replicas, leader and certificates, clocks, and of each
-    ring its conditions, its webhook by a dry run, and the Leases of its shards.  Changes nothing.
-    Exits with 1 if a check fails; what it is not allowed to read is a warning.
+    Checks the CRD, the sharder's leader and certificates, and of each ring its conditions, its
+    webhook by a dry run, and the Leases of its shards.  Changes nothing.  Exits with 1 if a check
+    fails; what it is not allowed to read is a warning.
 
     sharder check
     sharder check my-ring --namespace sharding-system

@@ -1,10 +1,10 @@
-"""Requests that only `sharder check` sends: a schema and Deployments."""
+"""The request that only `sharder check` sends: for the schema of ControllerRings."""
 
 from typing import Final
 
 import msgspec
 
-from sharder.core.api.cluster import Deployment, Schema
+from sharder.core.api.cluster import Schema
 from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION
 from sharder.kube.client import Client
@@ -31,10 +31,6 @@ class _OpenApi(msgspec.Struct, frozen=True):
     components: _Components = _Components()
 
 
-class _Deployments(msgspec.Struct, frozen=True):
-    items: tuple[Deployment, ...] = ()
-
-
 async def ring_schema(client: Client) -> Schema | None:
     """Return the schema of ControllerRings, None if the server does not serve them."""
     try:
@@ -43,9 +39,3 @@ async def ring_schema(client: Client) -> Schema | None:
         return None
     schemas = understand(answer, _OpenApi, _OPENAPI).components.schemas.values()
     return next((each for each in schemas if _Kind(RINGS.kind) in each.kinds), None)
-
-
-async def deployments(client: Client, namespace: str) -> tuple[Deployment, ...]:
-    """Return the Deployments of a namespace."""
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    return understand(await client.request("GET", path), _Deployments, path).items

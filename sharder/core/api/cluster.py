@@ -1,9 +1,9 @@
-"""Webhook configurations, Secrets, users, Deployments and schemas as values."""
+"""Webhook configurations, Secrets, users and schemas as values."""
 
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,46 +43,6 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
-
-
-class Container(msgspec.Struct, frozen=True, kw_only=True):
-    """A container of a pod."""
-
-    name: str = ""
-
-
-class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The spec of the pods of a Deployment."""
-
-    service_account_name: str = "default"
-    containers: tuple[Container, ...] = ()
-
-
-class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod, or a template of pods."""
-
-    spec: PodSpec = PodSpec()
-
-
-class DeploymentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The desired state of a Deployment."""
-
-    replicas: int = 1
-    template: Pod = Pod()
-
-
-class DeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The observed state of a Deployment."""
-
-    ready_replicas: int = 0
-
-
-class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """A Deployment, with the fields that are read."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    spec: DeploymentSpec = DeploymentSpec()
-    status: DeploymentStatus = DeploymentStatus()
 
 
 class Schema(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,15 +1,15 @@
 """All checks of an installation and its rings, in the order in which they are shown."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
-from sharder.core.api.cluster import Deployment, Schema
+from sharder.core.api.cluster import Schema
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis import crd, installation, rights, webhook
+from sharder.core.diagnosis import crd, installation, webhook
 from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, ok, unknown, warn
 from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable, unseen
 from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
@@ -37,17 +37,8 @@ class Facts:
 
     now: datetime
     """The time on the clock of the API server; aware."""
-    skew: timedelta
-    """How far the API server's clock is ahead of ours."""
     schema: Schema | Unread | None
     """The schema of the CRD; None if ControllerRings are not served."""
-    user: str
-    """The sharder's user name."""
-    asked: int
-    """The number of rights that were checked."""
-    denied: Mapping[rights.Rule, Collection[str]] | Unread
-    """The verbs that the user lacks."""
-    deployments: tuple[Deployment, ...] | Unread
     leader_ref: ObjectRef
     leader: Lease | Unread | None
     certificates: installation.Certificates | Unread
@@ -79,11 +70,8 @@ def report(facts: Facts) -> CheckReport:
 def diagnose(facts: Facts) -> Iterator[Finding]:
     """Yield the findings, those of the installation first."""
     yield crd.crd(facts.schema)
-    yield from rights.rights(facts.denied, facts.user, asked=facts.asked)
-    yield from installation.replicas(facts.deployments, facts.leader_ref.namespace)
     yield installation.leader(facts.leader, facts.leader_ref, facts.now)
     yield from installation.certificates(facts.certificates, facts.now)
-    yield installation.clock(facts.skew)
     if isinstance(facts.rings, Unread):
         yield fail(RING, f"not checked: {facts.rings.why}", facts.rings.advice)
         return

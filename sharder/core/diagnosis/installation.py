@@ -1,21 +1,15 @@
-"""The checks of the sharder's replicas, leader, certificates and clock."""
+"""The checks of the sharder's leader and certificates."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 
-from sharder.core.api.cluster import Deployment
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
-from sharder.core.diagnosis.shards import MAX_SKEW
 from sharder.core.leases.state import duration_of
 from sharder.core.names import ObjectRef
 
-REPLICAS, LEADER, CERTIFICATES, CLOCK = "replicas", "leader", "certificates", "clock"
-
-CONTAINER: Final = "sharder"
-"""The name of the container by which the sharder's Deployment is recognized."""
+LEADER, CERTIFICATES = "leader", "certificates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,38 +33,6 @@ class Certificates:
     problem: str | None
     """Why the webhook cannot serve the certificate, or None."""
     certificates: tuple[Certificate, ...]
-
-
-def is_sharder(deployment: Deployment) -> bool:
-    """Return whether a Deployment runs the sharder."""
-    return any(each.name == CONTAINER for each in deployment.spec.template.spec.containers)
-
-
-def replicas(found: Iterable[Deployment] | Unread, namespace: str) -> Iterator[Finding]:
-    """Yield whether the replicas of the sharder's Deployments in a namespace are ready."""
-    if isinstance(found, Unread):
-        yield unknown(REPLICAS, found)
-        return
-    ours = [each for each in found if is_sharder(each)]
-    if not ours:
-        yield warn(
-            REPLICAS,
-            f"the namespace {namespace} has no Deployment with a container {CONTAINER}",
-            "pass the sharder's namespace with --namespace, or ignore this if no Deployment runs "
-            "the sharder",
-        )
-    for each in ours:
-        name = f"Deployment {each.metadata.ref}"
-        ready, wanted = each.status.ready_replicas, each.spec.replicas
-        message = f"{name} has {ready} of {wanted} replicas ready"
-        logs = f"kubectl -n {namespace} logs deployment/{each.metadata.name}"
-        if not wanted:
-            scale = f"kubectl -n {namespace} scale deployment {each.metadata.name} --replicas 2"
-            yield fail(REPLICAS, f"{name} is scaled to 0", f"start it: {scale}")
-        elif ready < wanted:
-            yield (warn if ready else fail)(REPLICAS, message, f"see why: {logs}")
-        else:
-            yield ok(REPLICAS, message)
 
 
 def leader(lease: Lease | Unread | None, ref: ObjectRef, now: datetime) -> Finding:
@@ -115,19 +77,6 @@ def certificates(found: Certificates | Unread, now: datetime) -> Iterator[Findin
     if not faults and not ending:
         ends = (f"{each.role} expires in {_left(each, now)}" for each in found.certificates)
         yield ok(CERTIFICATES, f"Secret {found.secret}: {', '.join(ends)}")
-
-
-def clock(skew: timedelta) -> Finding:
-    """Return whether this machine's clock agrees with that of the API server.
-
-    The API server's clock is ahead by `skew`.  This matters only for commands: shards and the
-    sharder measure durations on their own clocks.
-    """
-    if abs(skew) < MAX_SKEW:
-        return ok(CLOCK, "the clock of this machine agrees with the API server's")
-    side = "behind" if skew > timedelta() else "ahead of"
-    message = f"the clock of this machine is {_seconds(abs(skew))} {side} the API server's"
-    return warn(CLOCK, message, "correct it: commands compare Leases and certificates with it")
 
 
 def _faults(found: Certificates, now: datetime) -> Iterator[str]:

@@ -107,8 +107,7 @@ def webhook(ring: ControllerRing, found: Answer | Unread, *, available: int) -> 
     if found.owner == NO_SHARD:
         advice = (
             f'look for "failing open" in the log of the API server, and at the findings of '
-            f"{CONFIGURATION}, certificates and replicas; the API server must reach port 9443 of "
-            "the pods"
+            f"{CONFIGURATION} and certificates; the API server must reach port 9443 of the pods"
         )
         message = f"the API server got no answer from the webhook for {found.request}"
         return fail(WEBHOOK, message, advice, ring=ring.name)

@@ -4,39 +4,18 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.core.diagnosis.finding import Finding, Level
+from sharder.core.diagnosis.finding import Level
 from sharder.core.diagnosis.installation import (
     Certificate,
     Certificates,
     certificates,
-    clock,
     leader,
-    replicas,
 )
 from sharder.core.names import ObjectRef
 from tests.support.values import NOW, lease
-from tests.unit.core.diagnosis.installed import deployment
-
-
-def levels(findings: list[Finding]) -> list[Level]:
-    return [each.level for each in findings]
-
 
 LEASE = ObjectRef("sharding-system", "sharder")
 SECRET = ObjectRef("sharding-system", "sharder-certificates")
-
-
-@pytest.mark.parametrize(
-    ("wanted", "ready", "level"),
-    [(2, 2, Level.OK), (2, 1, Level.WARN), (2, 0, Level.FAIL), (0, 0, Level.FAIL)],
-)
-def test_replicas_are_judged_by_those_that_are_ready(
-    wanted: int, ready: int, level: Level
-) -> None:
-    (found,) = replicas([deployment(wanted=wanted, ready=ready)], "sharding-system")
-
-    assert found.level is level
-    assert (found.advice is None) is (level is Level.OK)
 
 
 @pytest.mark.parametrize(
@@ -100,22 +79,6 @@ def test_a_foreign_certificate_is_renewed_by_its_issuer() -> None:
     (ours,), (theirs,) = certificates(ended, NOW), certificates(foreign, NOW)
 
     assert ours.advice != theirs.advice == "renew it where it was issued"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(4, "agrees"), (60, "60s behind"), (-60, "60s ahead of")]
-)
-def test_a_clock_that_differs_is_a_warning(seconds: int, words: str) -> None:
-    found = clock(timedelta(seconds=seconds))
-
-    assert words in found.message
-    assert found.level is (Level.OK if words == "agrees" else Level.WARN)
-
-
-def test_a_namespace_without_a_sharder_is_a_warning() -> None:
-    other = deployment(wanted=1, ready=1, container="nginx")
-
-    assert levels([*replicas([other], "sharding-system")]) == [Level.WARN]
 
 
 def test_a_certificate_that_is_not_valid_yet_fails() -> None:
