@@ -133,18 +133,12 @@ def excess_of(snapshot: RingSnapshot) -> Mapping[ShardName, int]:
     return snapshot.placer.ceilings(tally).excess()
 
 
-def is_one_too_many(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName) -> bool:
-    """Return whether an available shard exceeds its ceiling and this object has to leave.
-
-    Objects that are there because they were pinned before leave first.
-    """
+def is_overfull(snapshot: RingSnapshot, shard: ShardName) -> bool:
+    """Return whether an available shard exceeds its ceiling, so that an object has to leave."""
     tally, layout = snapshot.tally, snapshot.placer.layout
     if tally is None or shard not in layout.names:
         return False
-    excess = snapshot.placer.ceilings(tally).excess_on(layout.by_name[shard])
-    entry = tally.entry(snapshot.identity_of(obj))
-    once_pinned = entry is not None and entry.once_pinned
-    return excess > (0 if once_pinned else tally.once_pinned_on(shard))
+    return snapshot.placer.ceilings(tally).excess_on(layout.by_name[shard]) > 0
 
 
 def _choose(

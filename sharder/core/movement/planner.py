@@ -14,7 +14,7 @@ from sharder.core.movement.desired import (
     choose,
     choose_anew,
     expected_of,
-    is_one_too_many,
+    is_overfull,
     objection,
     reservation_on,
 )
@@ -126,7 +126,7 @@ def plan_displaced(snapshot: RingSnapshot, obj: PartialObject, shard: ShardName)
         return Keep("it no longer counts against its shard's ceiling")
     if snapshot.ring.spec.movement.paused:
         return PAUSED
-    if not is_one_too_many(snapshot, obj, shard):
+    if not is_overfull(snapshot, shard):
         return Keep("its shard has room for it again")
     # After its release, the pin would keep the object from all other shards.
     target = choose_anew(snapshot, obj).shard if snapshot.reader.pin_of(obj) else None
@@ -152,9 +152,7 @@ def keep_priority_of(snapshot: RingSnapshot, obj: PartialObject, shard: ShardNam
     """Return the priority of a main object to stay on `shard`, which has too many objects."""
     key = snapshot.key_of(obj, Role.MAIN) or ""
     is_pinned = snapshot.reader.pin_of(obj) == shard
-    entry = snapshot.counts.entry(snapshot.identity_of(obj))
-    is_chosen = entry is None or not entry.once_pinned
-    return KeepPriority(is_pinned, is_chosen, snapshot.placer.score(key, shard), main_key(obj))
+    return KeepPriority(is_pinned, snapshot.placer.score(key, shard), main_key(obj))
 
 
 def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Reservation | None:

@@ -1,8 +1,7 @@
 """Which objects leave a shard that is above its ceiling (docs/placement.md, "Ceilings").
 
 As with gNMIc's operator (placement_blrh.go), the objects with the lowest score on a shard leave it
-first, but pinned objects leave last.  Objects that are no longer pinned leave before all others:
-they were placed without a check for room, so no other object has to leave because of them.
+first, but pinned objects leave last.
 """
 
 from heapq import nsmallest
@@ -19,8 +18,6 @@ class KeepPriority(NamedTuple):
     """
 
     pinned: bool
-    chosen: bool
-    """Whether the strategy chose the shard, and not a pin that the object no longer has."""
     score: float
     key: str
 

@@ -42,7 +42,6 @@ class Counts:
         self._unproven = Counter[ShardName]()
         """The objects of `_staying` that stay there only by assumption."""
         self._pinned = Counter[ShardName]()
-        self._once_pinned = Counter[ShardName]()
         self._heading: dict[ShardName, dict[ShardName | None, int]] = {}
         """Moving objects, by target and by the shard that has to release them first."""
         self._members: dict[int, dict[ShardName, int]] = {}
@@ -105,10 +104,6 @@ class Counts:
         """Return how many objects of `staying_on` are pinned to the shard."""
         return self._pinned[shard]
 
-    def once_pinned_on(self, shard: ShardName) -> int:
-        """Return how many objects of `staying_on` are no longer pinned to the shard."""
-        return self._once_pinned[shard]
-
     def members_of(self, group: int) -> Mapping[ShardName, int]:
         """Return the number of members for each shard that has any, even if the shard is gone."""
         return self._members.get(group, _NO_MEMBERS)
@@ -131,7 +126,6 @@ class Counts:
         if shard is not None and entry.stays:
             self._staying[shard] += one
             self._pinned[shard] += one * entry.pinned
-            self._once_pinned[shard] += one * entry.once_pinned
             self._unproven[shard] += one * (not counted.is_proven)
 
     def _add_on(self, shard: ShardName | None, one: int) -> None:
@@ -151,8 +145,7 @@ class Counts:
     def _tidy(self) -> None:
         """Drop shards without objects: new shards come and old ones go."""
         self._on, self._staying = +self._on, +self._staying
-        self._pinned, self._once_pinned = +self._pinned, +self._once_pinned
-        self._unproven = +self._unproven
+        self._pinned, self._unproven = +self._pinned, +self._unproven
 
 
 def _add_to(sums: dict[K, dict[S, int]], key: K, shard: S, one: int) -> None:

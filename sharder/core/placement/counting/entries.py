@@ -15,9 +15,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     deleting: bool = False
     pinned: bool = False
     """Whether it is pinned to this shard."""
-    once_pinned: bool = False
-    """Whether it was pinned to this shard before, and has stayed.  That is known only if the watch
-    has shown the pin since the object is there."""
     heading: ShardName | None = None
     """The shard to which it goes next, if known; it already takes room there."""
 

@@ -11,7 +11,6 @@ from sys import maxsize
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 from typing_extensions import override
 
 from sharder.core.names import ShardName
@@ -118,7 +117,6 @@ class Tally(Counts):
         if entry is None:
             known.pop(identity, None)
         else:
-            entry = _after(shown, entry)
             known[identity] = self._shared.setdefault(entry, entry)
         shown = self._shown(identity)
         is_later = entry is not None and assumed is not None and version > assumed.version
@@ -211,14 +209,6 @@ class Tally(Counts):
             self.departures += makes_room(before.entry, after.entry)
         self._add(before, -1)
         self._add(after, 1)
-
-
-def _after(before: Entry | None, entry: Entry) -> Entry:
-    """Return the entry, and that the object was pinned if it loses its pin and stays."""
-    stays = before is not None and before.shard == entry.shard and not entry.pinned
-    if before is None or not stays or not (before.pinned or before.once_pinned):
-        return entry
-    return replace(entry, once_pinned=True)
 
 
 def _counted(assumed: Assumption | None, shown: Entry | None) -> Counted:

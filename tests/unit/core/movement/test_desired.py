@@ -16,7 +16,7 @@ from sharder.core.movement.desired import (
     choose,
     choose_anew,
     expected_of,
-    is_one_too_many,
+    is_overfull,
     reservation_on,
 )
 from sharder.core.names import ShardName, pin_label
@@ -159,9 +159,9 @@ def test_a_draining_object_stays_on_a_shard_that_was_cordoned_meanwhile() -> Non
 def test_a_shard_has_too_many_only_above_its_ceiling() -> None:
     snapshot, _ = sticking({A: 6, B: 5}, capacity=5)
 
-    assert [is_one_too_many(snapshot, obj(owner=s), s) for s in (A, B)] == [True, False]
-    assert not is_one_too_many(snapshot, obj(), ShardName("gone"))
-    assert not is_one_too_many(following(A, B), obj(owner=A), A)
+    assert [is_overfull(snapshot, s) for s in (A, B)] == [True, False]
+    assert not is_overfull(snapshot, ShardName("gone"))
+    assert not is_overfull(following(A, B), A)
 
 
 @pytest.mark.parametrize("owner", [None, B])

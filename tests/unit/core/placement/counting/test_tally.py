@@ -124,25 +124,6 @@ def test_entries_that_came_and_went_are_dropped() -> None:
     assert tally.entry(1) == Entry(A, (1999,))
 
 
-def test_an_object_that_loses_its_pin_is_once_pinned_until_it_moves_or_is_pinned_again() -> None:
-    tally = counted(*[Entry(A, pinned=True)] * 4, Entry(A))
-    for number in range(4):
-        tally.see(WIDGETS, number, Entry(A))
-    assert tally.once_pinned_on(A) == 4
-
-    tally.see(WIDGETS, 0, Entry(A, pinned=True))
-    tally.see(WIDGETS, 1, Entry(B))
-    tally.see(WIDGETS, 2, None)
-    assert tally.entry(3) == Entry(A, once_pinned=True)
-    assert tally.once_pinned_on(A) == 1
-
-    draining = Reservation(3, Entry(A, draining=True, heading=B))
-    tally.assume(draining)
-    assert tally.once_pinned_on(A) == 0
-    tally.give_back(draining)
-    assert tally.once_pinned_on(A) == 1
-
-
 def test_others_have_their_turn_while_much_is_forgotten() -> None:
     tally = counted(*[Entry(A)] * 3 * STEP)
 
