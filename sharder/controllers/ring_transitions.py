@@ -13,14 +13,13 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.ring_status import RingFacts, about
 from sharder.core.api.ring import ControllerRing, LastRebalance
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.transitions import (
     Kind,
     Phases,
     Transition,
     phases_after,
-    phases_stored,
     present,
     sentence,
     silence_of,
@@ -51,11 +50,12 @@ class _State:
 
     uid: str
     told: Phases
-    """The phases of the shards, as they were last told."""
+    """The shards that were present when the ring was last told about."""
     now: Phases
+    """The shards that are present now."""
     rebalanced: LastRebalance | None
-    objects: dict[ShardName, int] | None = field(default_factory=dict)
-    """The objects of the shards that ended since then, None if they were not counted."""
+    snapshot: RingSnapshot | None = None
+    """The snapshot that was last told."""
     allowance: Allowance = field(default_factory=lambda: Allowance(BURST, PAUSE_SECONDS))
 
 
@@ -77,7 +77,7 @@ class RingTransitions:
 
         Args:
             cache: Has the rings.
-            facts: Have the counts of objects and the results of rebalances.
+            facts: Have the results of rebalances.
             times: Gets the shards that ended, and those that are back.
             recorder: Sends the Events.
             metrics: Counts the transitions.
@@ -92,28 +92,33 @@ class RingTransitions:
         self._journal = journal
         self._clock = clock
         self._rings: dict[RingName, _State] = {}
-        self._new: dict[RingName, ControllerRing] = {}
-        """Rings that are not followed yet, each as first seen: its status is soon overwritten."""
 
     def ring_changed(self, ring: RingName) -> None:
-        """Note which shards ended since the ring's last snapshot.
-
-        The first snapshot of a ring is left to `run`: a new leader gets all rings at once.
-        """
+        """Note the shards that ended since the ring's last snapshot."""
         snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
         if snapshot is None:
             self._rings.pop(ring, None)
-            self._new.pop(ring, None)
         elif state is None or state.uid != snapshot.ring.metadata.uid:
-            self._new.setdefault(ring, snapshot.ring)
+            self._begin(snapshot)
         else:
-            self._follow(snapshot, state)
+            after = phases_after(state.now, snapshot)
+            stay = present(after)
+            for shard in stay.keys() - state.now.keys():
+                self._times.forget(ring, shard)
+            for shard in state.now.keys() - stay.keys():
+                self._times.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
+            state.now = stay
+
+    def _begin(self, snapshot: RingSnapshot) -> None:
+        """Follow a ring; another leader has told the shards of a ring that has a status."""
+        now = present(phases_after({}, snapshot))
+        told = now if snapshot.ring.status.observed_generation else {}
+        last = self._facts.last_rebalance(snapshot.name)
+        self._rings[snapshot.name] = _State(snapshot.ring.metadata.uid, told, now, last)
 
     async def run(self) -> NoReturn:
         """Tell transitions until cancelled."""
         while True:
-            async for ring in in_slices(list(self._new), self._clock):
-                self._meet(ring)
             news = list[tuple[ControllerRing, Transition]]()
             async for ring in in_slices(list(self._rings), self._clock):
                 snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
@@ -123,58 +128,29 @@ class RingTransitions:
                 await self._tell(news)
             await self._clock.sleep(TICK_SECONDS)
 
-    def _meet(self, name: RingName) -> None:
-        """Begin to follow a ring from the state in the last leader's status."""
-        ring, snapshot = self._new.pop(name, None), self._cache.snapshot(name)
-        if snapshot is None or ring is None:
-            return
-        stored = phases_stored(ring.status, phases_after({}, snapshot))
-        last = self._facts.last_rebalance(name)
-        state = _State(snapshot.ring.metadata.uid, told=stored, now=stored, rebalanced=last)
-        self._rings[name] = state
-        self._follow(snapshot, state)
-
-    def _follow(self, snapshot: RingSnapshot, state: _State) -> None:
-        """Note shards that ended or joined."""
-        ring, after = snapshot.name, phases_after(state.now, snapshot)
-        was, stay = present(state.now), present(after)
-        for shard in stay - was:
-            self._times.forget(ring, shard)
-        if was - stay:
-            stats = self._facts.stats(ring)
-            for shard in was - stay:
-                self._times.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
-                if stats is None or state.objects is None:
-                    state.objects = None
-                else:
-                    state.objects[shard] = stats.by_shard.get(shard, 0)
-        if after != state.now:
-            state.now = after
-
     def _news(self, snapshot: RingSnapshot, state: _State) -> list[Transition]:
         """Return what was not told yet, if that is allowed now."""
-        last, found = self._facts.last_rebalance(snapshot.name), list[Transition]()
-        if state.now is not state.told:
-            unable = snapshot.members.unable
-            found += transitions(state.told, state.now, state.objects, unable)
+        last, found, told = self._facts.last_rebalance(snapshot.name), list[Transition](), {}
+        if snapshot is not state.snapshot:
+            after = phases_after(state.told, snapshot)
+            told = present(after)
+            found += transitions(state.told, after)
         if last is not None and last is not state.rebalanced and last.moves:
             found.append(_rebalanced(last))
         if found and not state.allowance.take(self._clock.monotonic()):
             return []
-        if state.now is not state.told:
-            shards = present(state.now)
-            state.told = state.now = {s: p for s, p in state.now.items() if s in shards}
-            state.objects = {}
+        if snapshot is not state.snapshot:
+            state.told, state.snapshot = told, snapshot
         state.rebalanced = last
         return found
 
     async def _tell(self, news: list[tuple[ControllerRing, Transition]]) -> None:
         async with batch(CONCURRENCY) as requests:
             for ring, transition in news:
-                fields: dict[str, str | int] = {"ring": ring.name, **transition.numbers}
+                fields: dict[str, str | int] = {"ring": ring.name}
                 if transition.shards:
-                    fields["shard"] = transition.who
-                level = logging.WARNING if transition.is_warning else logging.INFO
+                    fields |= {"shard": transition.who, "available": transition.available}
+                level = logging.WARNING if transition.kind.is_warning else logging.INFO
                 _log.log(level, transition.kind.words, extra=fields)
                 self._metrics.happened(ring.name, transition)
                 self._journal.happened(ring.name, transition)
@@ -185,10 +161,10 @@ class RingTransitions:
             about(ring),
             transition.kind,
             sentence(transition),
-            warning=transition.is_warning,
+            warning=transition.kind.is_warning,
         )
 
 
 def _rebalanced(last: LastRebalance) -> Transition:
     run = "dry run of a rebalance" if last.dry_run else "rebalance"
-    return Transition(kind=Kind.REBALANCED, objects=last.moves, detail=f"{run}: {last.why}")
+    return Transition(kind=Kind.REBALANCED, detail=f"{run}: {last.why}")

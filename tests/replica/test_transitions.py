@@ -34,18 +34,18 @@ class Reader:
 async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world: World) -> None:
     await world.begin("p0", "p1")
     first = dict(world.told())
-    assert first["ShardJoined"] == "shards p0 and p1 have joined; 2 shards are available"
+    assert first["ShardJoined"] == "shards p0 and p1 joined; available shards: 2"
     assert first["LeaderElection"].endswith("became leader")
     reader = Reader(world)
     assert await reader.news(30) == {}, "a quiet ring"
 
     world.join("p2")
-    assert await reader.news() == {"ShardJoined": "shard p2 has joined; 3 shards are available"}
+    assert await reader.news() == {"ShardJoined": "shard p2 joined; available shards: 3"}
     await world.put("secret", "p2", SECRETS, to="p2")
     await asyncio.sleep(35)  # until it was counted
     await world.puppets["p2"].release()
     news = await reader.news(4)
-    assert news["ShardLeft"] == "shard p2 has left (1 object); 2 shards are available"
+    assert news["ShardLeft"] == "shard p2 left; available shards: 2"
     assert set(news) == {"ShardLeft"}
 
     shard = world.puppets["p1"]
@@ -58,9 +58,7 @@ async def test_shards_that_join_leave_fall_silent_and_return_are_told_once(world
     await asyncio.sleep(35)
     shard.kill()
     news = await reader.news(18)
-    assert news["ShardLost"] == (
-        "shard p1 was lost (3 objects): Lease expired or deleted; 1 shard is available"
-    )
+    assert news["ShardLost"] == ("shard p1 lost: Lease expired or deleted; available shards: 1")
     assert set(news) == {"ShardLost"}
     labels = {"controllerring": "demo"}
     assert world.metric("handover_seconds_count", **labels, reason="lost") == 4
@@ -77,7 +75,7 @@ async def test_a_deleted_lease_is_told_long_before_its_objects_are_taken(world: 
     world.puppets["p1"].kill()
     await world.write("DELETE", f"{LEASE_PATH}/p1")
     assert await reader.news() == {
-        "ShardMissing": "shard p1 is missing: no Lease, but might be working, so the objects stay"
+        "ShardMissing": "shard p1 missing: no Lease, but might be working, so the objects stay"
     }
     assert set(await reader.news(40)) == {"ShardLost"}
 
@@ -98,9 +96,7 @@ async def test_what_a_user_does_is_shown_in_the_status_and_makes_no_event(world:
 
 
 @staged
-async def test_a_new_leader_tells_what_happened_without_one_and_repeats_nothing(
-    world: World,
-) -> None:
+async def test_a_new_leader_repeats_nothing(world: World) -> None:
     first = await world.begin("p0", "p1")
     first.terminate()
     await asyncio.sleep(5)
@@ -108,14 +104,6 @@ async def test_a_new_leader_tells_what_happened_without_one_and_repeats_nothing(
     world.start("r1")
     await eventually(lambda: world.replicas["r1"].leads, within=20)
     assert set(await reader.news(4)) == {"LeaderElection"}
-    world.replicas["r1"].terminate()
-    await asyncio.sleep(5)
-    await world.puppets["p1"].release()
-    world.join("p2")
-    await asyncio.sleep(2)
-    world.start("r2")
-    await eventually(lambda: world.replicas["r2"].leads, within=20)
-    assert set(await reader.news(5)) == {"LeaderElection", "ShardLeft", "ShardJoined"}
 
 
 @staged

@@ -8,13 +8,10 @@ working.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from sharder.core.api.ring import RingStatus
-from sharder.core.leases.state import ShardState, duration_of
+from sharder.core.leases.state import duration_of
 from sharder.core.names import ShardName
-from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import ShardPhase, leases_of, phases_of
 
@@ -22,14 +19,7 @@ NAMED: Final = 3
 """Maximum shards that a sentence names; other shards are counted."""
 
 Phases: TypeAlias = Mapping[ShardName, ShardPhase]
-"""The shards of a ring that own objects or did, and those whose end was not told yet."""
-
-_STORED: Final[Mapping[str, ShardPhase]] = {
-    ShardState.READY: ShardPhase.READY,
-    ShardState.EXPIRED: ShardPhase.LATE,
-    ShardState.UNCERTAIN: ShardPhase.LATE,
-}
-"""The phases of shards that are not gone, by their states in the status."""
+"""The shards of a ring that own objects or did, and those that have just ended."""
 
 
 class Kind(StrEnum):
@@ -60,27 +50,10 @@ class Transition:
 
     kind: Kind
     shards: tuple[ShardName, ...] = ()
-    objects: int | None = None
-    """The number of objects of these shards, or of moves; None: unknown or not relevant."""
-    available: int | None = None
-    """The number of available shards of the ring afterwards; None: not relevant."""
+    available: int = 0
+    """The number of available shards of the ring afterwards."""
     detail: str = ""
-    """The result of a rebalancing run, the identity of a leader, or why a shard has left."""
-
-    @property
-    def is_warning(self) -> bool:
-        """Whether a person should look at the ring."""
-        return self.kind.is_warning or (self.kind is Kind.LEFT and bool(self.detail))
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """All known numbers, as fields of a log record."""
-        known = {
-            "shards": len(self.shards) or None,
-            "objects": self.objects,
-            "available": self.available,
-        }
-        return {name: number for name, number in known.items() if number is not None}
+    """The result of a rebalancing run, or the identity of a leader."""
 
     @property
     def who(self) -> str:
@@ -91,10 +64,10 @@ class Transition:
 
 
 _SENTENCES: Final[Mapping[Kind, str]] = {
-    Kind.LOST: "{who} {was} lost{having}: Lease expired or deleted{rest}",
-    Kind.MISSING: "{who} {are} missing: no Lease, but might be working, so the objects stay",
-    Kind.LEFT: "{who} {has} left{having}{rest}{why}",
-    Kind.JOINED: "{who} {has} joined{rest}",
+    Kind.LOST: "{who} lost: Lease expired or deleted; available shards: {available}",
+    Kind.MISSING: "{who} missing: no Lease, but might be working, so the objects stay",
+    Kind.LEFT: "{who} left; available shards: {available}",
+    Kind.JOINED: "{who} joined; available shards: {available}",
     Kind.REBALANCED: "{detail}",
     Kind.LEADER: "{detail} became leader",
 }
@@ -102,51 +75,27 @@ _SENTENCES: Final[Mapping[Kind, str]] = {
 
 def sentence(of: Transition) -> str:
     """Return what happened, as the message of an Event."""
-    is_one = len(of.shards) == 1
-    return _SENTENCES[of.kind].format(
-        who=f"shard {of.who}" if is_one else f"shards {of.who}",
-        was="was" if is_one else "were",
-        has="has" if is_one else "have",
-        are="is" if is_one else "are",
-        having="" if of.objects is None else f" ({counted(of.objects, 'object')})",
-        rest="" if of.available is None else f"; {_available(of.available)}",
-        detail=of.detail,
-        why=of.detail and f": {of.detail}",
-    )
+    who = f"{'shard' if len(of.shards) == 1 else 'shards'} {of.who}"
+    return _SENTENCES[of.kind].format(who=who, available=of.available, detail=of.detail)
 
 
-def present(phases: Phases) -> frozenset[ShardName]:
+def present(phases: Phases) -> dict[ShardName, ShardPhase]:
     """Return the shards that work or might be working."""
-    return frozenset(shard for shard, phase in phases.items() if not phase.is_gone)
+    return {shard: phase for shard, phase in phases.items() if not phase.is_gone}
 
 
 def phases_after(before: Phases, snapshot: RingSnapshot) -> dict[ShardName, ShardPhase]:
-    """Return the present phases; shards that `before` says have ended stay, unless they are back.
+    """Return the present phases; `before` has the shards that were present.
 
     A shard without a Lease was lost if it was missing before, because a Lease that was deleted
     while it was held makes its shard missing first.
     """
-    found = phases_of(snapshot.members, present(before))
-    shown = {shard: p for shard, p in found.items() if p.owns or shard in before}
-    for shard, phase in before.items():
-        if phase.is_gone and (shard not in found or not found[shard].owns):
-            shown[shard] = phase
-        elif shard not in found:
-            missed = phase is ShardPhase.MISSING
-            shown[shard] = ShardPhase.LOST if missed else ShardPhase.LEFT
-    return shown
-
-
-def phases_stored(status: RingStatus, now: Phases) -> Phases:
-    """Return the phases that the last leader reported.
-
-    If the status does not list all shards, the shards of `now` count as known, so that their
-    arrival is not told twice.
-    """
-    listed = status.shard_statuses
-    known = {ShardName(s.name): _STORED[state] for s in listed if (state := s.state) in _STORED}
-    is_partial = status.shard_statuses_truncated or (status.shards > 0 and not listed)
-    return {**now, **known} if is_partial else known
+    found = phases_of(snapshot.members, before)
+    after = {shard: phase for shard, phase in found.items() if phase.owns or shard in before}
+    for shard in before.keys() - after.keys():
+        missed = before[shard] is ShardPhase.MISSING
+        after[shard] = ShardPhase.LOST if missed else ShardPhase.LEFT
+    return after
 
 
 def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> float:
@@ -158,48 +107,21 @@ def silence_of(snapshot: RingSnapshot, shard: ShardName, phase: ShardPhase) -> f
     return duration_of(lease).total_seconds()
 
 
-def transitions(
-    before: Phases,
-    after: Phases,
-    objects: Mapping[ShardName, int] | None,
-    unable: Mapping[ShardName, str] = MappingProxyType({}),
-) -> Iterator[Transition]:
-    """Yield what happened between two states of a ring.
-
-    `objects` is the number of objects that each shard had when it ended, None if they were not
-    counted yet; `unable` has the shards that cannot work, and why.
-    """
-    was, stay = present(before), present(after)
-    lost = {shard for shard in was if after.get(shard) is ShardPhase.LOST}
-    missing = {s for s in was & stay if not _is_missing(before, s) and _is_missing(after, s)}
+def transitions(before: Phases, after: Phases) -> Iterator[Transition]:
+    """Yield what happened since the shards of `before` were present."""
+    stay = present(after)
+    lost = {shard for shard in before if after[shard] is ShardPhase.LOST}
     changes = (
         (Kind.LOST, lost),
-        (Kind.MISSING, missing),
-        (Kind.LEFT, was - stay - lost),
-        (Kind.JOINED, stay - was),
+        (Kind.MISSING, {s for s in before if _begins_to_miss(before[s], after[s])}),
+        (Kind.LEFT, before.keys() - stay.keys() - lost),
+        (Kind.JOINED, stay.keys() - before.keys()),
     )
     available = sum(phase.owns for phase in after.values())
     for kind, shards in changes:
         if shards:
-            counts = (objects or {}) if kind in {Kind.LOST, Kind.LEFT} else None
-            why = [unable[s] for s in sorted(shards) if s in unable and kind is Kind.LEFT]
-            fullest = sorted(shards, key=lambda shard: (-(counts or {}).get(shard, 0), shard))
-            yield Transition(
-                kind=kind,
-                shards=tuple(fullest),
-                objects=None
-                if objects is None or counts is None
-                else sum(counts.get(shard, 0) for shard in shards),
-                available=None if kind is Kind.MISSING else available,
-                detail=why[0] if why else "",
-            )
+            yield Transition(kind=kind, shards=tuple(sorted(shards)), available=available)
 
 
-def _is_missing(phases: Phases, shard: ShardName) -> bool:
-    return phases[shard] is ShardPhase.MISSING
-
-
-def _available(number: int) -> str:
-    if number > 1:
-        return f"{number} shards are available"
-    return f"{'1' if number else 'no'} shard is available"
+def _begins_to_miss(before: ShardPhase, after: ShardPhase) -> bool:
+    return after is ShardPhase.MISSING and before is not ShardPhase.MISSING
