@@ -181,14 +181,10 @@ class ReplicaActor(Actor):
             ):
                 await self.clock.sleep(0.05)
             leader = self.replica.leader(self._registration)
-            beside = [
-                group.create_task(leader.campaign(self._lead)),
-                group.create_task(self.replica.report_refusals()),
-            ]
+            leading = group.create_task(leader.campaign(self._lead))
             self.is_ready = True
             await self._stop.wait()
-            for task in beside:
-                task.cancel()
+            leading.cancel()
             ending = group.create_task(leader.withdraw())
             await self.clock.sleep(STOP_SECONDS)
             self.is_ready = False
