@@ -34,7 +34,7 @@ from hack.ports import free_ports
 from hack.supervisor import ProcessError, stop_detached
 from sharder.core.api.ring import ControllerRing, StrategyName
 from sharder.core.errors import ApiError, ConfigError, SharderError
-from sharder.core.fence import fence_of
+from sharder.core.fence.policy import fence_of
 from sharder.core.names import ObjectRef
 from sharder.core.preview.what_if import strategy_named
 from sharder.kube.client import MERGE_PATCH, Client

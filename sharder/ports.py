@@ -14,6 +14,7 @@ from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 
 if TYPE_CHECKING:  # commands use few of the ports, and start faster without these
     from sharder.core.api.cluster import User
+    from sharder.core.fence.probe import Proof
     from sharder.core.status.stats import StatsOf
     from sharder.core.status.transitions import Transition
 
@@ -151,6 +152,14 @@ class WebhookConfigurations(
     Readable[PartialObject], Writable[PartialObject], Appliable[PartialObject], Protocol
 ):
     """Webhook configurations of one kind."""
+
+
+class Fences(Protocol):
+    """The fences of rings, which the API server enforces on their shards."""
+
+    async def prove(self, ring: RingName) -> "Proof":
+        """Return the proof from a dry run that only the ring's fence rejects."""
+        ...
 
 
 class Recorder(Protocol):

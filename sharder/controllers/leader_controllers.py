@@ -7,6 +7,7 @@ from functools import partial
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.monitor import TallyMonitor
 from sharder.controllers.counting.tallies import stats_of
+from sharder.controllers.fence_proofs import FenceProofs
 from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import Movement
@@ -80,6 +81,13 @@ class LeaderControllers:
             compute=ports.compute,
             sync_period=ports.sync_period,
         )
+        self._fence_proofs = FenceProofs(
+            cache=ports.cache,
+            fences=ports.fences,
+            leads=ports.leads,
+            on_change=self._rings.add,
+            clock=ports.clock,
+        )
         facts = RingFacts(
             stats=self._stats,
             last_resync=self._movement.resync.reports.get,
@@ -87,6 +95,7 @@ class LeaderControllers:
             apart=self._apart,
             uncounted=self._uncounted,
             last_rebalance=self._movement.rebalancer.last,
+            fence=self._fence_proofs.of,
         )
         reports = StatusReports(
             cache=ports.cache,
@@ -164,6 +173,7 @@ class LeaderControllers:
                 group.create_task(self._transitions.run(), name="ring transitions")
                 group.create_task(self._check_configurations(), name="webhook configurations")
                 group.create_task(validation.keep(), name="validation")
+                group.create_task(self._fence_proofs.run(), name="fences")
                 group.create_task(unheld.find(self._stats), name="unknown owners")
 
     def _queue(self, name: str) -> WorkQueue[RingName]:

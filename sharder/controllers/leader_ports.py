@@ -11,7 +11,7 @@ from sharder.controllers.permissions import Watching
 from sharder.core.api.ring import ControllerRing
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.registry import Metrics
-from sharder.ports import Journal, Objects, Recorder, WebhookConfigurations, Writable
+from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
@@ -60,6 +60,7 @@ class LeaderPorts:
     """The mutating configurations of the rings."""
     validations: WebhookConfigurations
     """The validating configurations for ControllerRings."""
+    fences: Fences
     registration: Callable[[], Registration]
     """Called at each apply: the CA can change."""
     recorder: Recorder

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
@@ -10,6 +11,7 @@ from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, LastRebalance, RingStatus
 from sharder.core.errors import NotFound
+from sharder.core.fence.probe import Proof
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
@@ -24,6 +26,7 @@ from sharder.core.status.conditions import (
     ready,
     watched,
 )
+from sharder.core.status.fence_condition import fenced
 from sharder.core.status.stats import (
     Apart,
     ObjectStats,
@@ -63,6 +66,8 @@ class RingFacts:
     """Returns the parts of a ring that cannot be read, for people; their counts are old."""
     last_rebalance: Callable[[RingName], LastRebalance | None]
     """Returns the result of a ring's last rebalance."""
+    fence: Callable[[RingName], Proof | None]
+    """Returns the last proof of a ring's fence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +172,7 @@ class StatusReports:
         now, stats = self._clock.now(), self._facts.stats(snapshot.name)
         conditions = [
             condition
-            for condition in self._conditions(snapshot, before, stats)
+            for condition in self._conditions(snapshot, before, stats, now)
             if pace.is_settled(condition, condition_of(before, condition.type), at)
         ]
         after = status_of(
@@ -198,7 +203,7 @@ class StatusReports:
         )
 
     def _conditions(
-        self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None
+        self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
     ) -> list[DesiredCondition]:
         available, fault = len(snapshot.members.available), self._fault_of(snapshot.name)
         facts, movement = self._facts, snapshot.ring.spec.movement
@@ -219,6 +224,7 @@ class StatusReports:
                 uncounted=facts.uncounted(snapshot.name),
             ),
             exhausted(stats, available=available),
+            fenced(before, facts.fence(snapshot.name), snapshot.ring, snapshot.members, now),
         )
         return [condition for condition in conditions if condition is not None]
 

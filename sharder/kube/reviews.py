@@ -1,4 +1,4 @@
-"""Reviews by the API server: the user of a token, and a user's rights."""
+"""Reviews by the API server: the user of a token, a user's rights, and whether a fence works."""
 
 from typing import Final
 
@@ -6,8 +6,11 @@ import msgspec
 
 from sharder.core.api.cluster import User
 from sharder.core.api.meta import Json
-from sharder.core.names import METRICS_PATH, GroupResource
-from sharder.kube.client import Client
+from sharder.core.errors import Rejected
+from sharder.core.fence.policy import PROBE_MANAGER
+from sharder.core.fence.probe import NoFence, Proof, proof_of
+from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, GroupResource, RingName
+from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand
 
 _TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -109,3 +112,26 @@ async def whoami(client: Client) -> str:
     body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     answer = await client.request("POST", _SELF, body=body)
     return understand(answer, _SelfReview, _SELF).status.user_info.username
+
+
+class KubeFences:
+    """The fences of the cluster's rings."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def prove(self, ring: RingName) -> Proof:
+        """Return the proof from a dry run of an empty patch of the ring's status.
+
+        Raises:
+            ApiError: there was no answer, or the right to patch the status is missing.
+        """
+        path = f"/apis/{API_GROUP}/{API_VERSION}/controllerrings/{ring}/status"
+        query = {"dryRun": "All", "fieldManager": PROBE_MANAGER}
+        try:
+            await self._client.request(
+                "PATCH", path, query=query, body={}, content_type=MERGE_PATCH
+            )
+        except Rejected as error:
+            return proof_of(str(error), ring)
+        return NoFence()

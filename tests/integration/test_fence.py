@@ -18,7 +18,8 @@ from hack.playground import CRD
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.errors import Rejected
-from sharder.core.fence import fence_of
+from sharder.core.fence.policy import digest_of, fence_of
+from sharder.core.fence.probe import Fence, NoFence
 from sharder.core.names import (
     API_GROUP,
     API_VERSION,
@@ -30,6 +31,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.kube.client import JSON, MERGE_PATCH, Client, connect
+from sharder.kube.reviews import KubeFences
 from sharder.kube.typed_stores import LEASES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONFIGMAPS, PODS, User, path_of
@@ -329,6 +331,23 @@ async def test_other_clients_are_not_judged(cast: Cast) -> None:
         await other.send("PATCH", DEPLOYMENTS, name, status, "/status")
         await other.create(CONFIGMAPS, f"x-{uuid.uuid4().hex[:8]}", {OWNER: B, DRAIN: "true"})
     await cast.visitor.send("DELETE", DEPLOYMENTS, name)
+
+
+async def test_a_dry_run_proves_the_fence(cast: Cast) -> None:
+    """Under any account: the policy recognizes the dry run, not who sends it."""
+    user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+    for someone in (cast.visitor, cast.admin, cast.a):
+        proof = await KubeFences(someone.client).prove(RING)
+
+        assert proof == Fence(digest=digest_of(a_ring()), users=(user,))
+
+
+async def test_without_a_fence_the_dry_run_passes_and_changes_nothing(cast: Cast) -> None:
+    before = await User(cast.admin.client).ring("open")
+
+    assert await KubeFences(cast.admin.client).prove(RingName("open")) == NoFence()
+
+    assert await User(cast.admin.client).ring("open") == before
 
 
 async def test_the_status_of_a_fenced_ring_can_be_written(cast: Cast) -> None:

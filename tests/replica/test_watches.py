@@ -5,8 +5,12 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
+from sharder.core.api.ring import ControllerRing
+from sharder.core.fence.policy import fence_of
+from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
 from tests.replica.world import LEASE_PATH, OWNER, PIN, SECRETS, World, staged
+from tests.stage.admission import BINDINGS, POLICIES
 from tests.stage.stage import RINGS_PATH, eventually
 
 
@@ -127,6 +131,25 @@ async def test_many_leases_that_come_and_go_stop_neither_moves_nor_a_rescue(
     assert took <= 2 * 5 + 10
     built = world.metric("ring_calculations_total", controllerring="demo") or 0
     assert built <= 120, "rebuilt at a bounded pace"
+
+
+@staged
+async def test_a_fence_is_proven_each_minute_and_shown(world: World) -> None:
+    await world.begin("p0")
+    assert "Fenced" not in world.conditions()
+    proofs = len([call for call in world.calls if call.dry_run])
+    ring = world.objects(RINGS.id)[ObjectRef("", "demo")].as_(ControllerRing)
+    policy, binding = fence_of(ring, [ObjectRef("default", "shard")])
+    for resource, body in ((POLICIES, policy), (BINDINGS, binding)):
+        await world.write("POST", f"/apis/{resource.id.group}/v1/{resource.id.resource}", body)
+    await eventually(lambda: world.conditions().get("Fenced") == "Enforced", within=70)
+    await asyncio.sleep(120)
+    assert 2 <= len([call for call in world.calls if call.dry_run]) - proofs <= 8
+    path = f"/apis/{BINDINGS.id.group}/v1/{BINDINGS.id.resource}"
+    (bound,) = [ref.name for ref in world.objects(BINDINGS.id)]
+    await world.write("DELETE", f"{path}/{bound}")
+    await eventually(lambda: world.conditions().get("Fenced") == "NotInstalled", within=70)
+    assert world.conditions()["Ready"] == "ReconciliationSucceeded"
 
 
 @staged

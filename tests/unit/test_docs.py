@@ -18,7 +18,7 @@ from sharder.core import names
 from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.hash_ring import HashRing
-from sharder.core.status import conditions
+from sharder.core.status import conditions, fence_condition
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import ShardMetrics
 from sharder.shard.rights import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
@@ -318,6 +318,11 @@ def test_the_conditions_on_their_page_are_those_in_the_code_with_their_reasons()
         ],
         conditions.EXHAUSTED: [conditions.INSUFFICIENT, conditions.SUFFICIENT],
         conditions.PAUSED: [conditions.STOPPED, conditions.ACTIVE],
+        fence_condition.FENCED: [
+            fence_condition.ENFORCED,
+            fence_condition.NOT_INSTALLED,
+            fence_condition.OUTDATED,
+        ],
     }
 
 

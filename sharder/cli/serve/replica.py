@@ -23,7 +23,7 @@ from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import KubeReviews
+from sharder.kube.reviews import KubeFences, KubeReviews
 from sharder.kube.typed_stores import (
     MUTATING,
     VALIDATING,
@@ -150,6 +150,7 @@ class Replica:
             ring_status=rings(client).status(),
             configurations=self.objects.of(MUTATING),
             validations=self.objects.of(VALIDATING),
+            fences=KubeFences(client),
             registration=registration,
             recorder=self._recorder,
             annotation_warnings=self._warnings,

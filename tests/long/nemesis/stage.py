@@ -19,13 +19,17 @@ from typing_extensions import override
 from hack.control_plane import ControlPlane, write_private
 from hack.playground import RING, ROOT, SHARDS, Playground, wait_until_ready
 from sharder.core.api.ring import ControllerRing, StrategyName
-from sharder.core.fence import fence_of
-from sharder.core.names import ObjectRef
+from sharder.core.fence.policy import fence_of
+from sharder.core.fence.probe import Fence
+from sharder.core.names import ObjectRef, RingName
+from sharder.kube.client import connect
+from sharder.kube.reviews import KubeFences
 from tests.e2e.replicas import FAST_ELECTION
 from tests.e2e.writers import WriteLog
 from tests.long.etcd_history import APISERVER_FLAGS
 from tests.long.worker import shard_of
 from tests.stage.mutants import STARTUP, VARIABLE
+from tests.support.eventually import eventually
 from tests.support.forwarder import ADDRESS, Forwarder
 from tests.support.wrong_clock import clock_off_by
 
@@ -162,6 +166,19 @@ def _change_ring(plane: ControlPlane, setup: Setup) -> None:
     found = plane.kubectl("get", "controllerring", RING, "-o", "json")
     ring = msgspec.json.decode(found, type=ControllerRing)
     plane.apply(yaml.safe_dump_all(fence_of(ring, [ObjectRef(SHARDS, ACCOUNT)])))
+    asyncio.run(_until_fenced(plane))
+
+
+async def _until_fenced(plane: ControlPlane) -> None:
+    client = await connect(str(plane.admin_kubeconfig))
+
+    async def is_fenced() -> bool:
+        return isinstance(await KubeFences(client).prove(RingName(RING)), Fence)
+
+    try:
+        await eventually(is_fenced, within=FENCE_SECONDS)
+    finally:
+        await client.close()
 
 
 def _access(playground: Playground, name: str, way: Forwarder) -> Path:

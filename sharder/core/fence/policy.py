@@ -5,6 +5,7 @@ fence").  A shard is recognized by the name of the pod that its token is bound t
 renders the same policy, which tests/chart/test_fence.py compares.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -13,6 +14,7 @@ from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.movement.acknowledgement import POD_CLAIM
 from sharder.core.names import (
+    API_GROUP,
     APP_LABEL,
     RING_LABEL,
     ObjectRef,
@@ -22,6 +24,9 @@ from sharder.core.names import (
 )
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
+
+PROBE_MANAGER: Final = "sharder-fence-probe"
+"""The field manager of the dry run that the policy rejects for every client (`probe.py`)."""
 
 _POD: Final = f"request.userInfo.?extra['{POD_CLAIM}'][0].orValue('')"
 
@@ -36,6 +41,11 @@ def policy_name(ring: RingName) -> str:
     return f"controllerring-{ring}-fence"
 
 
+def how_to_apply(ring: RingName) -> str:
+    """Return what to do if the fence of a ring is missing or old."""
+    return f'apply the output of "sharder fence {ring}", or the chart with rings[].serviceAccounts'
+
+
 def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json, Json]:
     """Return the policy and its binding; `accounts` are the ServiceAccounts of the shards."""
     users = sorted(
@@ -45,6 +55,7 @@ def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json,
         "name": policy_name(ring.name),
         "labels": {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: ring.name},
     }
+    rules = _rules(ring)
     policy: Json = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -53,19 +64,17 @@ def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json,
             "failurePolicy": "Fail",
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
-                "resourceRules": [*_object_rules(ring), _rule("coordination.k8s.io", ["leases"])],
+                "resourceRules": [*rules["resourceRules"], _probe_rule(ring.name)],
             },
             "matchConditions": [
-                {
-                    "name": "fenced",
-                    "expression": f"request.userInfo.?username.orValue('') in {_list(users)}",
-                },
+                {"name": "fenced", "expression": _is_judged(users)},
                 {"name": "notAnUpdateByTheOwner", "expression": _is_to_check(ring.name)},
             ],
-            "variables": [
-                {"name": name, "expression": expression} for name, expression in _variables(ring)
+            "variables": rules["variables"],
+            "validations": [
+                _deny("!variables.isProbe", message=answer(ring.name, digest_of(ring), users)),
+                *rules["validations"],
             ],
-            "validations": _validations(ring.name),
         },
     }
     binding: Json = {
@@ -75,6 +84,44 @@ def fence_of(ring: ControllerRing, accounts: Iterable[ObjectRef]) -> tuple[Json,
         "spec": {"policyName": policy_name(ring.name), "validationActions": ["Deny"]},
     }
     return policy, binding
+
+
+def digest_of(ring: ControllerRing) -> str:
+    """Return 12 hexadecimal digits that change with the rules of the ring's fence.
+
+    They depend on the ring's resources and on this release, not on the accounts.  helm computes
+    them from the same bytes: its toJson sorts keys and escapes three characters.
+    """
+    encoded = json.dumps(_rules(ring), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for character in "<>&":
+        encoded = encoded.replace(character, f"\\u{ord(character):04x}")
+    return hashlib.sha256(encoded.encode()).hexdigest()[:12]
+
+
+def answer(ring: RingName, digest: str, users: Sequence[str]) -> str:
+    """Return the message with which the policy rejects the probe."""
+    return f"fence of the ring {ring} stands: rules {digest}, accounts {' '.join(users)}"
+
+
+def _rules(ring: ControllerRing) -> dict[str, list[Json]]:
+    """Return the parts of the spec that the digest covers."""
+    return {
+        "resourceRules": [*_object_rules(ring), _rule("coordination.k8s.io", ["leases"])],
+        "variables": [
+            {"name": name, "expression": expression} for name, expression in _variables(ring)
+        ],
+        "validations": _validations(ring.name),
+    }
+
+
+def _probe_rule(ring: RingName) -> Json:
+    return {
+        "apiGroups": [API_GROUP],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": ["controllerrings/status"],
+        "resourceNames": [ring],
+    }
 
 
 def _object_rules(ring: ControllerRing) -> list[Json]:
@@ -95,6 +142,15 @@ def _rule(group: str, resources: Sequence[str]) -> Json:
     }
 
 
+def _is_judged(users: Sequence[str]) -> str:
+    """Match the accounts and the probe; a shard is not judged when it writes the ring's status."""
+    return (
+        f"request.resource.group == '{API_GROUP}' ? request.?dryRun.orValue(false)"
+        f" && request.?options.?fieldManager.orValue('') == '{PROBE_MANAGER}'"
+        f" : request.userInfo.?username.orValue('') in {_list(users)}"
+    )
+
+
 def _is_to_check(ring: RingName) -> str:
     """Match all but the usual write, which every validation admits; this saves most of its cost.
 
@@ -102,7 +158,7 @@ def _is_to_check(ring: RingName) -> str:
     """
     return (
         "request.operation != 'UPDATE' || request.?subResource.orValue('') != ''"
-        f" || request.resource.group == 'coordination.k8s.io' || {_POD} == ''"
+        f" || request.resource.group in ['{API_GROUP}', 'coordination.k8s.io'] || {_POD} == ''"
         f" || [oldObject, object].exists(each, each.?metadata.?labels['{owner_label(ring)}']"
         f".orValue('') != {_POD})"
         f" || object.?metadata.?labels['{drain_label(ring)}'].hasValue()"
@@ -113,6 +169,7 @@ def _variables(ring: ControllerRing) -> Iterable[tuple[str, str]]:
     """Yield names and expressions; any label, and any field of metadata, can be missing."""
     owner, drain = owner_label(ring.name), drain_label(ring.name)
     main = sorted(str(of) for of, role in roles_of(ring).items() if role is not Role.CONTROLLED)
+    yield "isProbe", f"request.resource.group == '{API_GROUP}'"
     yield "isLease", "request.resource.group == 'coordination.k8s.io'"
     # The webhook has already set the owner of such an object.
     yield (
@@ -121,7 +178,7 @@ def _variables(ring: ControllerRing) -> Iterable[tuple[str, str]]:
         " && (request.resource.group == '' ? request.resource.resource"
         f" : request.resource.resource + '.' + request.resource.group) in {_list(main)}",
     )
-    yield "isObject", "!variables.isLease && !variables.isMainCreate"
+    yield "isObject", "!variables.isProbe && !variables.isLease && !variables.isMainCreate"
     yield (
         "isRingLease",
         "variables.isLease && [object, oldObject].exists(each, each != null"

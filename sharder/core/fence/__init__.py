@@ -1,0 +1,1 @@
+"""The fence of a ring: the writes of shards that the API server rejects, and the proof of it."""

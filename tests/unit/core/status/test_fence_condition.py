@@ -1,0 +1,92 @@
+"""Facts about the condition `Fenced`."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sharder.core.api.lease import to_the_second
+from sharder.core.api.ring import Condition, RingStatus
+from sharder.core.fence.policy import digest_of
+from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
+from sharder.core.leases.membership import Members, Standing
+from sharder.core.names import ShardName
+from sharder.core.status.fence_condition import FORGOTTEN_AFTER, fenced
+from tests.support.values import A, B, ring
+
+ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+USER = "system:serviceaccount:default:my-controller"
+
+
+def members(*shards: str, namespace: str = "default") -> Members:
+    names = [ShardName(shard) for shard in shards]
+    return Members(
+        standings=dict.fromkeys(names, Standing.AVAILABLE),
+        stranger=Standing.GONE,
+        namespaces=dict.fromkeys(names, namespace),
+    )
+
+
+def fence(*users: str) -> Fence:
+    return Fence(digest=digest_of(ring()), users=users or (USER,))
+
+
+def said(
+    proof: Proof | None, *, before: RingStatus = ONCE_FENCED, of: Members | None = None
+) -> tuple[str, str, str]:
+    condition = fenced(before, proof, ring(), of or members(A, B), NOW)
+    assert condition is not None
+    return condition.status, condition.reason, condition.message
+
+
+def test_a_fence_with_other_rules_is_outdated() -> None:
+    status, reason, message = said(Fence(digest="0123456789ab", users=(USER,)))
+
+    assert (status, reason) == ("False", "Outdated")
+    assert message.startswith(
+        f"the fence is outdated: its rules are 0123456789ab, expected {digest_of(ring())}; apply"
+    )
+
+
+def missing_since(time: str) -> RingStatus:
+    missing = Condition(
+        type="Fenced", status="False", reason="NotInstalled", last_transition_time=time
+    )
+    return RingStatus(conditions=(missing,))
+
+
+def missing_for(time: timedelta) -> RingStatus:
+    return missing_since(to_the_second(NOW - time))
+
+
+def test_a_fence_that_is_not_restored_for_a_day_was_removed_on_purpose() -> None:
+    condition = fenced(missing_for(FORGOTTEN_AFTER), NoFence(), ring(), members(A), NOW)
+
+    assert condition is not None
+    assert condition.holds is None
+
+
+@pytest.mark.parametrize(
+    ("before", "proof"),
+    [
+        (missing_for(FORGOTTEN_AFTER - timedelta(seconds=1)), NoFence()),
+        (missing_since(""), NoFence()),
+        (missing_for(FORGOTTEN_AFTER), UnknownFence("no answer in time")),
+        (missing_for(FORGOTTEN_AFTER), fence()),
+    ],
+    ids=["missing for less", "missing since an unknown time", "not tried", "restored"],
+)
+def test_else_the_condition_stays(before: RingStatus, proof: Proof) -> None:
+    condition = fenced(before, proof, ring(), members(A), NOW)
+
+    assert condition is not None
+    assert condition.holds is not None
+
+
+def test_a_shard_without_an_account_in_its_namespace_may_be_outside_of_the_fence() -> None:
+    status, reason, message = said(fence(), of=members(A, B, namespace="elsewhere"))
+
+    assert (status, reason) == ("Unknown", "Unknown")
+    assert message.startswith(
+        "cannot verify that the fence covers 2 shards, e.g. Lease elsewhere/shard-a: the name"
+    )
