@@ -22,7 +22,7 @@ WRONG: Final = 2
 GROUPS: Final = {
     "Look": ("check", "rings", "shards", "objects", "explain", "plan", "dump", "console"),
     "Steer": ("cordon", "uncordon", "evacuate", "pause", "resume", "pin"),
-    "Operate": ("run", "certs", "fence", "cleanup"),
+    "Operate": ("run", "proxy", "inject", "certs", "fence", "cleanup"),
 }
 """The order of the commands in the help."""
 _DEPRECATED: Final = {

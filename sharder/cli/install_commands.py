@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
-from sharder.cli.command import Call, argument, command, switch
+from sharder.cli.command import Call, UsageError, argument, command, switch
 from sharder.cli.words import account_in
 from sharder.core.names import ObjectRef
 
@@ -65,6 +65,85 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
 
     snapshot = call.read(partial(view_of, name=ring)).snapshot
     yaml.safe_dump_all(fence_of(snapshot.ring, accounts), sys.stdout, sort_keys=False, width=1000)
+
+
+@command(
+    RING,
+    argument(
+        "--port", type=int, default=0, metavar="PORT", help="Port on 127.0.0.1; default: any free."
+    ),
+    argument(
+        "--controller-kubeconfig",
+        metavar="FILE",
+        dest="written",
+        of=Path,
+        help="Where to write the kubeconfig for the controller.",
+    ),
+    argument(
+        "--account",
+        metavar="DIRECTORY",
+        of=Path,
+        help="Where to write the files of a service account for the controller.",
+    ),
+    argument(
+        "--election",
+        metavar="NAMESPACE/NAME",
+        of=account_in,
+        help="Lease of the controller's own leader election; default: the first that it reads.",
+    ),
+    output=(),
+)
+def proxy(
+    call: Call,
+    ring: str,
+    *,
+    port: int,
+    written: Path | None,
+    account: Path | None,
+    election: ObjectRef | None,
+) -> None:
+    """Make a controller that nobody changed a shard of a ring.
+
+    The controller talks to the API server through this process, and sees only the objects of its
+    shard.  Name, namespace and Lease of the shard come from the variables SHARD_NAME,
+    SHARD_NAMESPACE and so on, as for every shard.
+
+    sharder proxy jobs --controller-kubeconfig /run/proxied/kubeconfig
+    """
+    from sharder.cli.proxied import run
+    from sharder.core.names import RingName
+    from sharder.proxy.proxy import Options
+
+    options = Options(
+        ring=RingName(ring), port=port, kubeconfig=written, account=account, election=election
+    )
+    run(call, options)
+
+
+@command(
+    RING,
+    argument("-f", "--file", metavar="FILE", default="-", help="The manifests; default: stdin."),
+    argument("--image", metavar="IMAGE", help="Image of the sharder, which the proxy runs."),
+    switch("--uninject", help="Take the proxy out again."),
+    output=(),
+    cluster=False,
+)
+def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) -> None:
+    """Print manifests with the proxy beside each controller.
+
+    Deployments and StatefulSets get sharder proxy as a native sidecar, through which their
+    containers reach the API server; other manifests are printed as they are.  Their service
+    account needs the rights of a shard.
+
+    sharder inject my-ring --image example.com/sharder:0.3 -f deployment.yaml
+    helm template my-chart | sharder inject my-ring --image sharder:0.3
+    sharder inject my-ring -f deployment.yaml --uninject
+    """
+    from sharder.cli.proxied import print_injected
+
+    if image is None and not uninject:
+        raise UsageError("inject needs --image: the one of the sharder, as in the chart's values")
+    print_injected(file, ring, None if uninject else image)
 
 
 @command(

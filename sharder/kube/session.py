@@ -88,7 +88,7 @@ class Session:
                 date = response.headers.get("Date", "")
                 return response.status, date, await _read(response, max_bytes)
         except aiohttp.ClientError as error:
-            raise _plain(error) from error
+            raise plain_error(error) from error
 
     @asynccontextmanager
     async def stream(
@@ -117,7 +117,7 @@ class Session:
                 finally:
                     _hang_up(response)
         except aiohttp.ClientError as error:
-            raise _plain(error) from error
+            raise plain_error(error) from error
 
     async def close(self) -> None:
         """End all requests, and close the connections."""
@@ -184,5 +184,6 @@ def _transport_of(response: aiohttp.ClientResponse) -> asyncio.Transport | None:
     return None if response.connection is None else response.connection.transport
 
 
-def _plain(error: aiohttp.ClientError) -> OSError:
+def plain_error(error: aiohttp.ClientError) -> OSError:
+    """Return the error as an OSError."""
     return error if isinstance(error, OSError) else ConnectionError(str(error) or repr(error))

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from sharder.core.api.meta import Json, Resource
+from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
@@ -80,6 +80,19 @@ class Cluster:
         """Return the whole objects that match the label selector, as `Whole`."""
         decode = partial(whole, api_version=api_version(resource), kind=resource.kind)
         return KubeStore(self._client, Whole, resource, labels=labels, decode=decode)
+
+    def metas(
+        self, resource: Resource, labels: str = "", namespace: str = ""
+    ) -> KubeStore[PartialObject]:
+        """Return the metadata of objects, of one namespace or of all."""
+        return KubeStore(
+            self._client,
+            PartialObject,
+            resource,
+            labels=labels,
+            namespace=namespace,
+            metadata_only=True,
+        )
 
     def documents(self, resource: Resource) -> Documents:
         """Return the whole objects, undecoded."""

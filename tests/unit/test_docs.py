@@ -132,6 +132,7 @@ WORDS = {
     "docs/rebalancing.md": 979,
     "docs/sdk.md": 2248,
     "docs/security.md": 1745,
+    "docs/any-controller.md": 900,
     "docs/shard-your-controller.md": 1788,
     "docs/stability.md": 463,
     "docs/troubleshooting.md": 1752,

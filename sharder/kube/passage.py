@@ -1,0 +1,85 @@
+"""Requests of others, passed on to the API server as they are."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from sharder.kube.access import Access
+from sharder.kube.session import plain_error
+
+HOP_BY_HOP: Final = frozenset(
+    ("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host")
+)
+"""Headers of one connection (RFC 9110, section 7.6.1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The head of an answer, and its body as it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        """Return the whole body."""
+        return b"".join([chunk async for chunk in self.chunks])
+
+
+class Passage:
+    """Connections to an API server for requests that have credentials of their own."""
+
+    def __init__(self, access: Access) -> None:
+        self._server = access.server
+        connector = aiohttp.TCPConnector(limit=0, ssl=access.trust)
+        self._session = aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+        )
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        seconds: float | None = None,
+    ) -> AsyncGenerator[Answer, None]:
+        """Send a request and yield its answer, which has to be complete in `seconds`.
+
+        Raises:
+            OSError: there is no answer.
+        """
+        passed = CIMultiDict(
+            (name, value) for name, value in headers.items() if name.lower() not in HOP_BY_HOP
+        )
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=10.0)
+        try:
+            async with self._session.request(
+                method,
+                URL(f"{self._server}{target}", encoded=True),
+                headers=passed,
+                data=body,
+                timeout=timeout,
+                allow_redirects=False,
+                skip_auto_headers=("Accept", "User-Agent", "Content-Type", "Accept-Encoding"),
+            ) as response:
+                shown = {
+                    name: value
+                    for name, value in response.headers.items()
+                    if name.lower() not in HOP_BY_HOP
+                }
+                chunks = response.content.iter_any()
+                yield Answer(status=response.status, headers=shown, chunks=chunks)
+        except aiohttp.ClientError as error:
+            raise plain_error(error) from error
+
+    async def close(self) -> None:
+        """End all requests."""
+        await self._session.close()

@@ -1,0 +1,91 @@
+"""Hold a main object back until the controller has been shown what it controls.
+
+Otherwise the controller would create its children again, which it has not seen.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.errors import ApiError
+from sharder.core.names import GroupResource
+from sharder.ports import Readable
+from sharder.proxy.here import Here
+from sharder.proxy.streams import Streams
+from sharder.runtime.clock import Clock
+
+HELD_SECONDS: Final = 5.0
+"""The longest time for which an object is held back."""
+_POLL_SECONDS: Final = 0.02
+
+_log = logging.getLogger(__name__)
+
+
+class Arrivals:
+    """Delivers main objects to the controller, each after its children."""
+
+    def __init__(
+        self,
+        here: Here,
+        streams: Streams,
+        controlled: Mapping[GroupResource, Sequence[GroupResource]],
+        children: Callable[[GroupResource, str], Readable[PartialObject]],
+        clock: Clock,
+    ) -> None:
+        """Set up.
+
+        Args:
+            here: Gets the delivered objects.
+            streams: The open watches of the controller.
+            controlled: The controlled resources of each main resource.
+            children: Returns the objects of a controlled resource in a namespace that this shard
+                owns; the empty namespace stands for all.
+            clock: For the pauses.
+        """
+        self._clock = clock
+        self._here = here
+        self._streams = streams
+        self._controlled = controlled
+        self._children = children
+
+    async def ready(self, resource: GroupResource, found: Collection[ObjectMeta]) -> None:
+        """Return when objects that the controller has not seen yet can be delivered."""
+        new = {meta.uid: meta for meta in found if not self._here.is_delivered(meta.uid)}
+        if not new:
+            return
+        try:
+            async with asyncio.timeout(HELD_SECONDS):
+                await self._until_known(new)
+                await self._until_shown(resource, new)
+        except (TimeoutError, ApiError) as error:
+            names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
+            why = str(error) or f"not within {HELD_SECONDS:g} s"
+            _log.warning("delivering %s before all their children: %s", names, why)
+
+    def delivered(self, found: Collection[ObjectMeta]) -> None:
+        """Record that the controller gets these objects."""
+        for meta in found:
+            self._here.deliver(meta.uid)
+
+    async def _until_known(self, new: Mapping[str, ObjectMeta]) -> None:
+        """Wait for our own watch, which shows drains: an object must not be here without it."""
+        while not all(self._here.expects(uid) for uid in new):
+            await self._clock.sleep(_POLL_SECONDS)
+
+    async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
+        namespaces = {meta.namespace for meta in new.values()}
+        for child in self._controlled[resource]:
+            if not self._streams.is_watching(child):
+                continue
+            latest = defaultdict[str, int](int)
+            for namespace in namespaces if len(namespaces) == 1 else {""}:
+                async for obj in self._children(child, namespace).stream():
+                    parent, version = obj.metadata.controller, obj.metadata.resource_version
+                    if parent is not None and parent.uid in new and version.isdecimal():
+                        at = obj.metadata.namespace
+                        latest[at] = max(latest[at], int(version))
+            for at, last in latest.items():
+                await self._streams.until_shown(child, at, last)

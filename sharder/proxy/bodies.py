@@ -1,0 +1,120 @@
+"""The metadata of an object that a request sends: as JSON, or in Kubernetes' protobuf.  Pure.
+
+Every object of the API has its ObjectMeta in field 1, inside an envelope (apimachinery,
+pkg/runtime/serializer/protobuf/doc.go, and pkg/apis/meta/v1/generated.proto).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.errors import InvalidObject
+
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_MAGIC: Final = b"k8s\x00"
+_DECODER: Final = msgspec.json.Decoder(PartialObject)
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
+    """Return the metadata of the object in a body; in protobuf only name, namespace and owners.
+
+    Raises:
+        InvalidObject: it is neither JSON nor protobuf, or broken.
+    """
+    kind = content_type.partition(";")[0].strip()
+    try:
+        if kind == PROTOBUF:
+            return _from_protobuf(body)
+        if kind in {"", "application/json", "application/apply-patch+yaml"}:
+            return _DECODER.decode(body).metadata
+    except (msgspec.DecodeError, IndexError, UnicodeDecodeError) as error:
+        raise InvalidObject(f"cannot read the object of the request: {error}") from error
+    raise InvalidObject(f"cannot read an object that is sent as {kind}")
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(PartialObject, frozen=True):
+    spec: _Spec = _Spec()
+
+
+def holder_in(body: bytes, content_type: str) -> tuple[str, str]:
+    """Return name and holder of the Lease in a body, both empty if it is none."""
+    try:
+        if content_type.partition(";")[0].strip() == PROTOBUF:
+            raw = _object_in(body)
+            return _first(_first(raw, 1), 1).decode(), _first(_first(raw, 2), 1).decode()
+        lease = msgspec.json.decode(body, type=_Lease)
+    except (msgspec.DecodeError, IndexError, UnicodeDecodeError, InvalidObject):
+        return "", ""
+    return lease.metadata.name, lease.spec.holder_identity or ""
+
+
+def _object_in(body: bytes) -> bytes:
+    """Return the object in the envelope."""
+    if not body.startswith(_MAGIC):
+        raise InvalidObject("the protobuf of the request has no envelope")
+    return _first(body[len(_MAGIC) :], 2)
+
+
+def _from_protobuf(body: bytes) -> ObjectMeta:
+    meta = _first(_object_in(body), 1)
+    return ObjectMeta(
+        name=_first(meta, 1).decode(),
+        namespace=_first(meta, 3).decode(),
+        owner_references=[_owner(value) for number, value in _fields(meta) if number == 13],
+    )
+
+
+def _owner(raw: bytes) -> OwnerReference:
+    return OwnerReference(
+        api_version=_first(raw, 5).decode(),
+        kind=_first(raw, 1).decode(),
+        name=_first(raw, 3).decode(),
+        uid=_first(raw, 4).decode(),
+        controller=_first(raw, 6) == b"\x01",
+    )
+
+
+def _first(message: bytes, wanted: int) -> bytes:
+    return next((value for number, value in _fields(message) if number == wanted), b"")
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number and value of each field of a message."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        match key & 7:
+            case 0:
+                number, at = _varint(message, at)
+                yield key >> 3, bytes([number & 0x7F])
+            case 1:
+                at += 8
+            case 2:
+                length, at = _varint(message, at)
+                if at + length > len(message):
+                    raise IndexError("it ends in the middle of a field")
+                yield key >> 3, message[at : at + length]
+                at += length
+            case 5:
+                at += 4
+            case other:
+                raise InvalidObject(f"cannot read the protobuf of the request: wire type {other}")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+        if shift > 63:
+            raise IndexError("a number is too long")

@@ -1,0 +1,88 @@
+"""The Lease of the controller's own leader election, answered from memory.
+
+So each controller leads, without a flag, and the proxy sees whether it lives: it renews this
+Lease.  When the shard loses its own Lease, the process that leads sees another leader, and ends
+itself; the next one can lead.
+"""
+
+from typing import Final
+
+import msgspec
+
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.proxy.bodies import holder_in
+from sharder.proxy.targets import Target, Verb
+from sharder.runtime.clock import Clock
+
+LEASES: Final = GroupResource("coordination.k8s.io", "leases")
+LATE_SECONDS: Final = 15.0
+"""Seconds without renewal after which the controller counts as hung: the duration that users of
+client-go set unless they know better."""
+_JSON: Final = "application/json"
+_TAKEN: Final = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    # The next process waits for so long; the one before needs longer to end itself.
+    "spec": {"holderIdentity": "another-shard", "leaseDurationSeconds": 2},
+}
+
+
+class Lock:
+    """The Lease that the controller writes; it is the first that it reads, unless it is named."""
+
+    def __init__(self, clock: Clock, ref: ObjectRef | None = None) -> None:
+        self._clock = clock
+        self._ref = ref
+        self._stored = b"", ""
+        self._holder = self._banned = ""
+        self._renewed: float | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the controller elects a leader."""
+        return bool(self._holder or self._banned)
+
+    def is_late(self, seconds: float) -> bool:
+        """Return whether the controller elects a leader, and none has renewed for `seconds`."""
+        at, limit = self._renewed, max(seconds, LATE_SECONDS)
+        return self.is_used and (at is None or self._clock.monotonic() - at > limit)
+
+    def lose(self) -> None:
+        """Let the process that leads now never lead again."""
+        self._banned = self._holder or self._banned
+        self._stored, self._holder, self._renewed = (b"", ""), "", None
+
+    def answer(
+        self, target: Target, body: bytes, content_type: str
+    ) -> tuple[int, bytes, str] | None:
+        """Return status, body and content type; None if the request is about another object."""
+        if target.resource != LEASES or target.verb not in {Verb.GET, Verb.CREATE, Verb.WRITE}:
+            return None
+        name, holder = holder_in(body, content_type) if body else (target.ref.name, "")
+        ref = ObjectRef(target.namespace, name)
+        if self._ref is None and target.verb is Verb.GET:
+            self._ref = ref
+        if ref != self._ref:
+            return None
+        if target.verb is Verb.GET:
+            return self._shown(ref)
+        if not holder or holder == self._banned:
+            return _status(409, "Conflict", "the shard of this controller has lost its Lease")
+        self._stored, self._holder = (body, content_type), holder
+        self._renewed = self._clock.monotonic()
+        return 201 if target.verb is Verb.CREATE else 200, body, content_type
+
+    def _shown(self, ref: ObjectRef) -> tuple[int, bytes, str]:
+        body, content_type = self._stored
+        if body:
+            return 200, body, content_type
+        if not self._banned:
+            return _status(404, "NotFound", "nobody leads yet")
+        meta = {"name": ref.name, "namespace": ref.namespace, "resourceVersion": "1"}
+        return 200, msgspec.json.encode({**_TAKEN, "metadata": meta}), _JSON
+
+
+def _status(code: int, reason: str, message: str) -> tuple[int, bytes, str]:
+    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    status = {**head, "message": message, "reason": reason, "code": code}
+    return code, msgspec.json.encode(status), _JSON

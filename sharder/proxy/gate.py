@@ -1,0 +1,117 @@
+"""Which requests of the controller may change objects of the ring.
+
+A write passes if the object and its controlling main object are here, and this shard holds its
+Lease.  A refused controller tries again, as after a lost race: 409 for a main object, and 404 for
+a child, as for an object that its cache has lost.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from sharder.core.api.meta import ObjectMeta, OwnerReference
+from sharder.core.errors import NotFound
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.proxy.here import Here, Main
+from sharder.proxy.targets import Target, Verb
+from sharder.shard.identity import Identity, Ownership
+
+_REASONS: Final = {
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    503: "ServiceUnavailable",
+}
+
+Read: TypeAlias = Callable[[GroupResource, ObjectRef], Awaitable[ObjectMeta]]
+"""Reads the metadata of an object now; `NotFound` if there is none."""
+
+
+class Refused(Exception):
+    """The request must not reach the API server."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+    @property
+    def status(self) -> dict[str, object]:
+        """The answer: metav1.Status."""
+        reason = _REASONS[self.code]
+        head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        return {**head, "message": str(self), "reason": reason, "code": self.code}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """Decides which writes pass."""
+
+    identity: Identity
+    here: Here
+    kinds: Mapping[tuple[str, str], GroupResource]
+    """The main resources of the ring by group and kind."""
+    controlled: frozenset[GroupResource]
+    """The controlled resources of the ring."""
+    holds_lease: Callable[[], bool]
+    read: Read
+
+    def is_main(self, resource: GroupResource) -> bool:
+        """Return whether it is a main resource of the ring."""
+        return resource in self.kinds.values()
+
+    def concerns(self, resource: GroupResource) -> bool:
+        """Return whether it is a resource of the ring."""
+        return resource in self.controlled or self.is_main(resource)
+
+    async def admit(self, target: Target, body: Callable[[], ObjectMeta]) -> Main | None:
+        """Return the main object to which a write belongs, None if it is not about the ring.
+
+        `body` returns the metadata of the object that is sent.
+
+        Raises:
+            Refused: the write must not pass.
+            InvalidObject: the body of a create cannot be read.
+            ApiError: the object could not be read.
+        """
+        if target.verb is Verb.CREATE:
+            return self._created(target, body())
+        if not self.concerns(target.resource):
+            return None
+        if target.verb is Verb.DELETE_COLLECTION:
+            why = "the proxy of this shard deletes objects one by one only"
+            raise Refused(405, f"{target.resource}: {why}")
+        if self.is_main(target.resource):
+            return self._held(self.here.named(target.resource, target.ref), 409, target)
+        try:
+            child = await self.read(target.resource, target.ref)
+        except NotFound:
+            return None  # the API server says so too; or an apply that creates
+        reference = self._parent(child)
+        if reference is None:
+            return None
+        is_ours = self.identity.ownership_of(child) is Ownership.OURS
+        return self._held(self.here.of_uid(reference.uid) if is_ours else None, 404, target)
+
+    def _created(self, target: Target, meta: ObjectMeta) -> Main | None:
+        reference = self._parent(meta)
+        if reference is None:
+            return None
+        main = self._held(self.here.of_uid(reference.uid), 409, target)
+        if not self.here.is_cached(main):
+            raise Refused(409, f"{reference.kind} {reference.name} has just arrived; try again")
+        return main
+
+    def _parent(self, meta: ObjectMeta) -> OwnerReference | None:
+        """Return the reference to the main object that controls an object, None if none does."""
+        reference = meta.controller
+        is_main = reference is not None and (reference.group, reference.kind) in self.kinds
+        return reference if is_main else None
+
+    def _held(self, main: Main | None, code: int, target: Target) -> Main:
+        if not self.holds_lease():
+            raise Refused(409, f"shard {self.identity.shard} does not hold its Lease")
+        if main is None:
+            raise Refused(
+                code, f"{target.resource} {target.ref} is not on shard {self.identity.shard}"
+            )
+        return main

@@ -1,0 +1,163 @@
+"""The main objects that are *here*: this shard owns them, and the controller has seen them.
+
+*Here* is a positive fact: the owner label is this shard's, the object does not drain, and it was
+delivered on a stream or a list of the controller.  Nothing is remembered of objects that left, so
+nothing is forgotten by a restart.
+
+When the drain label appears, an object is no longer here.  It is released `QUIET_SECONDS` after
+the last write to it or its children has ended, or when no write is in flight any more and
+`PATIENCE_SECONDS` have passed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.shard.identity import Identity, Ownership
+
+QUIET_SECONDS: Final = 0.5
+"""Seconds without a write to an object and its children, after which it is released: a controller
+that was about to write has noticed that the object left."""
+PATIENCE_SECONDS: Final = 30.0
+"""Seconds after which an object is released as soon as no write is in flight."""
+CACHED_SECONDS: Final = 0.25
+"""Seconds after an object was delivered, in which its children are not created: what was delivered
+is not yet in the cache of the controller."""
+
+
+@dataclass(slots=True)
+class Main:
+    """A main object that this shard owns."""
+
+    resource: GroupResource
+    meta: ObjectMeta
+    """As our own watch has shown it last."""
+    draining_since: float | None = None
+    delivered: float | None = None
+    """When (monotonic seconds) the controller got it; None: it has not, or the object drains."""
+    in_flight: int = 0
+    """Writes to it and its children that are not answered yet."""
+    last_write: float = float("-inf")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the controller can write to it and its children."""
+        return self.delivered is not None
+
+
+class Here:
+    """All main objects of this shard, by uid."""
+
+    def __init__(self, identity: Identity, now: Callable[[], float]) -> None:
+        """`now` returns monotonic seconds."""
+        self._identity = identity
+        self._now = now
+        self._mains: dict[str, Main] = {}
+        self._uids: dict[tuple[GroupResource, ObjectRef], str] = {}
+        self._listed = set[GroupResource]()
+
+    def __len__(self) -> int:
+        return len(self._mains)
+
+    def __iter__(self) -> Iterator[Main]:
+        return iter(self._mains.values())
+
+    def has_listed(self, resource: GroupResource) -> bool:
+        """Return whether the objects of a resource are known."""
+        return resource in self._listed
+
+    def listed(self, resource: GroupResource, metas: Iterable[ObjectMeta]) -> None:
+        """Replace the objects of a resource by a new list."""
+        self._listed.add(resource)
+        now = {meta.uid: meta for meta in metas}
+        gone = [main for main in self if main.resource == resource and main.meta.uid not in now]
+        for main in gone:
+            self.removed(resource, main.meta)
+        for meta in now.values():
+            self.changed(resource, meta)
+
+    def changed(self, resource: GroupResource, meta: ObjectMeta) -> None:
+        """Record an object as our watch shows it."""
+        ownership = self._identity.ownership_of(meta)
+        if ownership is Ownership.ELSEWHERE:
+            self.removed(resource, meta)
+            return
+        main = self._mains.setdefault(meta.uid, Main(resource, meta))
+        main.meta = meta
+        self._uids[resource, meta.ref] = meta.uid
+        if ownership is Ownership.OURS:
+            main.draining_since = None
+        elif main.draining_since is None:
+            main.draining_since, main.delivered = self._now(), None
+
+    def removed(self, resource: GroupResource, meta: ObjectMeta) -> None:
+        """Record that an object is deleted, or no longer ours."""
+        self._mains.pop(meta.uid, None)
+        if self._uids.get((resource, meta.ref)) == meta.uid:
+            del self._uids[resource, meta.ref]
+
+    def forget_delivered(self) -> None:
+        """Record that the controller has to see all objects again."""
+        for main in self:
+            main.delivered = None
+
+    def expects(self, uid: str) -> bool:
+        """Return whether an object can be delivered: it is ours and does not drain."""
+        main = self._mains.get(uid)
+        return main is not None and main.draining_since is None
+
+    def is_delivered(self, uid: str) -> bool:
+        """Return whether the controller has seen an object, and it did not drain since."""
+        main = self._mains.get(uid)
+        return main is not None and main.is_here
+
+    def deliver(self, uid: str) -> None:
+        """Record that the controller gets an object now."""
+        main = self._mains.get(uid)
+        if main is not None and main.draining_since is None and main.delivered is None:
+            main.delivered = self._now()
+
+    def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
+        """Return the object of this name if it is here."""
+        return self.of_uid(self._uids.get((resource, ref), ""))
+
+    def of_uid(self, uid: str) -> Main | None:
+        """Return the object if it is here."""
+        main = self._mains.get(uid)
+        return main if main is not None and main.is_here else None
+
+    def is_cached(self, main: Main) -> bool:
+        """Return whether the controller has had time to cache an object and its children."""
+        at = main.delivered
+        return at is not None and self._now() >= at + CACHED_SECONDS
+
+    @contextmanager
+    def writing(self, main: Main) -> Iterator[None]:
+        """Count a write to an object or its children while the body sends it."""
+        main.in_flight += 1
+        try:
+            yield
+        finally:
+            main.in_flight -= 1
+            main.last_write = self._now()
+
+    def in_flight(self) -> int:
+        """Return how many writes are not answered yet."""
+        return sum(main.in_flight for main in self)
+
+    def to_release(self) -> list[Main]:
+        """Return the draining objects on which certainly no write is under way."""
+        now = self._now()
+        return [
+            main
+            for main in self
+            if main.draining_since is not None
+            and not main.in_flight
+            and (
+                now >= main.last_write + QUIET_SECONDS
+                or now >= main.draining_since + PATIENCE_SECONDS
+            )
+        ]

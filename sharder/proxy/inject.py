@@ -1,0 +1,130 @@
+"""Put the proxy into the manifest of a controller, or take it out again.  Pure.
+
+The proxy is a native sidecar (an init container that restarts): it starts before the controller
+and stops after it.  It writes the files of a service account for the controller, with its own
+authority, so the controller needs no flag.
+"""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, Final, TypeAlias
+
+from sharder.core.errors import ConfigError
+
+Manifest: TypeAlias = dict[str, Any]
+
+NAME: Final = "sharder-proxy"
+ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+OWN: Final = "/run/sharder-proxy"
+PORT: Final = 16443
+GRACE_SECONDS: Final = 20
+"""What a handover at the end can take, in addition to the controller's own time."""
+DEFAULT_GRACE: Final = 30
+KINDS: Final = frozenset(("Deployment", "StatefulSet"))
+_ADDRESS: Final = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(PORT)}
+
+
+def injected(manifest: Manifest, ring: str, image: str) -> Manifest:
+    """Return the manifest with the proxy, or as it is if it has no pods; idempotent.
+
+    Raises:
+        ConfigError: the pods cannot be served.
+    """
+    if manifest.get("kind") not in KINDS:
+        return manifest
+    manifest = deepcopy(without(manifest))
+    spec = _pod_of(manifest)
+    what = f"{manifest['kind']} {manifest.get('metadata', {}).get('name', '')}"
+    if spec.get("automountServiceAccountToken") is False:
+        raise ConfigError(f"{what}: the proxy needs the token of the service account: mount it")
+    if spec.get("hostNetwork"):
+        raise ConfigError(f"{what}: with hostNetwork, two proxies of a node would share a port")
+    for container in spec.get("containers", ()):
+        mounts = container.setdefault("volumeMounts", [])
+        if any(str(mount.get("mountPath", "")).rstrip("/") == ACCOUNT for mount in mounts):
+            raise ConfigError(f"{what}: container {container['name']} mounts a token of its own")
+        mounts.append({"name": NAME, "mountPath": ACCOUNT, "readOnly": True})
+        container.setdefault("env", []).extend(
+            {"name": name, "value": value} for name, value in _ADDRESS.items()
+        )
+    spec.setdefault("initContainers", []).append(_sidecar(ring, image))
+    spec.setdefault("volumes", []).append({"name": NAME, "emptyDir": {"medium": "Memory"}})
+    grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
+    spec["terminationGracePeriodSeconds"] = grace + GRACE_SECONDS
+    return manifest
+
+
+def without(manifest: Manifest) -> Manifest:
+    """Return the manifest without the proxy; what was never injected is returned as it is."""
+    if manifest.get("kind") not in KINDS or not _has_proxy(_pod_of(manifest)):
+        return manifest
+    manifest = deepcopy(manifest)
+    spec = _pod_of(manifest)
+    for container in spec.get("containers", ()):
+        _drop(container, "volumeMounts", lambda each: each["name"] == NAME)
+        _drop(container, "env", lambda each: _ADDRESS.get(each["name"]) == each.get("value"))
+    _drop(spec, "initContainers", lambda each: each["name"] == NAME)
+    _drop(spec, "volumes", lambda each: each["name"] == NAME)
+    grace = spec["terminationGracePeriodSeconds"] - GRACE_SECONDS
+    if grace == DEFAULT_GRACE:
+        del spec["terminationGracePeriodSeconds"]
+    else:
+        spec["terminationGracePeriodSeconds"] = grace
+    return manifest
+
+
+def _sidecar(ring: str, image: str) -> Manifest:
+    fields = {
+        "SHARD_NAME": "metadata.name",
+        "SHARD_NAMESPACE": "metadata.namespace",
+        "POD_UID": "metadata.uid",
+    }
+    env = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for name, path in fields.items()
+    ]
+    return {
+        "name": NAME,
+        "image": image,
+        "args": ["proxy", ring, "--port", str(PORT), "--account", OWN],
+        "restartPolicy": "Always",
+        "env": [*env, {"name": "SHARD_HTTP_ADDRESS", "value": f":{PORT + 1}"}],
+        "ports": [{"name": "proxy-metrics", "containerPort": PORT + 1}],
+        "volumeMounts": [{"name": NAME, "mountPath": OWN}],
+        # The controller starts when the files of its account are there.
+        "startupProbe": {
+            "exec": {"command": ["test", "-s", f"{OWN}/token"]},
+            "periodSeconds": 1,
+            "failureThreshold": 120,
+        },
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": PORT + 1}, "periodSeconds": 5},
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "96Mi"},
+            "limits": {"memory": "256Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+
+
+def _pod_of(manifest: Manifest) -> Manifest:
+    pod: Manifest = manifest["spec"]["template"]["spec"]
+    return pod
+
+
+def _has_proxy(spec: Manifest) -> bool:
+    return any(each["name"] == NAME for each in spec.get("initContainers", ()))
+
+
+def _drop(holder: Manifest, field: str, is_ours: Callable[[Manifest], bool]) -> None:
+    """Remove our entries of a list, and the list if it is empty then."""
+    left = [each for each in holder.get(field, ()) if not is_ours(each)]
+    if left:
+        holder[field] = left
+    else:
+        holder.pop(field, None)

@@ -1,0 +1,267 @@
+"""Answer the controller as an API server in which only the objects of this shard exist."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from typing import Final
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.errors import ApiError, InvalidObject
+from sharder.kube.passage import Answer, Passage
+from sharder.proxy.bodies import metadata_of
+from sharder.proxy.election import LEASES
+from sharder.proxy.gate import Refused
+from sharder.proxy.streams import Event, Stream, event_of
+from sharder.proxy.targets import Target, Verb, as_json, selecting, target_of
+from sharder.proxy.view import View
+
+MAX_BODY: Final = 8 * 1024 * 1024
+"""Bytes; the API server accepts 3 MB."""
+MAX_LINE: Final = 64 * 1024 * 1024
+TOGETHER_SECONDS: Final = 0.05
+"""For so long the objects that arrive are collected: one list of children serves them all."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    items: Sequence[PartialObject] | None = None
+
+
+class ProxyServer:
+    """The handler of all requests of the controller."""
+
+    def __init__(self, passage: Passage, view: View) -> None:
+        self._passage = passage
+        self._view = view
+        self._reading = set[asyncio.Queue[bytes]]()
+        """What each open watch has still to show."""
+
+    def end_streams(self) -> None:
+        """End all watches of the controller."""
+        for lines in self._reading:
+            while lines.qsize():
+                lines.get_nowait()
+            lines.put_nowait(b"")
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request."""
+        target = target_of(request.method, _path_of(request), request.query)
+        try:
+            if target is None:
+                return await self._pass(request)
+            return await self._about_objects(request, target)
+        except Refused as refused:
+            _log.info("refused %s %s: %s", request.method, request.path, refused)
+            return web.json_response(refused.status, status=refused.code)
+        except (OSError, ApiError) as error:
+            late = Refused(503, f"{request.method} {request.path}: {error}")
+            return web.json_response(late.status, status=503, headers={"Retry-After": "1"})
+
+    async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
+        view = self._view
+        if target.resource == LEASES:
+            return await self._elect(request, target)
+        match target.verb:
+            case Verb.LIST if view.gate.is_main(target.resource):
+                return await self._list(request, target)
+            case Verb.WATCH if view.gate.concerns(target.resource):
+                return await self._watch(request, target)
+            case Verb.LIST if view.gate.concerns(target.resource):
+                return await self._pass(request, labels=view.labels_of(target.resource))
+            case Verb.GET if view.gate.is_main(target.resource):
+                return await self._get(request, target)
+            case Verb.CREATE | Verb.WRITE | Verb.DELETE_COLLECTION:
+                return await self._write(request, target)
+            case _:
+                return await self._pass(request)
+
+    async def _elect(self, request: web.Request, target: Target) -> web.StreamResponse:
+        answer = self._view.lock.answer(target, await request.read(), request.content_type)
+        if answer is None:
+            return await self._pass(request)
+        status, content, content_type = answer
+        return web.Response(status=status, body=content, content_type=content_type)
+
+    async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Show a main object only if it is here; a client that sees it can act on it."""
+        async with self._open(request) as answer:
+            if (
+                answer.status < 300
+                and self._view.gate.here.named(target.resource, target.ref) is None
+            ):
+                raise Refused(404, f'{target.resource} "{target.ref.name}" not found')
+            return await _copied(request, answer)
+
+    async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """List the main objects of this shard, when their children were shown."""
+        view = self._view
+        async with self._open(
+            request, labels=view.labels_of(target.resource), reads=True
+        ) as answer:
+            if answer.status >= 300:
+                return await _copied(request, answer)
+            body = await answer.read()
+            metas = [each.metadata for each in msgspec.json.decode(body, type=_Listed).items or ()]
+            await view.arrivals.ready(target.resource, metas)
+            view.arrivals.delivered(metas)
+            view.shown.add(target.resource)
+            return web.Response(status=answer.status, body=body, headers=_plain(answer.headers))
+
+    async def _write(self, request: web.Request, target: Target) -> web.StreamResponse:
+        body = await request.read()
+
+        def meta() -> ObjectMeta:
+            return metadata_of(body, request.headers.get("Content-Type", ""))
+
+        try:
+            main = await self._view.gate.admit(target, meta)
+        except InvalidObject as error:
+            if self._view.gate.concerns(target.resource):
+                raise Refused(415, str(error)) from error
+            main = None
+        with nullcontext() if main is None else self._view.gate.here.writing(main):
+            # No await between the decision and this count.
+            bound = {} if main is None else self._view.deadline()
+            async with self._open(request, query=bound) as answer:
+                return await _copied(request, answer)
+
+    async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
+        view, version = self._view, request.query.get("resourceVersion", "")
+        is_main = view.gate.is_main(target.resource)
+        begins = request.query.get("sendInitialEvents") == "true" or version in {"", "0"}
+        if is_main and not begins and target.resource not in view.shown:
+            raise Refused(410, "this proxy has begun anew; list again")
+        selects = bool(request.query.get("labelSelector") or request.query.get("fieldSelector"))
+        labels = view.labels_of(target.resource)
+        async with self._open(request, labels=labels, reads=True) as answer:
+            if answer.status >= 300:
+                return await _copied(request, answer)
+            response = web.StreamResponse(status=answer.status, headers=_plain(answer.headers))
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            view.shown.add(target.resource)
+            since = "" if request.query.get("sendInitialEvents") == "true" else version
+            with view.streams.opened(target, selects=selects, version=since) as stream:
+                await self._copy_events(stream, response, answer)
+            return response
+
+    async def _copy_events(
+        self, stream: Stream, response: web.StreamResponse, answer: Answer
+    ) -> None:
+        """Copy the lines of a watch, those that come together at once."""
+        lines = asyncio.Queue[bytes](1000)
+        self._reading.add(lines)
+        try:
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(_read_lines(answer, lines))
+                while line := await lines.get():
+                    await self._deliver(stream, response, line, lines)
+                reading.cancel()
+        except* (OSError, msgspec.DecodeError):
+            pass  # either side has gone; the controller watches again
+        finally:
+            self._reading.discard(lines)
+
+    async def _deliver(
+        self,
+        stream: Stream,
+        response: web.StreamResponse,
+        first: bytes,
+        lines: asyncio.Queue[bytes],
+    ) -> None:
+        view, batch = self._view, [first]
+        is_main = view.gate.is_main(stream.target.resource)
+        if is_main and _arrives(event_of(first), view):
+            await asyncio.sleep(TOGETHER_SECONDS)
+        while lines.qsize():
+            batch.append(lines.get_nowait())
+        events = [event_of(line) for line in batch if line]
+        if is_main:
+            arriving = [each.meta for each in events if _arrives(each, view)]
+            await view.arrivals.ready(stream.target.resource, arriving)
+            # Delivered before it is written: the controller can answer at once.
+            view.arrivals.delivered(arriving)
+        await response.write(b"".join(line + b"\n" for line in batch if line))
+        for event in events:
+            view.streams.shown(stream, event)
+        if not batch[-1]:
+            lines.put_nowait(b"")
+
+    async def _pass(self, request: web.Request, *, labels: str = "") -> web.StreamResponse:
+        async with self._open(request, labels=labels) as answer:
+            return await _copied(request, answer)
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        request: web.Request,
+        *,
+        labels: str = "",
+        query: Mapping[str, str] | None = None,
+        reads: bool = False,
+    ) -> AsyncIterator[Answer]:
+        """Send the request on; `reads` is whether we read the answer, which is JSON then."""
+        headers, target = dict(request.headers), request.raw_path
+        if reads:
+            headers["Accept"] = as_json(headers.get("Accept", ""))
+            headers["Accept-Encoding"] = "identity"
+        if labels or query:
+            asked = {**query, **request.query} if query else dict(request.query)
+            asked = selecting(asked, labels) if labels else asked
+            target = f"{_path_of(request)}?{urlencode(asked)}"
+        sent = await request.read()
+        seconds = self._view.left() if query else None
+        async with self._passage.open(
+            request.method, target, headers, sent or None, seconds=seconds
+        ) as answer:
+            yield answer
+
+
+def _path_of(request: web.Request) -> str:
+    """Return the path as it came, escaped."""
+    return request.raw_path.partition("?")[0]
+
+
+def _arrives(event: Event, view: View) -> bool:
+    """Return whether an event shows an object that the controller has not seen."""
+    is_shown = event.type in {"ADDED", "MODIFIED"}
+    return is_shown and not view.gate.here.is_delivered(event.meta.uid)
+
+
+async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
+    """Put each line into the queue, and an empty one at the end."""
+    rest = bytearray()
+    try:
+        async for chunk in answer.chunks:
+            *whole, tail = chunk.split(b"\n")
+            for line in whole:
+                rest += line
+                if rest:
+                    await lines.put(bytes(rest))
+                rest.clear()
+            rest += tail
+            if len(rest) > MAX_LINE:
+                break
+    finally:
+        await lines.put(b"")
+
+
+def _plain(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an answer whose length may change."""
+    return {name: value for name, value in headers.items() if name.lower() != "content-length"}
+
+
+async def _copied(request: web.Request, answer: Answer) -> web.StreamResponse:
+    """Copy an answer as it comes."""
+    response = web.StreamResponse(status=answer.status, headers=answer.headers)
+    await response.prepare(request)
+    async for chunk in answer.chunks:
+        await response.write(chunk)
+    await response.write_eof()
+    return response

@@ -1,0 +1,92 @@
+"""What a request of the controller is about.  Pure.
+
+Paths and verbs are those of the Kubernetes API (apiserver, pkg/endpoints/request/requestinfo.go).
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from sharder.core.names import GroupResource, ObjectRef
+
+
+class Verb(Enum):
+    """What a request does."""
+
+    GET = auto()
+    LIST = auto()
+    WATCH = auto()
+    CREATE = auto()
+    WRITE = auto()
+    """An update, a patch or a deletion of one object, or a create of its subresource."""
+    DELETE_COLLECTION = auto()
+
+
+class Target(NamedTuple):
+    """The objects of a request."""
+
+    verb: Verb
+    resource: GroupResource
+    ref: ObjectRef
+    """The name is empty for all objects of the namespace, and for a create."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, empty for all, and for cluster-scoped objects."""
+        return self.ref.namespace
+
+
+def target_of(method: str, path: str, query: Mapping[str, str]) -> Target | None:
+    """Return what a request is about, None if it is not about objects."""
+    root, *parts = [unquote(part) for part in path.strip("/").split("/")]
+    if root == "api" and len(parts) >= 2:
+        group, (_, *rest) = "", parts
+    elif root == "apis" and len(parts) >= 3:
+        group, _, *rest = parts
+    else:
+        return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    resource, name = (*rest, "")[:2]
+    is_watch = query.get("watch") in {"true", "1"}
+    verb = _verb(method, has_name=bool(name), is_watch=is_watch)
+    return (
+        None
+        if verb is None
+        else Target(verb, GroupResource(group, resource), ObjectRef(namespace, name))
+    )
+
+
+def _verb(method: str, *, has_name: bool, is_watch: bool) -> Verb | None:
+    match method:
+        case "GET" if is_watch:
+            return Verb.WATCH
+        case "GET":
+            return Verb.GET if has_name else Verb.LIST
+        case "POST":
+            return Verb.WRITE if has_name else Verb.CREATE
+        case "DELETE" if not has_name:
+            return Verb.DELETE_COLLECTION
+        case "PUT" | "PATCH" | "DELETE":
+            return Verb.WRITE
+        case _:
+            return None
+
+
+def selecting(query: Mapping[str, str], labels: str) -> dict[str, str]:
+    """Return the query with these labels added to its label selector."""
+    given = query.get("labelSelector", "")
+    return {**query, "labelSelector": f"{given},{labels}" if given else labels}
+
+
+def as_json(accept: str) -> str:
+    """Return the header Accept without encodings but JSON; what the client wants to see stays."""
+    for wanted in accept.split(","):
+        kind, *options = [part.strip() for part in wanted.split(";")]
+        if any(option.startswith("as=") for option in options) and kind == "application/json":
+            return wanted.strip()
+    shown = next((part for part in accept.split(",") if "as=PartialObjectMetadata" in part), "")
+    _, _, options_text = shown.partition(";")
+    return f"application/json;{options_text}" if options_text else "application/json"

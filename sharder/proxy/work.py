@@ -1,0 +1,153 @@
+"""The work of a proxied shard while it holds its Lease: follow its objects, and release them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Final
+
+from sharder.core.api.meta import Resource
+from sharder.core.errors import ApiError, Conflict, NotFound
+from sharder.core.names import GroupResource
+from sharder.ports import Changed, Listed, Removed
+from sharder.proxy.here import Main
+from sharder.proxy.view import View
+from sharder.runtime.reflector import follow
+from sharder.shard.cluster import OwnObjects
+from sharder.shard.context import ShardContext
+from sharder.shard.fitness import in_served_versions
+from sharder.shard.objects import OwnObject, guarded
+from sharder.shard.watched import Watched
+
+_POLL_SECONDS: Final = 0.1
+"""Between two looks for objects that can be released."""
+
+_log = logging.getLogger(__name__)
+
+
+class Followers:
+    """Our own watches of the main objects, which run as long as the proxy."""
+
+    def __init__(self, context: ShardContext, view: View, mains: Sequence[GroupResource]) -> None:
+        self._context = context
+        self._view = view
+        self._mains = mains
+        self._watched: dict[GroupResource, Watched[OwnObject]] = {}
+
+    def problem(self, seconds: float) -> str:
+        """Return why a resource could not be watched for `seconds`, empty if all could be."""
+        return next(filter(None, (w.problem(seconds) for w in self._watched.values())), "")
+
+    def objects(self, resource: GroupResource) -> OwnObjects:
+        """Return the objects of this shard."""
+        found = self._context.found[resource]
+        return self._context.cluster.objects(found, self._context.identity.selector)
+
+    async def run(self) -> None:
+        """Follow the objects of all main resources until cancelled."""
+        await in_served_versions(self._context.found, self._run)
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for resource in self._mains:
+                group.create_task(self._follow(self._context.found[resource]), name="follow")
+
+    async def _follow(self, resource: Resource) -> None:
+        context, here = self._context, self._view.gate.here
+        source = Watched(
+            self.objects(resource.id),
+            resource,
+            context.cluster.find,
+            clock=context.clock,
+            rng=context.rng,
+        )
+        self._watched[resource.id] = source
+        events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
+        async with aclosing(events):
+            async for event in events:
+                match event:
+                    case Listed(items):
+                        here.listed(resource.id, [obj.metadata for obj in items])
+                    case Changed(obj):
+                        here.changed(resource.id, obj.metadata)
+                    case Removed(obj):
+                        here.removed(resource.id, obj.metadata)
+
+
+class Work:
+    """What this shard does under its Lease; a controller that hangs or has gone is a problem."""
+
+    def __init__(
+        self,
+        context: ShardContext,
+        view: View,
+        followers: Followers,
+        *,
+        end_streams: Callable[[], None],
+    ) -> None:
+        """`end_streams` ends all watches of the controller."""
+        self._context = context
+        self._view = view
+        self._followers = followers
+        self._end_streams = end_streams
+
+    @property
+    def objects(self) -> int:
+        """How many main objects this shard has."""
+        return len(self._view.gate.here)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether this shard certainly has no objects."""
+        gate = self._view.gate
+        return all(map(gate.here.has_listed, gate.kinds.values())) and not self.objects
+
+    def problem(self, seconds: float) -> str:
+        """Return why the controller cannot work, empty if it can."""
+        return self._followers.problem(seconds) or self._view.absence(seconds)
+
+    def not_ready(self) -> str:
+        """Return why the shard is not ready, empty if it is."""
+        return self.problem(self._context.settings.lease.lease_duration)
+
+    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+        """Release objects that drain, until `stop` is set; then end the controller's view.
+
+        From then on nothing passes, and the call returns when all writes that had passed have
+        ended, which is before the Lease ends.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                releasing = group.create_task(self._release(), name="release")
+                await stop.wait()
+                releasing.cancel()
+        finally:
+            self._view.close()
+            self._end_streams()
+        while self._view.gate.here.in_flight():
+            await self._context.clock.sleep(_POLL_SECONDS)
+
+    async def _release(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            for main in self._view.gate.here.to_release():
+                await self._release_one(main)
+
+    async def _release_one(self, main: Main) -> None:
+        """Acknowledge a drain; after a conflict our watch shows the object again."""
+        identity = self._context.identity
+        labels = {identity.owner_label: None, identity.drain_label: None}
+        since = main.draining_since
+        try:
+            body = guarded({"metadata": {"labels": labels}}, main.meta)
+            await self._followers.objects(main.resource).patch(main.meta.ref, body)
+        except (Conflict, NotFound):
+            return
+        except ApiError as error:
+            _log.warning("cannot release %s %s: %s", main.resource, main.meta.ref, error)
+            return
+        if since is not None:
+            seconds = self._context.clock.monotonic() - since
+            self._context.metrics.drained(identity.ring, main.resource, seconds)
+        _log.info("released %s %s", main.resource, main.meta.ref)

@@ -1,0 +1,195 @@
+"""What is here, what may be written, and when an object that drains is released."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from sharder.core.api.meta import ObjectMeta, OwnerReference
+from sharder.core.errors import NotFound
+from sharder.core.names import (
+    GroupResource,
+    ObjectRef,
+    RingName,
+    ShardName,
+    drain_label,
+    owner_label,
+)
+from sharder.proxy.gate import Gate, Refused
+from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here
+from sharder.proxy.targets import Target, Verb
+from sharder.shard.identity import Identity
+
+JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
+RING = RingName("jobs")
+ME = Identity(ring=RING, shard=ShardName("me"))
+ONE, POD = ObjectRef("demo", "one"), ObjectRef("demo", "one-x")
+NOTHING = ObjectMeta()
+BY_ONE = OwnerReference(api_version="batch/v1", kind="Job", name="one", uid="u1", controller=True)
+
+
+def labels(owner: str, *, drains: bool = False) -> dict[str, str]:
+    drain = {drain_label(RING): "true"} if drains else {}
+    return {owner_label(RING): owner} | drain
+
+
+def job(owner: str = "me", *, drains: bool = False) -> ObjectMeta:
+    return ObjectMeta(name="one", namespace="demo", uid="u1", labels=labels(owner, drains=drains))
+
+
+def pod(owner: str = "me", by: OwnerReference | None = BY_ONE) -> ObjectMeta:
+    references = None if by is None else [by]
+    return ObjectMeta(
+        name="one-x", namespace="demo", labels=labels(owner), owner_references=references
+    )
+
+
+@dataclass
+class Shard:
+    """A shard `me`, with a controller that has seen the job `one`."""
+
+    now: float = 0.0
+    pods: dict[ObjectRef, ObjectMeta] = field(default_factory=lambda: {POD: pod()})
+    holds_lease: bool = True
+
+    def __post_init__(self) -> None:
+        self.here = Here(ME, lambda: self.now)
+        self.here.listed(JOBS, [job()])
+        self.here.deliver("u1")
+        self.now += CACHED_SECONDS
+        self.gate = Gate(
+            identity=ME,
+            here=self.here,
+            kinds={("batch", "Job"): JOBS},
+            controlled=frozenset({PODS}),
+            holds_lease=lambda: self.holds_lease,
+            read=self.read,
+        )
+
+    async def read(self, _: GroupResource, ref: ObjectRef) -> ObjectMeta:
+        if ref not in self.pods:
+            raise NotFound(str(ref))
+        return self.pods[ref]
+
+    async def answer(
+        self, verb: Verb, resource: GroupResource, ref: ObjectRef, body: ObjectMeta = NOTHING
+    ) -> int:
+        """Return 200 if a request passes, else the code of the refusal."""
+        try:
+            await self.gate.admit(Target(verb, resource, ref), lambda: body)
+        except Refused as refused:
+            return int(str(refused.status["code"]))
+        return 200
+
+    async def writes(self) -> tuple[int, int, int]:
+        """Return the answers to an update of the job, one of its pod, and a create of another."""
+        return (
+            await self.answer(Verb.WRITE, JOBS, ONE),
+            await self.answer(Verb.WRITE, PODS, POD),
+            await self.answer(Verb.CREATE, PODS, ObjectRef("demo", ""), pod()),
+        )
+
+
+async def test_writes_to_an_object_and_its_children_pass_while_it_is_here() -> None:
+    shard = Shard()
+
+    assert await shard.writes() == (200, 200, 200)
+
+
+async def test_nothing_passes_without_the_lease() -> None:
+    shard = Shard(holds_lease=False)
+
+    assert await shard.writes() == (409, 409, 409)
+
+
+@pytest.mark.parametrize(
+    "now", [job(drains=True), job("other")], ids=["drains", "is on another shard"]
+)
+async def test_nothing_passes_when_the_object_leaves(now: ObjectMeta) -> None:
+    shard = Shard()
+    shard.here.changed(JOBS, now)
+
+    assert await shard.writes() == (409, 404, 409)
+
+
+async def test_nothing_passes_before_the_controller_has_seen_the_object() -> None:
+    shard = Shard()
+    shard.here.forget_delivered()
+
+    assert await shard.writes() == (409, 404, 409)
+
+
+async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -> None:
+    shard = Shard()
+    shard.here.changed(JOBS, job(drains=True))
+    shard.here.changed(JOBS, job())
+    assert await shard.writes() == (409, 404, 409)
+
+    shard.here.deliver("u1")
+    assert await shard.writes() == (200, 200, 409), "its children may not be cached yet"
+
+    shard.now += CACHED_SECONDS
+    assert await shard.writes() == (200, 200, 200)
+
+
+async def test_a_draining_object_is_not_delivered() -> None:
+    shard = Shard()
+    shard.here.changed(JOBS, job(drains=True))
+    shard.here.deliver("u1")
+
+    assert await shard.writes() == (409, 404, 409)
+
+
+async def test_a_child_on_another_shard_is_not_written() -> None:
+    shard = Shard(pods={POD: pod("other")})
+
+    assert await shard.answer(Verb.WRITE, PODS, POD) == 404
+
+
+async def test_what_no_object_of_the_ring_controls_is_written_by_anybody() -> None:
+    other = OwnerReference(api_version="apps/v1", kind="ReplicaSet", uid="x", controller=True)
+    shard = Shard(pods={POD: pod("", None)}, holds_lease=False)
+
+    assert await shard.answer(Verb.WRITE, PODS, POD) == 200
+    assert await shard.answer(Verb.WRITE, PODS, ObjectRef("demo", "gone")) == 200
+    assert await shard.answer(Verb.CREATE, PODS, POD, pod("", other)) == 200
+    assert await shard.answer(Verb.WRITE, GroupResource("", "secrets"), ONE) == 200
+
+
+async def test_a_collection_of_the_ring_is_not_deleted_at_once() -> None:
+    shard = Shard()
+
+    assert await shard.answer(Verb.DELETE_COLLECTION, PODS, ObjectRef("demo", "")) == 405
+    secrets = GroupResource("", "secrets")
+    assert await shard.answer(Verb.DELETE_COLLECTION, secrets, ObjectRef("demo", "")) == 200
+
+
+def test_an_object_is_released_when_its_writes_have_ended() -> None:
+    shard = Shard()
+    main = shard.here.of_uid("u1")
+    assert main is not None
+    with shard.here.writing(main):
+        shard.here.changed(JOBS, job(drains=True))
+        shard.now += PATIENCE_SECONDS
+        assert shard.here.to_release() == []
+        assert shard.here.in_flight() == 1
+    assert shard.here.to_release() == [main], "it has waited long enough"
+
+
+def test_an_object_is_released_a_moment_after_its_last_write() -> None:
+    shard = Shard()
+    main = shard.here.of_uid("u1")
+    assert main is not None
+    with shard.here.writing(main):
+        pass
+    shard.here.changed(JOBS, job(drains=True))
+    assert shard.here.to_release() == []
+
+    shard.now += QUIET_SECONDS
+    assert shard.here.to_release() == [main]
+
+
+def test_an_object_that_is_gone_from_a_list_is_forgotten() -> None:
+    shard = Shard()
+    shard.here.listed(JOBS, [])
+
+    assert (len(shard.here), shard.here.named(JOBS, ONE)) == (0, None)

@@ -1,0 +1,84 @@
+"""The proxy in the manifest of a controller."""
+
+from copy import deepcopy
+
+import pytest
+import yaml
+
+from sharder.core.errors import ConfigError
+from sharder.proxy.inject import injected, without
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: job-controller}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec:
+      serviceAccountName: job-controller
+      initContainers: [{name: migrate, image: m}]
+      containers:
+      - name: manager
+        env: [{name: A, value: b}]
+        volumeMounts: [{name: v, mountPath: /v}]
+      - {name: other}
+      volumes: [{name: v, emptyDir: {}}]
+"""
+
+
+def test_the_controller_reaches_the_api_server_through_the_proxy() -> None:
+    spec = injected(yaml.safe_load(DEPLOYMENT), "jobs", "sharder:1")["spec"]["template"]["spec"]
+
+    proxy = spec["initContainers"][-1]
+    assert (proxy["restartPolicy"], proxy["args"][:2]) == ("Always", ["proxy", "jobs"])
+    for container in spec["containers"]:
+        env = {each["name"]: each["value"] for each in container["env"]}
+        assert env["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
+        assert env["KUBERNETES_SERVICE_PORT"] in proxy["args"]
+        mount = container["volumeMounts"][-1]
+        assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+        assert mount["name"] in {volume["name"] for volume in spec["volumes"]}
+    assert spec["terminationGracePeriodSeconds"] == 50
+
+
+def test_it_is_put_in_once_and_taken_out_without_a_trace() -> None:
+    plain = yaml.safe_load(DEPLOYMENT)
+    before = deepcopy(plain)
+    once = injected(plain, "jobs", "sharder:1")
+
+    assert injected(once, "jobs", "sharder:1") == once
+    assert without(once) == without(plain) == plain == before
+
+
+def test_other_manifests_stay_as_they_are() -> None:
+    service = {"kind": "Service", "spec": {}}
+
+    assert injected(service, "jobs", "sharder:1") == without(service) == service
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("automountServiceAccountToken", False),
+        ("hostNetwork", True),
+        (
+            "containers",
+            [
+                {
+                    "name": "a",
+                    "volumeMounts": [
+                        {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount/"}
+                    ],
+                }
+            ],
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused(field: str, value: object) -> None:
+    manifest = yaml.safe_load(DEPLOYMENT)
+    manifest["spec"]["template"]["spec"][field] = value
+
+    with pytest.raises(ConfigError, match="Deployment job-controller"):
+        injected(manifest, "jobs", "sharder:1")

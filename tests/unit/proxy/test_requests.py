@@ -1,0 +1,116 @@
+"""What the proxy understands of requests: their target, their selectors, the object they send."""
+
+import pytest
+
+from sharder.core.api.meta import OwnerReference
+from sharder.core.errors import InvalidObject
+from sharder.core.names import GroupResource, ObjectRef
+from sharder.proxy.bodies import PROTOBUF, metadata_of
+from sharder.proxy.targets import Target, Verb, as_json, selecting, target_of
+
+JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
+ONE = ObjectRef("demo", "one")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "target"),
+    [
+        ("GET", "/apis/batch/v1/jobs", {}, (Verb.LIST, JOBS, ObjectRef("", ""))),
+        ("GET", "/apis/batch/v1/jobs", {"watch": "true"}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
+        ("GET", "/apis/batch/v1/jobs", {"watch": "1"}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
+        ("GET", "/apis/batch/v1/namespaces/demo/jobs/one", {}, (Verb.GET, JOBS, ONE)),
+        ("PUT", "/apis/batch/v1/namespaces/demo/jobs/one/status", {}, (Verb.WRITE, JOBS, ONE)),
+        ("POST", "/api/v1/namespaces/demo/pods", {}, (Verb.CREATE, PODS, ObjectRef("demo", ""))),
+        ("POST", "/api/v1/namespaces/demo/pods/one/eviction", {}, (Verb.WRITE, PODS, ONE)),
+        ("DELETE", "/api/v1/namespaces/demo/pods/one", {}, (Verb.WRITE, PODS, ONE)),
+        (
+            "DELETE",
+            "/api/v1/namespaces/demo/pods",
+            {},
+            (Verb.DELETE_COLLECTION, PODS, ObjectRef("demo", "")),
+        ),
+        (
+            "PATCH",
+            "/api/v1/namespaces/demo/status",
+            {},
+            (Verb.WRITE, GroupResource("", "namespaces"), ObjectRef("", "demo")),
+        ),
+    ],
+)
+def test_a_request_is_about_these_objects(
+    method: str, path: str, query: dict[str, str], target: tuple[Verb, GroupResource, ObjectRef]
+) -> None:
+    assert target_of(method, path, query) == Target(*target)
+
+
+@pytest.mark.parametrize("path", ["/version", "/healthz", "/apis", "/api/v1", "/apis/batch/v1"])
+def test_other_requests_are_about_no_objects(path: str) -> None:
+    assert target_of("GET", path, {}) is None
+
+
+def test_the_selector_of_the_client_still_counts() -> None:
+    assert selecting({"limit": "1"}, "a=b") == {"limit": "1", "labelSelector": "a=b"}
+    assert selecting({"labelSelector": "x"}, "a=b") == {"labelSelector": "x,a=b"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "asked"),
+    [
+        ("", "application/json"),
+        (f"{PROTOBUF},application/json", "application/json"),
+        (
+            f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        ),
+        (
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+        ),
+    ],
+)
+def test_what_is_read_is_asked_for_as_json(accept: str, asked: str) -> None:
+    assert as_json(accept) == asked
+
+
+def field(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+OWNER = (
+    field(1, b"Job") + field(3, b"one") + field(4, b"uid-1") + field(5, b"batch/v1") + b"\x30\x01"
+)
+META = field(1, b"one-x") + field(3, b"demo") + b"\x38\x96\x01" + field(13, OWNER)
+POD = b"k8s\x00" + field(1, field(1, b"v1") + field(2, b"Pod")) + field(2, field(1, META))
+
+
+def test_the_owner_of_an_object_is_read_from_protobuf() -> None:
+    meta = metadata_of(POD, PROTOBUF)
+
+    owner = OwnerReference(
+        api_version="batch/v1", kind="Job", name="one", uid="uid-1", controller=True
+    )
+    assert (meta.ref, meta.controller) == (ObjectRef("demo", "one-x"), owner)
+
+
+def test_the_owner_of_an_object_is_read_from_json() -> None:
+    body = b'{"metadata": {"name": "a", "ownerReferences": [{"uid": "u", "controller": true}]}}'
+
+    meta = metadata_of(body, "application/json; charset=utf-8")
+
+    assert meta.controller == OwnerReference(uid="u", controller=True)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (POD[:-1], PROTOBUF),
+        (POD[4:], PROTOBUF),
+        (b"k8s\x00\x12\xff", PROTOBUF),
+        (b"k8s\x00\x13", PROTOBUF),
+        (b"{", "application/json"),
+        (b"\xa0", "application/cbor"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(body: bytes, kind: str) -> None:
+    with pytest.raises(InvalidObject):
+        metadata_of(body, kind)
