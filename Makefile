@@ -35,7 +35,7 @@ BUILD_NEEDS = $(VENV)/python -c \
 	'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")'
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest simulate nemesis kind demo demo-stop bench control-plane helm helm3 promtool goshard libshard generator reference docs lock fmt clean
+.PHONY: help check test test-long test-oldest simulate nemesis kind demo demo-stop bench control-plane controller-manager helm helm3 promtool goshard libshard generator reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -53,7 +53,7 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 	@$(VENV)/python -m hack.server_tests
 
-test-long: $(INSTALLED_DOCS) control-plane ## long outages, a hostile tenant, random faults, the site
+test-long: $(INSTALLED_DOCS) control-plane controller-manager ## long outages, a hostile tenant, random faults, the site
 	@$(VENV)/python -m hack.server_tests --long
 
 test-oldest: $(INSTALLED) helm goshard libshard ## main job, admission, fence and chart on the oldest Kubernetes that is supported
@@ -83,6 +83,10 @@ bench: $(INSTALLED) control-plane generator libshard ## measure speed and size b
 control-plane: ## find or build etcd, kube-apiserver and kubectl; print where they are
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries control-plane
+
+controller-manager: ## find or build kube-controller-manager, which sharder proxy is tried with
+	@$(PREFLIGHT)
+	@$(PYTHON) -m hack.binaries controller-manager
 
 helm: ## find or build helm; print where it is
 	@$(PREFLIGHT)

@@ -4,6 +4,7 @@
 
     control-plane         the directory of etcd, kube-apiserver and kubectl
     oldest-control-plane  the same directory for the oldest supported Kubernetes
+    controller-manager    the program, for the demo and tests of `sharder proxy`
     helm, helm3, promtool the program
     goshard, libshard     one of the two shards in Go, for the compatibility tests; the second is
                           the operator of the benchmarks too
@@ -111,6 +112,13 @@ CONTROL_PLANE = Toolset(
 OLDEST_CONTROL_PLANE = replace(
     CONTROL_PLANE, name="oldest-control-plane", module=ROOT / "hack/controlplane-oldest"
 )
+CONTROLLER_MANAGER = replace(
+    CONTROL_PLANE,
+    name="controller-manager",
+    module=ROOT / "hack/controllermanager",
+    programs=("kube-controller-manager",),
+    environment="KUBE_CONTROLLER_MANAGER",
+)
 HELM = Toolset(
     name="helm",
     module=ROOT / "hack/helm",
@@ -191,6 +199,7 @@ def find(tools: Toolset) -> Path:
 
 
 control_plane = partial(find, CONTROL_PLANE)
+controller_manager = partial(find, CONTROLLER_MANAGER)
 helm = partial(find, HELM)
 helm3 = partial(find, HELM3)
 promtool = partial(find, PROMTOOL)
@@ -301,7 +310,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 TOOLSETS = (
-    *(CONTROL_PLANE, OLDEST_CONTROL_PLANE, HELM, HELM3, PROMTOOL),
+    *(CONTROL_PLANE, OLDEST_CONTROL_PLANE, CONTROLLER_MANAGER, HELM, HELM3, PROMTOOL),
     *(GOSHARD, LIBSHARD, GENERATOR),
 )
 
