@@ -20,7 +20,7 @@ from sharder.core.movement.desired import choose, demand_of
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.preview.observe import states_of
-from sharder.core.preview.plan import is_rebalanced, plan_ring, report, verdict
+from sharder.core.preview.plan import plan_ring, report
 from sharder.core.preview.report import PlanReport
 from sharder.core.preview.state import Planned
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
@@ -47,8 +47,7 @@ _EVACUATION: Final = "{} is being evacuated: all its objects are drained"
 async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> Explanation:
     """Read one object, and the controller of a controlled object, and plan the object.
 
-    With a strategy that sticks, all main objects of the ring are read and counted.  If the ring is
-    rebalanced, all controlled objects are read too, because their load counts.
+    With a strategy that sticks, all main objects of the ring are read and counted.
 
     Raises:
         ConfigError: the ring, its resource or the object does not exist.
@@ -59,11 +58,9 @@ async def explain(cluster: Cluster, *, ring: str, resource: str, name: str) -> E
     role = snapshot.roles[served.id]
     plan = plan_ring(snapshot, [(role, obj), *await _others(cluster, snapshot, obj, role)])
     planned = next(planned for planned in plan.objects if planned.obj is obj)
-    is_weighed = role is not Role.CONTROLLED and snapshot.selects(obj)
-    rebalance = verdict(plan, planned) if is_weighed else None
     # An object without a key waits for no shard.
     since = None if planned.key is None else state_and_since(snapshot, obj)[1]
-    explained = _explained(cluster, view, served, planned, rebalance=rebalance)
+    explained = _explained(cluster, view, served, planned)
     return explained if since is None else replace(explained, since=since.time, bound=since.bound)
 
 
@@ -86,9 +83,8 @@ async def _others(
     """Return the objects that the plan of `obj` depends on."""
     found = list[tuple[Role, PartialObject]]()
     if snapshot.tally is not None:
-        wanted = snapshot.roles
-        if not is_rebalanced(snapshot):
-            wanted = {each: its for each, its in wanted.items() if its is not Role.CONTROLLED}
+        roles = snapshot.roles.items()
+        wanted = {each: its for each, its in roles if its is not Role.CONTROLLED}
         found = await objects_of(cluster, snapshot, wanted)
     if role is Role.CONTROLLED:
         found += await _controller(cluster, snapshot, obj)
@@ -117,8 +113,6 @@ def _explained(
     view: View,
     resource: Resource,
     planned: Planned,
-    *,
-    rebalance: str | None,
 ) -> Explanation:
     snapshot, obj = view.snapshot, planned.obj
     states = states_of(snapshot.members, view.leases, cluster.now)
@@ -145,7 +139,6 @@ def _explained(
         to=planned.to,
         why=planned.why,
         advice=advice(snapshot, planned) if in_scope else None,
-        rebalance=rebalance,
         movement=_PAUSED if snapshot.ring.spec.movement.paused else None,
         rollout=None if layout.newest is None else _ROLLOUT.format(layout.newest),
         evacuation=_EVACUATION.format(owner) if shard is not None and shard.evacuating else None,

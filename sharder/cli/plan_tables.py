@@ -1,7 +1,7 @@
 """Plans and explanations as tables for people; their form can change in any release."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from operator import attrgetter
 from typing import Final
@@ -17,12 +17,10 @@ from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.plurals import counted
 from sharder.core.preview.observe import Number, beside
-from sharder.core.preview.report import Assignment, BalanceReport, PlanReport, ShardLoad
-from sharder.core.rebalance.measures import number
+from sharder.core.preview.report import Assignment, PlanReport, ShardLoad
 from sharder.core.ring.snapshot import Role
 
 _SHOWN_REASONS: Final = 5
-_SHOWN_MEASURES: Final = 10
 """Limits on the lines; the line below them counts the others."""
 
 
@@ -49,7 +47,6 @@ def explanation(report: Explanation, now: datetime) -> None:
         "Next": report.action if report.to == report.owner else f"{report.action} to {report.to}",
         "Why": report.why,
         "Do": report.advice,
-        "Rebalance": report.rebalance,
         "Movement": report.movement,
         "Rollout": report.rollout,
         "Evacuation": report.evacuation,
@@ -111,8 +108,6 @@ def plan(report: PlanReport, *, verbose: bool = False) -> None:
     write(*(f"{count} unowned: {reason}" for reason, count in reasons))
     write(*(f"the API server would reject the ring: {refusal}" for refusal in report.refusals))
     write(*[f"{report.ring}: {report.problem}"] * (report.problem is not None))
-    if report.rebalance is not None:
-        write(*_balance(report.rebalance))
     write(*[f"{report.ring} {PAUSED}; --resume previews the moves"] * report.paused)
     write(_sentence(report))
 
@@ -151,25 +146,6 @@ def _sentence(report: PlanReport) -> str:
         f"{beside(unowned, len(report.unowned) - unowned)} unowned; imbalance "
         f"{_ratio(summary.imbalance_before)}, then {_ratio(summary.imbalance_after)}"
     )
-
-
-def _balance(report: BalanceReport) -> Iterator[str]:
-    """Yield the result of the rebalance, and the most loaded shards before and after."""
-    worst = sorted(report.shards, key=lambda shard: (-shard.before, shard.name))
-    shown = [
-        f"{shard.name} {number(shard.before)}, then {number(shard.after)}"
-        for shard in worst[:_SHOWN_MEASURES]
-    ]
-    more = len(worst) - len(shown)
-    shown += [f"and {more} more"] if more else []
-    refused = sum(move.refused is not None for move in report.moves)
-    dry_run = ", a dry run" if report.dry_run else ""
-    yield f"balance by {report.strategy}{dry_run}: {report.why}"
-    if refused:
-        moves = "move is" if refused == 1 else "moves are"
-        yield f"{refused} {moves} skipped: earlier moves leave no room"
-    if shown:
-        yield f"{report.measure}: {'; '.join(shown)}"
 
 
 def _ratio(imbalance: float | None) -> str:

@@ -195,8 +195,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     why: str
     advice: str | None
     """What to do, None if there is nothing to do."""
-    rebalance: str | None
-    """Whether the object moves for balance, and why; None if it is not rebalanced."""
     movement: str | None
     """A sentence if movement is paused, or None."""
     rollout: str | None

@@ -82,10 +82,9 @@ def run(
     *,
     budget: int = 100,
     admits: Admits = admits_all,
-    begun: frozenset[ShardName] = frozenset(),
 ) -> Outcome:
     """Rebalance."""
-    problem = packed(policy, shards, objects, budget=budget, admits=admits, begun=begun)
+    problem = packed(policy, shards, objects, budget=budget, admits=admits)
     return outcome_of(problem)
 
 
@@ -96,14 +95,13 @@ def packed(
     *,
     budget: int = 100,
     admits: Admits = admits_all,
-    begun: frozenset[ShardName] = frozenset(),
 ) -> bytes:
     """Return the problem as bytes."""
     shards, lines = list(shards), bytearray()
     for found in objects:
         allowed = tuple(s.name for s in shards if admits(found.key, s.name))
         append(lines, found if len(allowed) == len(shards) else replace(found, allowed=allowed))
-    return pack(Problem(policy=policy, shards=shards, budget=budget, begun=begun), lines)
+    return pack(Problem(policy=policy, shards=shards, budget=budget), lines)
 
 
 def after(objects: Iterable[LoadedObject], moves: Iterable[Move]) -> list[LoadedObject]:

@@ -24,7 +24,7 @@ from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName
 from sharder.core.plurals import named
 from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.packed import Outcome, unpack
@@ -56,8 +56,6 @@ class _State:
     finished_at: float | None = None
     moved: dict[str, float] = field(default_factory=dict)
     """When each object was last moved for balance, or could not be moved, by key."""
-    begun: frozenset[ShardName] = frozenset()
-    """The shards that objects left in the last run: the next one continues there."""
     unread: frozenset[str] = frozenset()
     """The parts that the last run could not read.  A run that cannot read another part ends, in
     case that is over at the next run."""
@@ -105,7 +103,7 @@ class Rebalancer:
         return interval
 
     async def _rebalance(self, snapshot: RingSnapshot, state: _State) -> None:
-        balance = Balance(snapshot, moved=state.moved, begun=state.begun)
+        balance = Balance(snapshot, moved=state.moved)
         still = balance.standstill() or (EVEN if is_even(snapshot) else None)
         if still is not None:
             self._report(snapshot, state, Outcome(why=still), moves=0)
@@ -126,7 +124,6 @@ class Rebalancer:
             return
         moves = len(outcome.moves)
         if not snapshot.ring.spec.rebalance.dry_run:
-            state.begun = frozenset(move.source for move in outcome.moves)
             moves = await self._carry_out(snapshot, state, outcome.moves, resources)
         self._report(snapshot, state, outcome, moves=moves)
 

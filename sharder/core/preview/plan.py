@@ -1,8 +1,7 @@
 """Plan all objects of a ring at one moment: where the leader's own steps bring them.
 
-Main objects come first, then the moves for balance, then controlled objects, which follow them.
-The leader rebalances a ring while objects move; a plan does it last, so that it shows the final
-state.  It does not know the recent moves of the leader.
+Main objects come first, then controlled objects, which follow them.  Moves for balance are not
+planned: `spec.rebalance.dryRun` makes the leader report them.
 """
 
 from collections import defaultdict
@@ -10,27 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.keys import main_key
 from sharder.core.leases.shard import OBJECTS
-from sharder.core.movement.desired import objection
 from sharder.core.movement.planner import Owners, plan_controlled
 from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.preview.observe import Number, is_unowned, not_ready
 from sharder.core.preview.report import (
     Assignment,
-    BalanceMove,
-    BalanceReport,
     PlanReport,
     ShardLoad,
-    ShardMeasure,
     Summary,
 )
 from sharder.core.preview.state import Planned, State, fill, planned
-from sharder.core.rebalance.balance import Balance, reason_to_stay
-from sharder.core.rebalance.measures import number
-from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase
 from sharder.core.validation import refusals
@@ -43,13 +34,6 @@ class Plan:
     objects: list[Planned]
     then: RingSnapshot
     """The ring in the end; its tally counts the main objects then."""
-    balance: BalanceReport | None
-    """The moves for balance; None if the ring is not rebalanced."""
-
-
-def is_rebalanced(snapshot: RingSnapshot) -> bool:
-    """Return whether the ring has a rebalancing strategy."""
-    return snapshot.ring.spec.rebalance.strategy is not RebalanceStrategy.NONE
 
 
 def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObject]]) -> Plan:
@@ -64,8 +48,6 @@ def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObjec
         fill(snapshot.tally, snapshot, (obj for _, obj in main))
     ring = State(snapshot, main)
     ring.settle()
-    children = [obj for role, obj in given if role is Role.CONTROLLED]
-    balance = _balanced(ring, children) if is_rebalanced(snapshot) else None
     owners, found = Owners(), list[Planned]()
     for role, obj in given:
         if role is Role.CONTROLLED and snapshot.selects(obj, role):
@@ -79,7 +61,7 @@ def plan_ring(snapshot: RingSnapshot, objects: Iterable[tuple[Role, PartialObjec
             if role is not Role.CONTROLLED:
                 owners.leave(ring.at, obj)
             found.append(_outside(snapshot, obj, role))
-    return Plan(objects=found, then=ring.at, balance=balance)
+    return Plan(objects=found, then=ring.at)
 
 
 def report(
@@ -125,7 +107,6 @@ def report(
         unowned=tuple(reasons),
         reasons=reasons,
         refusals=tuple(map(str, refusals(snapshot.ring, snapshot.placer.layout.custom))),
-        rebalance=plan.balance,
         summary=Summary(
             objects=every.objects,
             children=every.children,
@@ -159,76 +140,6 @@ def _imbalance(sizes: list[int]) -> float | None:
     """Return the highest size divided by the mean, None if there are no objects."""
     total = sum(sizes)
     return max(sizes) * len(sizes) / total if total else None
-
-
-def verdict(plan: Plan, each: Planned) -> str | None:
-    """Return whether a main object in scope would move for balance, and why, in one sentence.
-
-    The result is None if the ring is not rebalanced.
-    """
-    then, balance = plan.then, plan.balance
-    if balance is None:
-        return None
-    move = next((move for move in balance.moves if move.object == main_key(each.obj)), None)
-    if move is None:
-        moves = each.to != then.entry_of(each.obj).shard
-        is_weighed = any(shard.name == each.to for shard in balance.shards)
-        kept = reason_to_stay(then, each.obj, moves=moves) if is_weighed else ""
-        return f"stays: it {kept}" if kept else f"stays: {balance.why}"
-    if move.refused is not None:
-        return f"would move to {move.target}, but cannot: {move.refused}"
-    goes = f"goes from {number(move.before)} to {number(move.after)}"
-    dry_run = ", but rebalance.dryRun is set" if balance.dry_run else ""
-    return f"would move to {move.target}: the {balance.measure} of {move.source} {goes}{dry_run}"
-
-
-def _balanced(ring: State, children: Iterable[PartialObject]) -> BalanceReport:
-    """Move the objects of a settled ring for balance; a dry run moves only copies."""
-    spec, balance = ring.at.ring.spec.rebalance, Balance(ring.at)
-    for each in ring.objects.values():
-        if each.to is not None:
-            balance.add(each.obj, to=each.to)
-    for child in children:
-        balance.add_controlled(child)
-    outcome = balance.outcome()
-    if spec.dry_run:
-        ring = State(ring.at, [(each.role, each.now) for each in ring.objects.values()])
-    return BalanceReport(
-        strategy=spec.strategy,
-        dry_run=spec.dry_run,
-        measure=outcome.noun or None,
-        threshold=outcome.threshold,
-        shards=tuple(
-            ShardMeasure(name=name, before=before, after=outcome.after[name])
-            for name, before in outcome.before.items()
-        ),
-        moves=tuple([_moved(ring, move, outcome.noun) for move in outcome.moves]),
-        why=outcome.why,
-    )
-
-
-def _moved(ring: State, move: Move, noun: str) -> BalanceMove:
-    """Make a move, unless that cannot be done after the moves before it.
-
-    The search takes earlier moves into account, except for groups and pools.  The move is the step
-    of the object: one that moves anyway is not chosen.
-    """
-    each = ring.objects[move.key]
-    refused = objection(ring.at, each.now, move.target)
-    if refused is None:
-        ring.put(each, move.target)
-        each.step = Drain(move.source, move.target)
-        fall = f"falls from {number(move.before)} to {number(move.after)} without it"
-        goal = f"the {noun} of {move.source} {fall}, so it goes to {move.target}"
-        each.why = f"{goal}; {_releases(move.source)}"
-    return BalanceMove(
-        object=move.key,
-        source=move.source,
-        target=move.target,
-        before=move.before,
-        after=move.after,
-        refused=refused,
-    )
 
 
 def _child(ring: State, child: PartialObject, owners: Owners) -> Planned:

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.movement.step import Action
 from sharder.core.names import RingName, ShardName
 from sharder.core.status.phases import ShardPhase
@@ -56,47 +55,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     imbalance_after: float | None
 
 
-class ShardMeasure(msgspec.Struct, frozen=True, kw_only=True):
-    """The measure of an available shard, after all other steps of the plan."""
-
-    name: ShardName
-    before: float
-    """Before the moves for balance."""
-    after: float
-    """After all moves for balance."""
-
-
-class BalanceMove(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that moves for balance, with the measure of its shard before and after."""
-
-    object: str
-    """`group/Kind/namespace/name`."""
-    source: ShardName = msgspec.field(name="from")
-    target: ShardName = msgspec.field(name="to")
-    before: float
-    after: float
-    refused: str | None
-    """Why the move cannot be made after the moves before it; None: it is made."""
-
-
-class BalanceReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One rebalancing run of a ring."""
-
-    strategy: RebalanceStrategy
-    dry_run: bool
-    """Whether moves are only reported; then none of them is part of the plan."""
-    measure: str | None
-    """The name of the measure; None if the shards were not compared."""
-    threshold: float | None
-    """Objects leave shards whose measure is above this; None if the strategy has no threshold."""
-    shards: tuple[ShardMeasure, ...]
-    """The available shards, by name; empty if they were not compared."""
-    moves: tuple[BalanceMove, ...]
-    """The moves, in the order of the run."""
-    why: str
-    """The result of the run, in one sentence."""
-
-
 class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     """A plan for all objects of a ring, in the order of their names."""
 
@@ -116,6 +74,4 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     """For each unowned object, why it has no available owner."""
     refusals: tuple[str, ...]
     """The refusals of the ring as it is planned."""
-    rebalance: BalanceReport | None
-    """The moves for balance, and why there are no more; None if the ring is not rebalanced."""
     summary: Summary

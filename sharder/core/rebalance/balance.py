@@ -1,7 +1,7 @@
 """Read the loads of a ring's objects, and decide which of them move to balance the load.
 
-This module connects a snapshot and its objects with the rest of `sharder.core.rebalance`, for the
-leader, `sharder plan` and `sharder explain` (docs/rebalancing.md).
+This module connects a snapshot and its objects with the rest of `sharder.core.rebalance`
+(docs/rebalancing.md).
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from sharder.core.names import LOAD_ANNOTATION, ShardName
 from sharder.core.placement.demand import MAX_MOVE_COST, Demand
 from sharder.core.rebalance.loads import LoadedObject, LoadedShard, load_of, rank_of, shard_of
 from sharder.core.rebalance.measures import measure_of, policy_of
-from sharder.core.rebalance.packed import Outcome, append, outcome_of, pack
+from sharder.core.rebalance.packed import append, pack
 from sharder.core.rebalance.run import Problem
 from sharder.core.ring.snapshot import RingSnapshot
 
@@ -31,24 +31,11 @@ FOLLOWS = "the strategy places objects by hash: rebalancing would fight it"
 class Balance:
     """The loads of one ring's objects, added one by one in any order."""
 
-    def __init__(
-        self,
-        snapshot: RingSnapshot,
-        *,
-        moved: Container[str] = (),
-        begun: frozenset[ShardName] = frozenset(),
-    ) -> None:
-        """Begin without objects.
-
-        Args:
-            snapshot: The present snapshot of the ring.
-            moved: Keys of the objects that must rest.
-            begun: The shards that objects left in the previous run.
-        """
+    def __init__(self, snapshot: RingSnapshot, *, moved: Container[str] = ()) -> None:
+        """Begin without objects; `moved` has the keys of the objects that must rest."""
         self._snapshot = snapshot
         self._available = snapshot.members.available
         self._moved = moved
-        self._begun = begun
         layout = snapshot.placer.layout
         self._resources = {name for shard in layout.available for name in shard.capacity}
         self._resources.discard(OBJECTS)
@@ -57,15 +44,15 @@ class Balance:
         self._allowed: dict[tuple[str | None, ...], tuple[ShardName, ...]] = {}
         """The shards that each combination of wishes does not exclude."""
 
-    def add(self, obj: PartialObject, *, to: ShardName | None = None) -> None:
-        """Add an object of a main resource; `to` is its next shard if it moves anyway."""
+    def add(self, obj: PartialObject) -> None:
+        """Add an object of a main resource, on its next shard if it moves anyway."""
         snapshot, key = self._snapshot, main_key(obj)
         entry = snapshot.entry_of(obj)
-        shard = to or (entry.heading if entry.heading in self._available else entry.shard)
+        shard = entry.heading if entry.heading in self._available else entry.shard
         if shard is None:
             return
         rank, demand = rank_of(obj.metadata), snapshot.demand_of(obj, None, moves=True)
-        kept = reason_to_stay(snapshot, obj, moves=shard != entry.shard, rests=key in self._moved)
+        kept = _reason_to_stay(snapshot, obj, moves=shard != entry.shard, rests=key in self._moved)
         loaded = LoadedObject(
             key=key,
             shard=shard,
@@ -111,15 +98,9 @@ class Balance:
             shards=self._shards(),
             budget=spec.max_moves_per_interval,
             pool_capacity=layout.spec.pool_capacity,
-            begun=self._begun,
             controlled=self._controlled,
         )
         return pack(problem, self._objects)
-
-    def outcome(self) -> Outcome:
-        """Return which objects move, and why no other objects do."""
-        still = self.standstill()
-        return Outcome(why=still) if still else outcome_of(self.packed())
 
     def _load_of(self, obj: PartialObject) -> dict[str, float]:
         """Return a declared load, without resources that no shard has: it can name any number."""
@@ -148,8 +129,8 @@ class Balance:
         return tuple(name for name in names if placer.keeps(replace(demand, current=name)))
 
 
-def reason_to_stay(
-    snapshot: RingSnapshot, obj: PartialObject, *, moves: bool, rests: bool = False
+def _reason_to_stay(
+    snapshot: RingSnapshot, obj: PartialObject, *, moves: bool, rests: bool
 ) -> str:
     """Return why a main object must not move for balance, empty if it can.
 

@@ -38,9 +38,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """The maximum number of moves."""
     pool_capacity: int | None = None
     """How many objects the shards of a pool can have together; None: any number."""
-    begun: frozenset[ShardName] = frozenset()
-    """The shards that objects left in the previous run: their moves continue, even if what is left
-    gains little."""
     controlled: dict[str, dict[str, float]] = {}
     """The loads of controlled objects, by the key of their controller."""
 
@@ -250,11 +247,7 @@ def run(problem: Problem, objects: Iterable[LoadedObject]) -> Run:
         for move in found.moves:
             gains[move.source] += move.before - move.after
         least = found.measure.min_gain - TOLERANCE
-        too_weak = {
-            source: gain
-            for source, gain in gains.items()
-            if source not in problem.begun and gain < least
-        }
+        too_weak = {source: gain for source, gain in gains.items() if gain < least}
         if found.is_spent or not too_weak:
             return found
         weak = weak | too_weak

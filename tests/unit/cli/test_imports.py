@@ -15,7 +15,7 @@ SERVER = {"fastapi", "uvicorn", "uvloop", "httptools", "prometheus_client", "sta
 CLIENT = {"yaml", "sharder.kube.session", "asyncio"}
 SLOW = {"kubernetes", "pydantic", "typer", "rich", "importlib.metadata"}
 """What took most of the time to start."""
-PLAN = {"sharder.core.preview.plan", "sharder.core.preview.report", "sharder.core.rebalance.run"}
+PLAN = {"sharder.core.preview.plan", "sharder.core.preview.report"}
 OTHERS = {"cryptography", "webhook", "sharder.cli.serve", "sharder.sdk"}
 READING = SERVER | SLOW | OTHERS
 

@@ -62,8 +62,6 @@ def test_moves_that_gain_too_little_together_are_not_made() -> None:
 
     assert run(balance(0.15, min_gain=0.04), shards, objects).moves == ()
     assert moved(run(balance(0.15, min_gain=0.03), shards, objects)) == {"x": "b", "z": "b"}
-    continued = run(balance(0.15, min_gain=0.04), shards, objects, begun=frozenset({A}))
-    assert moved(continued) == {"x": "b", "z": "b"}
 
 
 def test_what_the_budget_has_ended_is_not_judged_by_its_gain() -> None:
