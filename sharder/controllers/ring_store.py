@@ -12,8 +12,7 @@ from sharder.controllers.scope import splits
 from sharder.core.api.ring import ControllerRing, StrategyName, UnreadableRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.register import Membership
-from sharder.core.leases.state import is_held
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import RingName
 from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.strategy import CustomFunction
 from sharder.core.ring.build import build
@@ -23,7 +22,7 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 MANY: Final = 128
-"""From this number of new shards on, a ring's shards are hashed before its snapshot is built."""
+"""From this number of shards on, they are hashed before the ring's snapshot is built."""
 
 
 DISCOVERY_SECONDS: Final = 30.0
@@ -142,17 +141,18 @@ class RingStore:
         return before, after
 
     async def _hash(self, name: RingName) -> HashRing | None:
-        """Hash the shards of a ring in pieces if many are new; other tasks can run between pieces.
+        """Hash the shards of a ring in pieces if there are many; other tasks can run in between.
 
         Otherwise the rebuild would hash all of them at once.
         """
         ring, before = self.rings.get(name), self._snapshots.get(name)
         if ring is None or ring.spec.placement.strategy is not StrategyName.CONSISTENT_HASH:
             return None
-        leases = (known.lease for known in self._membership.observed_leases(name))
-        names = {ShardName(lease.metadata.name) for lease in leases if is_held(lease)}
-        new = names - (before.members.available if before is not None else set())
-        for hashed in HashRing.in_pieces(names) if len(new) >= MANY else ():
+        members = self._membership.members(
+            name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
+        )
+        names, known = members.available, before.members.available if before is not None else set()
+        for hashed in HashRing.in_pieces(names) if len(names) >= MANY and names != known else ():
             if hashed is not None:
                 return hashed
             await asyncio.sleep(0)

@@ -43,24 +43,3 @@ def test_who_joins_takes_keys_from_others_and_no_other_does(
     before, after = HashRing(members), HashRing([*members, joiner])
 
     assert after.owner(key) in {before.owner(key), joiner}
-
-
-@given(
-    st.lists(colliding, max_size=12), st.lists(st.lists(colliding, max_size=2), max_size=5), keys
-)
-@example([ONE], [[ELEVEN]], SHARED)
-@example([ELEVEN], [[ONE], [ELEVEN]], SHARED)
-@example([ONE, ELEVEN, ShardName("a"), ShardName("b")], [[ELEVEN]], SHARED)
-def test_a_ring_that_follows_its_members_is_the_one_that_is_built_from_them(
-    members: list[ShardName], changes: list[list[ShardName]], key: str
-) -> None:
-    ring, now = HashRing(members), set(members)
-    for change in changes:
-        now ^= set(change)
-        ring = ring.of(now)
-
-    fresh = HashRing(now)
-    assert ring.members == fresh.members
-    assert ring.owner(key) == fresh.owner(key)
-    assert list(ring.walk(key)) == list(fresh.walk(key))
-    assert (ring._tokens, ring._owners) == (fresh._tokens, fresh._owners)

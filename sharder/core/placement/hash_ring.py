@@ -7,7 +7,7 @@ tests/compat/ring.json.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
@@ -32,7 +32,7 @@ _Tokens: TypeAlias = "array[int]"
 class HashRing:
     """An immutable ring: 64-bit tokens in order, each with its shard."""
 
-    __slots__ = ("_contested", "_owners", "_tokens", "members")
+    __slots__ = ("_owners", "_tokens", "members")
 
     def __init__(self, members: Iterable[ShardName]) -> None:
         """Build the ring of `members`; their order and repetitions do not matter.
@@ -45,33 +45,28 @@ class HashRing:
         self._tokens: _Tokens = array("Q")
         self._owners: list[ShardName] = []
         """The shard of each token."""
-        self._contested: dict[int, tuple[ShardName, ...]] = {}
-        """All members of each token that has more than one."""
         for _ in self._hash():
             pass
 
     def _hash(self) -> Iterator[None]:
-        """Place the members, in pieces."""
+        """Place the members, in pieces; it takes some 100 ms for a thousand of them."""
         owner_of: dict[int, ShardName] = {}
         pieces = list[list[int]]()
         for begin in range(0, len(self.members), PIECE):
             piece = list[int]()
             for member in self.members[begin : begin + PIECE]:
                 tokens = _tokens_of(member)
-                known = owner_of.keys() & tokens
-                for token in known:
-                    before = self._contested.get(token, (owner_of[token],))
-                    self._contested[token] = (*before, member)
                 owner_of.update(dict.fromkeys(tokens, member))
-                piece += known.symmetric_difference(tokens) if known else tokens
+                piece += tokens
             pieces.append(sorted(piece))
             yield
         span = _SPACE // max(1, len(pieces)) + 1
         for begin in range(0, _SPACE, span):
             of_each = (p[bisect_left(p, begin) : bisect_left(p, begin + span)] for p in pieces)
             tokens = sorted(chain.from_iterable(of_each))  # fast, because it merges sorted runs
-            self._tokens += array("Q", tokens)
-            self._owners += [owner_of[token] for token in tokens]
+            once = dict.fromkeys(tokens)
+            self._tokens += array("Q", once)
+            self._owners += [owner_of[token] for token in once]
             yield
 
     @classmethod
@@ -82,59 +77,9 @@ class HashRing:
         yield from ring._hash()
         yield ring
 
-    def of(self, members: Iterable[ShardName]) -> "HashRing":
-        """Return the ring of `members`, equal to a new one.
-
-        If few members change, only their tokens are hashed and inserted or removed.  It takes
-        about 50 ms to build a ring of a thousand members, and 2 ms to add one member.
-        """
-        wanted = set(members)
-        changed = wanted.symmetric_difference(self.members)
-        if not changed:
-            return self
-        if len(changed) > len(self.members) // 4:
-            return HashRing(wanted)
-        members_at: dict[int, set[ShardName]] = {}
-        for member in changed:
-            for token in _tokens_of(member):
-                members_at.setdefault(token, self._members_at(token)).add(member)
-        after = HashRing(())
-        after.members = tuple(sorted(wanted))
-        after._contested = dict(self._contested)
-        for token, found in members_at.items():
-            found.intersection_update(wanted)
-            after._contested.pop(token, None)
-            if len(found) > 1:
-                after._contested[token] = tuple(found)
-        after._tokens, after._owners = self._spliced(members_at)
-        return after
-
-    def _members_at(self, token: int) -> set[ShardName]:
-        """Return the members of a token."""
-        if token in self._contested:
-            return set(self._contested[token])
-        place = bisect_left(self._tokens, token)
-        return {self._owners[place]} if self._has(token, place) else set()
-
-    def _spliced(
-        self, members_at: Mapping[int, Collection[ShardName]]
-    ) -> tuple[_Tokens, list[ShardName]]:
-        """Return all tokens in order and their owners, with new members for some tokens."""
-        tokens: _Tokens = array("Q")
-        owners, done = list[ShardName](), 0
-        for token in sorted(members_at):
-            at = bisect_left(self._tokens, token, done)
-            tokens += self._tokens[done:at]
-            owners += self._owners[done:at]
-            done = at + self._has(token, at)
-            if members_at[token]:
-                tokens.append(token)
-                owners.append(max(members_at[token]))
-        return tokens + self._tokens[done:], owners + self._owners[done:]
-
-    def _has(self, token: int, place: int) -> bool:
-        """Return whether the token, which belongs at `place`, is there."""
-        return place < len(self._tokens) and self._tokens[place] == token
+    def of(self, members: tuple[ShardName, ...]) -> "HashRing":
+        """Return the ring of `members`, which are in order: this one if it has the same."""
+        return self if self.members == members else HashRing(members)
 
     def owner(self, key: str) -> ShardName | None:
         """Return the shard with the first token at or after the key's hash, wrapping around.

@@ -51,7 +51,7 @@ def build(
 
     Of `served`, only main resources of the ring matter.  A main resource that is missing there is
     hashed by object, and treated as namespaced.  `custom` are the installed strategies, and
-    `hashed` is a ring of nearly the same shards.
+    `hashed` is a ring of tokens that was built in pieces.
     """
     layout = Layout(
         spec=ring.spec.placement,

@@ -21,10 +21,10 @@ class ConsistentHash(Strategy):
     sticks: ClassVar[bool] = False
 
     def __init__(self, layout: Layout, known: HashRing | None = None) -> None:
-        """Build the ring; this is faster from a known ring with nearly the same shards."""
+        """Use a known ring if it has the same shards, or build one."""
         super().__init__(layout)
-        known = known or HashRing(())
-        self.ring: HashRing = known.of(shard.name for shard in layout.available)
+        names = tuple(shard.name for shard in layout.available)
+        self.ring: HashRing = (known or HashRing(())).of(names)
 
     @override
     def choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:

@@ -29,8 +29,8 @@ def built(
 ) -> Strategy:
     """Return the strategy for a layout.
 
-    `before` is the strategy of the previous layout, and `hashed` is a ring of nearly the same
-    shards; both make this faster.
+    `before` is the strategy of the previous layout, and `hashed` is a ring that was built in
+    pieces; both are used if they have the same shards.
     """
     name = layout.spec.strategy
     if name is StrategyName.CONSISTENT_HASH:
