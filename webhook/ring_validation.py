@@ -7,18 +7,15 @@ ring controller checks with the same function and reports in the ring's status.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import msgspec
 
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import ApiError, InvalidObject, NotFound
-from sharder.core.names import API_GROUP, GroupResource, RingName
-from sharder.core.ring.build import roles_of
-from sharder.core.validation import Facts, Refusal, refusals, warnings
-from sharder.ports import Objects
+from sharder.core.errors import InvalidObject
+from sharder.core.names import API_GROUP, RingName
+from sharder.core.validation import Refusal, refusals, warnings
 from webhook.messages import Answer, Body, Route, refusal
 from webhook.review import (
     Asked,
@@ -109,9 +106,6 @@ MAX_BYTES = 3 * 1024 * 1024
 """Limit of a review: etcd accepts requests of 1.5 MiB by default, and an update contains two
 rings."""
 
-DISCOVERY_SECONDS = 2.0
-"""Limit of all discovery for one ring: the API server waits at most 5 s for the answer."""
-
 CHECK_SECONDS = 4.0
 """Limit of the check of a ring, its time in the queue included: the API server waits at most 5
 s."""
@@ -130,21 +124,15 @@ class RingValidation:
     def __init__(
         self,
         *,
-        selected: Callable[[ControllerRing], Collection[str]],
-        objects: Objects,
         custom: Collection[str],
         max_request_bytes: int,
     ) -> None:
         """Set up the endpoint.
 
         Args:
-            selected: Returns the namespaces that a ring selects, also for a ring not yet created.
-            objects: For discovery.
             custom: The names of the installed strategies.
             max_request_bytes: Limit of a body, at most `MAX_BYTES`; larger ones get 413.
         """
-        self._selected = selected
-        self._objects = objects
         self._custom = custom
         self.route = Route(self.reply, max_bytes=min(max_request_bytes, MAX_BYTES))
         self._under_way = 0
@@ -193,17 +181,4 @@ class RingValidation:
         refused = await run(self._thread, refusals, new, self._custom)
         if refused:
             return Verdict(refusals=refused)
-        facts = Facts(unknown=await self._unknown(new), namespaces=len(self._selected(new)))
-        return Verdict(warnings=await run(self._thread, warnings, old, new, facts))
-
-    async def _unknown(self, ring: ControllerRing) -> set[GroupResource]:
-        """Return the resources that the API server does not serve, if it answers in time."""
-        unknown = set[GroupResource]()
-        with suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(DISCOVERY_SECONDS):
-                for resource in roles_of(ring):
-                    try:
-                        await self._objects.find(resource)
-                    except NotFound:
-                        unknown.add(resource)
-        return unknown
+        return Verdict(warnings=warnings(old, new))

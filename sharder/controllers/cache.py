@@ -111,10 +111,6 @@ class ClusterCache:
         """Return whether the namespace has been in the ring's scope since its creation."""
         return self._selections.is_fresh(ring, namespace)
 
-    def selected_by(self, ring: ControllerRing) -> frozenset[str]:
-        """Return the names of the namespaces that a ring selects; the ring need not be stored."""
-        return self._rings.selected_by(ring)
-
     def not_synced(self) -> str | None:
         """Return what is missing and why, None after the first sync."""
         missing = self._health.missing()

@@ -70,10 +70,6 @@ class RingStore:
         """Return the names of all rings with a snapshot, sorted."""
         return tuple(sorted(self._snapshots))
 
-    def selected_by(self, ring: ControllerRing) -> frozenset[str]:
-        """Return the names of the namespaces that a ring selects; the ring need not be stored."""
-        return self._selections.matching(ring.spec.namespace_selector or self._default)
-
     def known(self) -> set[RingName]:
         """Return the names of all rings, readable or not."""
         return {*self.rings, *self.unreadable}

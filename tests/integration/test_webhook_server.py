@@ -18,7 +18,6 @@ from typing_extensions import override
 from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ConfigError
 from sharder.core.names import VALIDATION_PATH, GroupResource
-from sharder.ports import Objects
 from sharder.tls import issue as tls
 from tests.support.eventually import eventually
 from tests.support.fakes import FakeObjects
@@ -51,7 +50,7 @@ def server_tls() -> ServerTls:
     return ServerTls(pair.certificate, pair.key)
 
 
-def app(objects: Objects | None = None) -> Webhook:
+def app() -> Webhook:
     return Webhook(
         AdmissionEndpoint(
             rings=demo_only,
@@ -62,7 +61,7 @@ def app(objects: Objects | None = None) -> Webhook:
             max_request_bytes=1_000_000,
         ),
         readiness=lambda: None,
-        validation=validation_with(objects=objects),
+        validation=validation_with(),
     )
 
 

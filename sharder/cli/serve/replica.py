@@ -100,8 +100,6 @@ class Replica:
     def webhook(self, trusts: Callable[[str], bool]) -> Webhook:
         """Return the routes of the webhook's port; `trusts` as in `endpoint`."""
         validation = RingValidation(
-            selected=self.cache.selected_by,
-            objects=self.objects,
             custom=self.custom,
             max_request_bytes=self.settings.webhook.server.max_request_bytes,
         )

@@ -7,6 +7,6 @@ problem is a warning in the answer to the write (docs/reference.md, "Refused and
 
 from sharder.core.validation.refusal import Fault, Refusal
 from sharder.core.validation.ring import MAX_REFUSALS, MAX_RESOURCES, refusals
-from sharder.core.validation.warnings import Facts, warnings
+from sharder.core.validation.warnings import warnings
 
-__all__ = ["MAX_REFUSALS", "MAX_RESOURCES", "Facts", "Fault", "Refusal", "refusals", "warnings"]
+__all__ = ["MAX_REFUSALS", "MAX_RESOURCES", "Fault", "Refusal", "refusals", "warnings"]

@@ -1,70 +1,26 @@
 """Warnings about a ControllerRing that works, but might not do what its author expects."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from itertools import chain, islice
-from typing import Final
+from collections.abc import Iterator
+from itertools import chain
 
 from sharder.core.api.ring import (
     ControllerRing,
     RebalanceSpec,
     RebalanceStrategy,
 )
-from sharder.core.names import GroupResource
 from sharder.core.placement.strategies.registry import FOLLOWING
 from sharder.core.rebalance.measures import AUTO
 
-MAX_WARNINGS: Final = 10
-"""Maximum warnings in one answer: the API server truncates them after 4,096 characters."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Facts about the cluster; if a fact is not known, there is no warning about it."""
-
-    unknown: Collection[GroupResource] = ()
-    """Resources of the ring that the API server does not serve."""
-    namespaces: int | None = None
-    """How many namespaces the ring selects."""
-
-
-def warnings(old: ControllerRing | None, new: ControllerRing, facts: Facts) -> tuple[str, ...]:
-    """Return the first `MAX_WARNINGS` warnings, one sentence each.
-
-    `old` is None except for updates.
-    """
+def warnings(old: ControllerRing | None, new: ControllerRing) -> tuple[str, ...]:
+    """Return the warnings, one sentence each; `old` is None except for updates."""
     found = chain(
         _movement(old, new),
         _threshold(new.spec.rebalance),
-        _anyone_declares(old, new, facts.namespaces),
-        _no_namespace(facts.namespaces),
+        _anyone_declares(old, new),
         _any_namespace(new),
-        _unknown(new, facts.unknown),
     )
-    return tuple(islice(found, MAX_WARNINGS))
-
-
-def _unknown(ring: ControllerRing, unknown: Collection[GroupResource]) -> Iterator[str]:
-    for index, main in enumerate(ring.spec.resources):
-        field = f"spec.resources[{index}]"
-        listed = {field: main.id} | {
-            f"{field}.controlledResources[{place}]": child.id
-            for place, child in enumerate(main.controlled_resources)
-        }
-        for where, resource in listed.items():
-            if resource in unknown:
-                yield (
-                    f"{where}: the API server does not serve {resource}:"
-                    " install its CRD, or correct the name"
-                )
-
-
-def _no_namespace(namespaces: int | None) -> Iterator[str]:
-    if namespaces == 0:
-        yield (
-            "spec.namespaceSelector: it selects no existing namespace, so no object in a"
-            " namespace is sharded: label one, or correct the selector"
-        )
+    return tuple(found)
 
 
 def _any_namespace(ring: ControllerRing) -> Iterator[str]:
@@ -87,16 +43,14 @@ def _threshold(rebalance: RebalanceSpec) -> Iterator[str]:
         yield f"{field}: EvenLoad ignores it and uses minGain: remove it"
 
 
-def _anyone_declares(
-    old: ControllerRing | None, new: ControllerRing, namespaces: int | None
-) -> Iterator[str]:
+def _anyone_declares(old: ControllerRing | None, new: ControllerRing) -> Iterator[str]:
     """Warn once, because only the chart knows who is allowed to declare loads."""
     none = RebalanceStrategy.NONE
     was = none if old is None else old.spec.rebalance.strategy
-    if was is none and new.spec.rebalance.strategy is not none and (namespaces or 0) > 1:
+    if was is none and new.spec.rebalance.strategy is not none:
         yield (
-            "spec.rebalance: a user who can write objects in one namespace can move those of"
-            f" all {namespaces} by the loads that they declare: unless you trust them all, set"
+            "spec.rebalance: a user who can write objects in one namespace can move those of all"
+            " others by the loads that they declare: unless you trust them all, set"
             " `steering: Authorized` for the ring in the chart"
         )
 

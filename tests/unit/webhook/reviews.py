@@ -9,13 +9,10 @@ import msgspec
 from starlette.types import ASGIApp, Message
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.api.ring import ControllerRing
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.ports import Objects
-from tests.support.fakes import FakeObjects
-from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, obj, snapshot
+from tests.support.values import DEMO, WIDGETS, obj, snapshot
 from webhook import Health, RingValidation, Webhook
 from webhook.connection import Connection, Port
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
@@ -79,25 +76,13 @@ def demo_only(name: RingName) -> RingSnapshot | None:
     return snapshot() if name == DEMO else None
 
 
-def served() -> FakeObjects:
-    """What the API server of the ring `demo` serves."""
-    kinds = {WIDGETS: "Widget", SECRETS: "Secret", CONFIGMAPS: "ConfigMap"}
-    return FakeObjects(
-        *(Resource(id=i, version="v1", kind=k, namespaced=True) for i, k in kinds.items())
-    )
-
-
 def validation_with(
     *,
-    selected: Callable[[ControllerRing], Collection[str]] = lambda _: {"default"},
-    objects: Objects | None = None,
     custom: Collection[str] = (),
     max_request_bytes: int = MAX_REQUEST_BYTES,
 ) -> RingValidation:
     """The endpoint that judges rings."""
     return RingValidation(
-        selected=selected,
-        objects=objects or served(),
         custom=custom,
         max_request_bytes=max_request_bytes,
     )

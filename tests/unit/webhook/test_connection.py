@@ -6,9 +6,8 @@ from time import perf_counter
 import pytest
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, Resource
-from sharder.core.names import VALIDATION_PATH, GroupResource
-from tests.support.fakes import FakeObjects
+from sharder.core.api.meta import Json
+from sharder.core.names import VALIDATION_PATH
 from tests.support.values import obj
 from tests.unit.webhook.reviews import (
     PATH,
@@ -22,11 +21,11 @@ from tests.unit.webhook.reviews import (
     port_of,
     request_of,
     review_of,
-    validation_with,
 )
+from webhook import RingValidation
 from webhook import connection as limits
 from webhook.connection import KEEP_ALIVE_SECONDS
-from webhook.messages import MAX_STRANGER_BYTES
+from webhook.messages import MAX_STRANGER_BYTES, Answer, Body
 
 BODY = review_of(request_of(obj(name="a")))
 LIMIT = 10.0
@@ -145,16 +144,17 @@ async def test_an_answer_that_takes_long_comes_first_and_to_nobody_who_has_gone(
 ) -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
 
-    class Slow(FakeObjects):
+    class Slow(RingValidation):
         @override
-        async def find(self, resource: GroupResource) -> Resource:
+        async def reply(self, body: Body) -> Answer:
             entered.set()
             await leave.wait()
-            return await super().find(resource)
+            return await super().reply(body)
 
     ring: Json = {"metadata": {"name": "demo"}, "spec": {"resources": [{"resource": "secrets"}]}}
     body = review_of({"uid": "uid-1", "name": "demo", "operation": "CREATE", "object": ring})
-    connection, wire = connected(port_of(app_with(validation=validation_with(objects=Slow()))))
+    validation = Slow(custom=(), max_request_bytes=1_000_000)
+    connection, wire = connected(port_of(app_with(validation=validation)))
 
     connection.data_received(head_of(path=VALIDATION_PATH, length=len(body)) + body)
     await entered.wait()

@@ -1,19 +1,16 @@
 """The endpoint that judges rings: it refuses what is wrong, and nothing because of us."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from threading import get_ident
 from time import sleep
 
 import msgspec
 import pytest
-from typing_extensions import override
 
-from sharder.core.api.meta import Json, Resource
+from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
-from sharder.core.names import GroupResource
 from sharder.core.validation import Refusal, refusals
-from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
     Exchange,
     app_with,
@@ -42,18 +39,6 @@ class Response(msgspec.Struct, forbid_unknown_fields=True):
 class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
     api_version: str = msgspec.field(name="apiVersion")
     response: Response
-
-
-class Odd(FakeObjects):
-    """Objects whose lookup goes as a test says."""
-
-    def __init__(self, find: Callable[[GroupResource], Awaitable[Resource]]) -> None:
-        super().__init__()
-        self._find = find
-
-    @override
-    async def find(self, resource: GroupResource) -> Resource:
-        return await self._find(resource)
 
 
 def body_of(spec: Json, *, old: Json = None, operation: str = "", **metadata: Json) -> bytes:
@@ -107,24 +92,21 @@ async def test_a_strategy_must_be_installed() -> None:
     assert (await judged(body_of(custom), validation_with(custom={"mine"}))).allowed
 
 
-async def test_a_resource_that_is_not_served_and_a_ring_for_any_client_are_warned_of() -> None:
-    spec: Json = {"resources": [SECRETS, {"group": "a.b", "resource": "cs"}]}
-
-    response = await judged(body_of(spec), validation_with(selected=lambda _: ()))
+async def test_a_ring_for_any_client_is_warned_of() -> None:
+    response = await judged(body_of({"resources": [SECRETS]}))
 
     assert response.allowed
-    assert [warning.partition(":")[0] for warning in response.warnings] == [
-        "spec.namespaceSelector",
-        "spec.shardNamespaces",
-        "spec.resources[1]",
-    ]
+    assert [warning.partition(":")[0] for warning in response.warnings] == ["spec.shardNamespaces"]
 
 
-async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning() -> None:
-    def fail(_: ControllerRing) -> frozenset[str]:
+async def test_a_failure_of_ours_lets_the_ring_pass_with_a_warning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: ControllerRing, __: Collection[str]) -> tuple[Refusal, ...]:
         raise RuntimeError("broken on purpose")
 
-    response = await judged(body_of(FINE), validation_with(selected=fail))
+    monkeypatch.setattr(endpoint, "refusals", fail)
+    response = await judged(body_of(FINE))
 
     assert response.allowed
     assert response.warnings == ["the sharder failed to check this ring; see its condition Ready"]
@@ -177,14 +159,14 @@ async def test_rings_are_judged_one_at_a_time_beside_the_event_loop(
 async def test_a_ring_that_takes_too_long_is_left_to_the_failure_policy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def never(_: GroupResource) -> Resource:
-        await asyncio.Event().wait()
-        raise AssertionError
+    def last(ring: ControllerRing, _custom: Collection[str]) -> tuple[Refusal, ...]:
+        sleep(0.1)
+        return refusals(ring, ())
 
     monkeypatch.setattr(endpoint, "CHECK_SECONDS", 0.01)
-    validation = validation_with(objects=Odd(never))
+    monkeypatch.setattr(endpoint, "refusals", last)
 
-    result = await exchange(app_with(validation=validation), body_of(FINE), path=PATH)
+    result = await exchange(app_with(), body_of(FINE), path=PATH)
 
     assert result.status == 503
 
