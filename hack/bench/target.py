@@ -14,7 +14,6 @@ from asyncio.subprocess import PIPE, Process
 from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
 from ipaddress import IPv4Address
 from typing import Final
 
@@ -25,14 +24,11 @@ from starlette.types import Receive, Scope, Send
 
 from hack.bench.secrets_ring import STRATEGIES, filled
 from hack.certificates import Authority
-from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import StrategyName
-from sharder.core.errors import NotFound
-from sharder.core.names import GroupResource, RingName
+from sharder.core.names import RingName
 from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import Metrics
-from sharder.ports import Store
 from webhook import RingValidation, Server, ServerTls, Webhook
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
 
@@ -88,24 +84,6 @@ async def serving_null(tls: ServerTls) -> AsyncIterator[int]:
         server.should_exit = True
 
 
-class NoObjects:
-    """A cluster that serves no resources: rings are not validated here."""
-
-    def server_time(self) -> datetime | None:
-        """Return None: it is never asked."""
-        return None
-
-    async def find(self, resource: GroupResource) -> Resource:
-        """Raise `NotFound`."""
-        raise NotFound(f"{resource} is not served")
-
-    def of(
-        self, resource: Resource, labels: str = "", *, namespace: str = "", fields: str = ""
-    ) -> Store[PartialObject]:
-        """Raise `NotFound`."""
-        raise NotFound(f"{resource.id} is not served")
-
-
 def ring_name(strategy: StrategyName, shards: int) -> RingName:
     """Return the name of the ring with this strategy and this number of shards."""
     return RingName(f"{strategy}-{shards}")
@@ -128,8 +106,6 @@ async def serve(sizes: Sequence[int]) -> None:
         ),
         readiness=lambda: None,
         validation=RingValidation(
-            selected=lambda _: (),
-            objects=NoObjects(),
             custom=(),
             max_request_bytes=MAX_REQUEST_BYTES,
         ),

@@ -9,7 +9,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
 from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing, LastRebalance, RingStatus
+from sharder.core.api.ring import ControllerRing, LastRebalance, LastResync, RingStatus
 from sharder.core.errors import NotFound
 from sharder.core.fence.probe import Proof
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
@@ -31,7 +31,6 @@ from sharder.core.status.stats import (
     Apart,
     ObjectStats,
     Overdue,
-    ResyncReport,
     StatsOf,
 )
 from sharder.core.status.status import (
@@ -56,7 +55,7 @@ class RingFacts:
     """What the leader knows about each ring; most of it is None until it is known."""
 
     stats: StatsOf
-    last_resync: Callable[[RingName], ResyncReport | None]
+    last_resync: Callable[[RingName], LastResync | None]
     """Returns the report of a ring's last complete pass."""
     overdue: Callable[[RingName], Overdue | None]
     """Returns a ring's overdue drains, None if there is none."""
@@ -117,7 +116,6 @@ class StatusReports:
         self._clock = clock
         self._sent: dict[RingName, _Sent] = {}
         self._paces: dict[RingName, StatusThrottle] = {}
-        self._prunes = False
 
     async def write(self, name: RingName) -> float | None:
         """Write the status if it changed; return the seconds until the next attempt, if any.
@@ -234,23 +232,10 @@ class StatusReports:
         except NotFound:
             return
         self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after, stored=written.status)
-        self._note_pruning(after, written.status)
         fault = self._fault_of(ring.name)
         known = condition_of(before, READY)
         if fault is not None and (known is None or known.message != fault.message):
             await self._warn(ring, fault.message)
-
-    def _note_pruning(self, sent: RingStatus, stored: RingStatus) -> None:
-        """Log once that the CRD is older than this release."""
-        missing = (sent.objects is not None and stored.objects is None) or (
-            sent.last_rebalance is not None and stored.last_rebalance is None
-        )
-        if missing and not self._prunes:
-            self._prunes = True
-            _log.warning(
-                "the CustomResourceDefinition of ControllerRing is too old",
-                extra={"why": "it drops status fields; apply the CRD of this release"},
-            )
 
     async def _warn(self, ring: ControllerRing, problem: str) -> None:
         _log.warning("ring not ready", extra={"ring": ring.name, "why": problem})

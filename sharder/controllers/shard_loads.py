@@ -4,7 +4,7 @@ Only valid Leases make shards, so the number of entries is bounded.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -12,10 +12,10 @@ from sharder.controllers.cache import ClusterCache
 from sharder.core.api.ring import ShardStatus
 from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import OBJECTS, Shard
-from sharder.core.leases.state import is_held
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName
 from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.phases import leases_of
 from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
 from sharder.metrics.registry import Metrics
 from sharder.runtime.clock import Clock
@@ -120,14 +120,9 @@ def shard_statuses(
 
 def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
     """Yield the shards sorted by name, each with its Lease; of several Leases, the held one."""
-    members = snapshot.members
-    refs: Mapping[str, ObjectRef] = {
-        lease.metadata.name: lease.metadata.ref
-        for lease in sorted(members.validity.valid, key=is_held)
-    }
-    for name in sorted(refs):
-        shard = ShardName(name)
-        yield refs[name], members.shards.get(shard) or Shard(name=shard)
+    shards = snapshot.members.shards
+    for name, lease in sorted(leases_of(snapshot.members).items()):
+        yield lease.metadata.ref, shards.get(name) or Shard(name=name)
 
 
 def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:

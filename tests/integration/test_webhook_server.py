@@ -15,12 +15,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, Resource
+from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
-from sharder.core.names import VALIDATION_PATH, GroupResource
+from sharder.core.names import VALIDATION_PATH
 from sharder.tls import issue as tls
 from tests.support.eventually import eventually
-from tests.support.fakes import FakeObjects
 from tests.unit.webhook.reviews import (
     PATH,
     TOKEN,
@@ -30,8 +29,9 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import Server, ServerTls, Webhook
+from webhook import RingValidation, Server, ServerTls, Webhook
 from webhook.endpoint import AdmissionEndpoint
+from webhook.messages import Answer, Body
 
 NOW = datetime.now(UTC)
 AUTHORITY = tls.make_authority(NOW)
@@ -50,7 +50,7 @@ def server_tls() -> ServerTls:
     return ServerTls(pair.certificate, pair.key)
 
 
-def app() -> Webhook:
+def app(validation: RingValidation | None = None) -> Webhook:
     return Webhook(
         AdmissionEndpoint(
             rings=demo_only,
@@ -61,7 +61,7 @@ def app() -> Webhook:
             max_request_bytes=1_000_000,
         ),
         readiness=lambda: None,
-        validation=validation_with(),
+        validation=validation or validation_with(),
     )
 
 
@@ -291,19 +291,19 @@ async def test_a_retired_server_ends_connections_with_their_next_answer() -> Non
     assert new_status == 200
 
 
-class Slow(FakeObjects):
+class Slow(RingValidation):
     """A cluster that a validation waits for until a test releases it."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(custom=(), max_request_bytes=1_000_000)
         self.entered = asyncio.Event()
         self.leave = asyncio.Event()
 
     @override
-    async def find(self, resource: GroupResource) -> Resource:
+    async def reply(self, body: Body) -> Answer:
         self.entered.set()
         await self.leave.wait()
-        return await super().find(resource)
+        return await super().reply(body)
 
 
 async def validate(client: Client) -> None:

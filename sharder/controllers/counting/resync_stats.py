@@ -2,11 +2,12 @@
 
 from datetime import datetime
 
+from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject
+from sharder.core.api.ring import LastResync
 from sharder.core.errors import Conflict
 from sharder.core.movement.step import Assign, Drain, Keep, Step
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import ResyncReport
 
 
 class ResyncStats:
@@ -15,7 +16,9 @@ class ResyncStats:
     def __init__(self) -> None:
         self.fault: str | None = None
         """The first error of the ring's strategy."""
-        self._assigned = self._moved = self._drained = self._conflicts = self._failed = 0
+        self.failures = 0
+        """The objects that could not be written."""
+        self._assigned = self._moved = self._drained = self._conflicts = 0
 
     def note(self, step: Step) -> None:
         """Note the error of the strategy, if there is one."""
@@ -36,17 +39,16 @@ class ResyncStats:
 
     def failed(self, error: Exception) -> None:
         """Count an object that could not be written."""
-        self._failed += 1
+        self.failures += 1
         self._conflicts += isinstance(error, Conflict)
 
-    def report(self, *, time: datetime, seconds: float) -> ResyncReport:
+    def report(self, *, time: datetime, seconds: float) -> LastResync:
         """Return the report of the pass, which ended at `time` after `seconds`."""
-        return ResyncReport(
-            time=time,
-            seconds=seconds,
+        return LastResync(
+            time=to_the_second(time),
+            duration_seconds=round(seconds, 3),
             assigned=self._assigned,
             moved=self._moved,
             drained=self._drained,
             conflicts=self._conflicts,
-            failed=self._failed,
         )

@@ -31,12 +31,11 @@ from sharder.controllers.scope import (
     is_part_of,
     scope_of,
 )
-from sharder.core.api.ring import RingResource
+from sharder.core.api.ring import LastResync, RingResource
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import Members
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.stats import ResyncReport
 
 NAMESPACES = GroupResource("", "namespaces")
 """Each object of this resource is its own namespace."""
@@ -89,7 +88,7 @@ class Resync:
         """The members of each ring's last passes, and when the first of these passes ended."""
         self._uncontrolled: dict[Part, int] = {}
         """The objects without a controller, of the resources that each part controls."""
-        self.reports: dict[RingName, ResyncReport] = {}
+        self.reports: dict[RingName, LastResync] = {}
         """The report of each ring's last pass."""
 
     def uncontrolled(self, snapshot: RingSnapshot) -> int:
@@ -122,7 +121,7 @@ class Resync:
         report = self.reports[name] = context.stats.report(
             time=self._ports.clock.now(), seconds=seconds
         )
-        _log_report(name, report)
+        _log_report(name, report, context.stats.failures)
         self._ports.on_fault(name, context.stats.fault)
         self._count.passed(name)
         self._ports.on_change(name)
@@ -246,13 +245,13 @@ class Resync:
         return min(late, self._sync_period) if late > 0 else self._sync_period
 
 
-def _log_report(ring: RingName, report: ResyncReport) -> None:
+def _log_report(ring: RingName, report: LastResync, failed: int) -> None:
     """Log what a pass did, at debug level if it changed nothing."""
     done = {
         "assigned": report.assigned,
         "moved": report.moved,
         "drained": report.drained,
-        "failed": report.failed,
+        "failed": failed,
     }
     level = logging.INFO if any(done.values()) else logging.DEBUG
-    _log.log(level, "resynced", extra={"ring": ring, **done, "seconds": round(report.seconds, 3)})
+    _log.log(level, "resynced", extra={"ring": ring, **done, "seconds": report.duration_seconds})

@@ -3,10 +3,10 @@
 Shards are added and removed as Leases, so that the same code decides as for real shards.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import cycle
 from typing import Final
 
 import msgspec
@@ -32,7 +32,8 @@ from sharder.core.names import (
 MAX_NEW = 1000
 """Maximum new shards; with more, some would exceed the limit of shards of a ring."""
 
-_FIXED: Final = (POOL_ANNOTATION, CAPACITY_ANNOTATION, WEIGHT_ANNOTATION)
+_PLACE: Final = (REGION_LABEL, ZONE_LABEL)
+_SIZE: Final = (POOL_ANNOTATION, CAPACITY_ANNOTATION, WEIGHT_ANNOTATION)
 
 _MAX_NAME = 63
 """Maximum characters of a shard's name, which is a label value."""
@@ -138,29 +139,20 @@ def strategy_named(text: str) -> StrategyName:
 def _new_leases(
     ring: ControllerRing, present: Sequence[Lease], names: Iterable[str], now: datetime
 ) -> Iterator[Lease]:
-    """Yield Leases of new shards that are like the present ones.
-
-    The new shards have the same pool, capacity and weight if all present ones agree, because the
-    replicas of a controller have one template.  Each new shard is in the place with the fewest
-    shards, because the scheduler would also spread them.
-    """
+    """Yield Leases of new shards, with place and size of the present ones in turn."""
     valid = classify(present, ring.spec.shard_namespaces).valid
     held = [lease.metadata for lease in valid if is_held(lease)]
-    said = {key: {meta.annotation(key) for meta in held} for key in _FIXED}
-    places = Counter((meta.label(REGION_LABEL), meta.label(ZONE_LABEL)) for meta in held)
-    del places["", ""]
     namespace = next(iter(ring.spec.shard_namespaces), held[0].namespace if held else "")
     time = format_time(now)
-    for name in names:
-        region, zone = place = min(places, key=lambda it: (places[it], it), default=("", ""))
-        places[place] += 1
+    for name, like in zip(names, cycle(held or [ObjectMeta()])):
+        labels, annotations = like.labels or {}, like.annotations or {}
         yield Lease(
             metadata=ObjectMeta(
                 name=name,
                 namespace=namespace,
                 creation_timestamp=time,
-                labels={RING_LABEL: ring.name, REGION_LABEL: region, ZONE_LABEL: zone},
-                annotations={key: min(values) for key, values in said.items() if len(values) == 1},
+                labels={RING_LABEL: ring.name} | {k: labels[k] for k in _PLACE if k in labels},
+                annotations={k: annotations[k] for k in _SIZE if k in annotations},
             ),
             spec=LeaseSpec(
                 holder_identity=name,

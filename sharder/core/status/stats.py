@@ -5,7 +5,6 @@ This module contains only values.  How they are counted depends on the ring's st
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from sharder.core.leases.membership import Members, Standing
@@ -30,25 +29,6 @@ class ObjectStats:
     """The objects without an available owner."""
     uncontrolled: int = 0
     """Objects of controlled resources that have no controller; no other number counts these."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResyncReport:
-    """The result of one complete pass over a ring's objects."""
-
-    time: datetime
-    """When the pass ended; aware."""
-    seconds: float
-    assigned: int
-    """Unassigned objects that were assigned."""
-    moved: int
-    """Objects that moved to another shard."""
-    drained: int
-    """Objects whose drain began."""
-    conflicts: int
-    """Writes that failed because another client had updated the object."""
-    failed: int
-    """Objects that could not be written, conflicts included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

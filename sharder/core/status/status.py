@@ -25,7 +25,7 @@ from sharder.core.api.ring import (
     ShardStatus,
 )
 from sharder.core.status.conditions import FROM_COUNTS, READY, DesiredCondition, condition_of
-from sharder.core.status.stats import ObjectStats, ResyncReport
+from sharder.core.status.stats import ObjectStats
 
 MAX_SHARDS = 200
 """Maximum shards that a status lists, to bound its size."""
@@ -67,7 +67,7 @@ def with_counts(
     stats: ObjectStats,
     *,
     shards: Collection[ShardStatus],
-    resync: ResyncReport | None,
+    resync: LastResync | None,
     now: datetime,
 ) -> RingStatus:
     """Return the status with the counts.
@@ -87,7 +87,7 @@ def with_counts(
         oldest_drain_since=_since(status.oldest_drain_since, stats.draining, now),
         shard_statuses=tuple(fullest_first[:MAX_SHARDS]),
         shard_statuses_truncated=len(shards) > MAX_SHARDS,
-        last_resync=status.last_resync if resync is None else _last(resync),
+        last_resync=resync or status.last_resync,
     )
 
 
@@ -155,17 +155,6 @@ def _condition(
 def _since(known: str | None, number: int, now: datetime) -> str | None:
     """Return the time since which the number is positive, None if it is 0."""
     return (known or to_the_second(now)) if number else None
-
-
-def _last(resync: ResyncReport) -> LastResync:
-    return LastResync(
-        time=to_the_second(resync.time),
-        duration_seconds=round(resync.seconds, 3),
-        assigned=resync.assigned,
-        moved=resync.moved,
-        drained=resync.drained,
-        conflicts=resync.conflicts,
-    )
 
 
 def _urgent_part(status: RingStatus) -> tuple[object, ...]:

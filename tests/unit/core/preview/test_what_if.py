@@ -41,8 +41,8 @@ def test_a_name_of_a_shard_that_is_there_cannot_be_added() -> None:
         WhatIf(named=(A,)).leases(ring(), [lease(A)], NOW)
 
 
-def test_a_shard_without_zone_does_not_keep_new_ones_from_having_one() -> None:
-    assert [shard.zone for shard in new_shards(2, lease(A), placed("x", "one"))] == ["one"] * 2
+def test_new_shards_are_like_the_present_ones_in_turn() -> None:
+    assert [shard.zone for shard in new_shards(3, lease(A), placed("x", "one"))] == ["", "one", ""]
 
 
 def test_an_unknown_strategy_is_reported_with_the_known_ones() -> None:

@@ -6,11 +6,12 @@ from datetime import timedelta
 import msgspec
 
 from sharder.core.api.ring import (
+    LastResync,
     RingStatus,
     ShardStatus,
 )
 from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ready
-from sharder.core.status.stats import ObjectStats, ResyncReport
+from sharder.core.status.stats import ObjectStats
 from sharder.core.status.status import (
     encode_withdrawal,
     is_urgent,
@@ -47,7 +48,7 @@ def counts(
     unassigned: int = 0,
     draining: int = 0,
     shards: tuple[ShardStatus, ...] = (),
-    resync: ResyncReport | None = None,
+    resync: LastResync | None = None,
     at: int = 0,
 ) -> RingStatus:
     figures = ObjectStats(
