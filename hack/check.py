@@ -19,7 +19,7 @@ TESTS: Mapping[str, Sequence[str]] = {
     "units": ("pytest", "-q", "tests/unit", f"--ignore={CORE}"),
     "replica": ("pytest", "-q", "tests/replica"),
     "core": ("pytest", "-q", CORE),
-    "properties": ("pytest", "-q", "tests/property", "tests/contract"),
+    "properties": ("pytest", "-q", "tests/property"),
     "stage": ("pytest", "-q", "tests/stage"),
     "compat": ("pytest", "-q", "tests/compat"),
 }

@@ -102,11 +102,6 @@ def made_up_acknowledgement(ring: str, namespace: str, shard: str) -> bytes:
     return _encode(_review("UPDATE", {}, before, place))
 
 
-def pinned_secret(ring: str, shard: str) -> bytes:
-    """Return a patch that pins a Secret."""
-    return _encode({"metadata": {"labels": {pin_label(RingName(ring)): shard}}})
-
-
 def _review(
     operation: str,
     labels: dict[str, str],

@@ -1,237 +1,297 @@
 """The hostile run: phases of attack, each from a quiet start, under the same ordinary load."""
 
 import asyncio
-import sys
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from math import ceil
+from math import ceil, inf
+from pathlib import Path
 from typing import Final
 
-from sharder.kube.client import connect
+import msgspec
+
+from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.errors import ApiError
+from sharder.core.names import LOAD_ANNOTATION, RingName, drain_label, owner_label
+from sharder.kube.client import Client, connect
 from tests.e2e.replicas import REPLICAS
-from tests.long.hostile.judging import QUIET, Death, Record, Row, Span, judge
-from tests.long.hostile.lag import buckets, worst
-from tests.long.hostile.recording import CREATES_PER_SECOND, STEERED, Recording
-from tests.long.hostile.stage import PROCESSES, RINGS, USERS, Stage, stage
+from tests.long.etcd_history import Stored, record
+from tests.long.hostile.stage import (
+    BOUNDED,
+    ELSEWHERE,
+    LEASE_SECONDS,
+    PROCESSES,
+    RINGS,
+    TENANT,
+    USERS,
+    Stage,
+    stage,
+)
 from tests.support.eventually import eventually
 
+QUIET: Final = "quiet"
+ATTACKS: Final[Mapping[str, Sequence[tuple[str, ...]]]] = {
+    QUIET: (),
+    "fat leases": [("fat-leases",)],
+    "cycled leases": [("cycled-leases",)],
+    "16 MiB rings": [("big-rings",)],
+    "32 MiB reviews": [("big-reviews",)],
+    "connections": [("connections", str(number)) for number in range(len(REPLICAS))],
+    "made-up reviews": [("made-up",)],
+    "steered": [("steered",)],
+    "all at once": [("big-rings",), ("cycled-leases",), ("connections", "0"), ("made-up",)],
+}
+"""By the name of the phase: attacks at the same time, each with its arguments."""
 STANDING: Final = 120
 """Objects of ordinary users that are there all the time."""
-KILL_EVERY: Final = 30.0
-AWAY_SECONDS: Final = 20.0
-"""How long a killed process stays away: more than its takeover may take."""
+CREATES_PER_SECOND: Final = 20.0
+CREATE_SECONDS: Final = 30.0
+LOADS: Final = ("cpu=40,memory=10", "cpu=10,memory=40")
+"""In turn: without the others they are worth a rebalance."""
 REST_SECONDS: Final = 6.0
 """In which nothing is written: longer than the interval of rebalancing."""
 LULL_SECONDS: Final = 60.0
-"""After a phase, at most, until all is as it was."""
+TAKEOVER_SECONDS: Final = 2 * LEASE_SECONDS + 4.0
+UNOWNED_SHARE: Final = 0.01
+SLOWER: Final = 3.0
+MAX_MEGABYTES: Final = 200.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """Attacks that go on at the same time."""
+@dataclass(slots=True)
+class Row:
+    """One phase."""
 
     name: str
-    attacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By label: name of the attack, and its other arguments."""
-    kills: bool = True
+    creates: list[float] = field(default_factory=list)
+    """Seconds that each create took."""
+    floor: list[float] = field(default_factory=list)
+    """The same of creates that no webhook sees."""
+    refused: int = 0
+    unowned: int = 0
+    """Objects that were created without owner."""
+    leaders: int = 0
+    """How often another sharder became the leader."""
+    moved: list[str] = field(default_factory=list)
+    """Objects of ordinary users that were drained or given away while all shards lived."""
+    takeover: float = 0.0
+    """Seconds until a shard that was killed meanwhile had no object any more."""
+    megabytes: float = 0.0
+    """The most that a sharder has ever needed."""
+    ended: list[str] = field(default_factory=list)
+    rested: bool = True
+    told: list[str] = field(default_factory=list)
+    """What the attacks say that they have done."""
+
+    def problems(self, quiet: "Row") -> list[str]:
+        """Return what is wrong, beside the quiet phase."""
+        p99, usual = _p99(self.creates), max(_p99(quiet.creates), _p99(self.floor))
+        verdicts = (
+            (self.refused > 0, f"{self.refused} creates refused"),
+            (self.unowned > UNOWNED_SHARE * len(self.creates), f"{self.unowned} without owner"),
+            (p99 > SLOWER * usual, f"p99 of creates {p99:.3f} s"),
+            (self.leaders > 0, f"{self.leaders} leaders lost"),
+            (bool(self.moved), f"{len(self.moved)} moves, such as {self.moved[:1]}"),
+            (self.takeover > TAKEOVER_SECONDS, f"takeover after {self.takeover:.1f} s"),
+            (self.megabytes > MAX_MEGABYTES, f"{self.megabytes:.0f} MB"),
+            (bool(self.ended), f"ended: {self.ended}"),
+            (not self.rested, "no rest after it"),
+        )
+        return [text for is_wrong, text in verdicts if is_wrong]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {len(self.creates)} creates, {self.unowned} without owner, "
+            f"p99 {1000 * _p99(self.creates):.0f} ms, takeover {self.takeover:.1f} s, "
+            f"{self.megabytes:.0f} MB; {' '.join(self.told)}"
+        )
 
 
-PHASES: Final = (
-    Phase(name=QUIET),
-    Phase(name="fat leases", attacks={"fat": ("fat-leases",)}),
-    Phase(name="cycled leases", attacks={"cycled": ("cycled-leases",)}),
-    Phase(name="16 MiB rings", attacks={"rings": ("big-rings",)}),
-    Phase(name="32 MiB reviews", attacks={"reviews": ("big-reviews",)}),
-    Phase(
-        name="connections",
-        attacks={f"connections-{n}": ("connections", str(n)) for n in range(len(REPLICAS))},
-    ),
-    Phase(name="made-up reviews", attacks={"made-up": ("made-up",)}),
-    # Without kills nothing of ordinary users moves but for what they do themselves.
-    Phase(name=STEERED, attacks={"steered": ("steered",)}, kills=False),
-    Phase(
-        name="all at once",
-        attacks={
-            "rings-too": ("big-rings",),
-            "cycled-too": ("cycled-leases",),
-            "connections-too": ("connections", "0"),
-            "made-up-too": ("made-up",),
-        },
-    ),
-)
+def play(seconds: float, only: Sequence[str] = ()) -> list[Row]:
+    """Play phases of so many seconds, the quiet one first; by default all."""
+    with stage() as found:
+        return asyncio.run(
+            _play(found, seconds, [n for n in ATTACKS if n in {*only, QUIET} or not only])
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """What came of it."""
-
-    record: Record
-    attacks: Mapping[str, str]
-    """By label: what each attack says that it has done."""
-    ended: Sequence[str]
-    """Processes that ended by themselves."""
-    lulls: Mapping[str, float]
-    """Seconds after each phase until all was owned and no drain was open."""
-    lags: Mapping[str, str]
-    """By phase: how late an event loop was at most, in milliseconds."""
-
-
-def show_on_stderr(row: Row) -> None:
-    """Print a phase that is over, since the next ones take minutes."""
-    problems = "; ".join(row.problems) or "good"
-    print(f"{row.name}: {problems}", file=sys.stderr, flush=True)  # noqa: T201 - progress
-
-
-def play(
-    seconds: float, only: Sequence[str] = (), show: Callable[[Row], None] = show_on_stderr
-) -> Played:
-    """Play all phases and return what came of it.
-
-    Args:
-        seconds: Of each phase.
-        only: Names of phases, beside the quiet one; all by default.
-        show: Gets the row of each phase when it is over.
-    """
-    phases = [p for p in PHASES if not only or p.name in {*only, QUIET}]
-    capacity = ceil((STANDING + seconds * CREATES_PER_SECOND * 1.6) / (len(PROCESSES) - 1) * 1.25)
-    with stage(capacity) as found:
-        return asyncio.run(_play(found, phases, seconds, capacity, show))
-
-
-async def _play(
-    found: Stage,
-    phases: Sequence[Phase],
-    seconds: float,
-    capacity: int,
-    show: Callable[[Row], None],
-) -> Played:
-    client = await connect(str(found.playground.author))
+async def _play(found: Stage, seconds: float, names: Sequence[str]) -> list[Row]:
+    user = await connect(str(found.playground.author))
     admin = await connect(str(found.plane.admin_kubeconfig))
-    recording = Recording(found, client, admin)
-    attacks: dict[str, str] = {}
-    lulls: dict[str, float] = {}
-    lags: dict[str, str] = {}
+    run = _Run(found, user, admin)
     try:
         async with asyncio.TaskGroup() as group:
-            watching = [
-                group.create_task(each)
-                for each in (
-                    recording.follow_secrets(),
-                    recording.follow_leader(),
-                    recording.sample_memory(),
-                    found.restart_fallen(),
-                )
-            ]
-            await _until_placing(recording)
-            for phase in phases:
-                before = await buckets(found.playground)
-                attacks |= await _phase(recording, phase, seconds)
-                lulls[phase.name] = await _lull(recording)
-                lags[phase.name] = worst(before, await buckets(found.playground))
-                show(judge(recording.finished(capacity))[-1])
+            places = ("secrets/users/", "secrets/tenant/", "leases/sharding-system/sharder")
+            url = found.plane.etcd_url
+            watching = [group.create_task(record(url, place, run.take)) for place in places]
+            await run.begin()
+            rows = [await run.phase(name, seconds) for name in names]
             for task in watching:
                 task.cancel()
     finally:
-        await client.close()
+        await user.close()
         await admin.close()
-    return Played(
-        record=recording.finished(capacity),
-        attacks=attacks,
-        ended=found.selves,
-        lulls=lulls,
-        lags=lags,
-    )
+    return rows
 
 
-async def _until_placing(recording: Recording) -> None:
-    """Create what is there all the time, when all shards are there."""
-    await eventually(partial(_are_available, recording.stage), within=LULL_SECONDS)
-    await asyncio.sleep(2)  # until the API server calls the webhook
-    for _ in range(STANDING):
-        await recording.create(RINGS[0], USERS)
-    assert all(each.status == 201 for each in recording.creates), "users must be able to create"
-    recording.creates.clear()
-    await _settled(recording)
+@dataclass(slots=True)
+class _Run:
+    """What was seen up to now."""
+
+    stage: Stage
+    user: Client
+    admin: Client
+    """Whose requests never wait for those of others in the API server."""
+    row: Row = field(default_factory=lambda: Row(""))
+    now: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By key of the Secret: its owner in each ring, with `*` while it drains."""
+    written: int = 0
+    leader: str = ""
+    is_calm: bool = False
+    """Whether nothing of ordinary users has a reason to move."""
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    async def begin(self) -> None:
+        """Create what is there all the time, when all shards are there."""
+        await eventually(self._are_available, within=LULL_SECONDS)
+        await asyncio.sleep(2)  # until the API server calls the webhook
+        for _ in range(STANDING):
+            await self._create(RINGS[0])
+        assert not self.row.refused, "users must be able to create"
+        await self._settle()
+
+    async def phase(self, name: str, seconds: float) -> Row:
+        """Create while the attacks go on, then kill a shard, and let all come to rest."""
+        row = self.row = Row(name)
+        standing, labels = set(self.now), list[str]()
+        for attack, *more in ATTACKS[name]:
+            labels.append(f"{name} {attack} {' '.join(more)}".strip().replace(" ", "-"))
+            lasts = seconds + TAKEOVER_SECONDS
+            await asyncio.to_thread(self.stage.attack, labels[-1], attack, lasts, *more)
+        self.is_calm = True
+        await self._create_steadily(seconds)
+        self.is_calm = False
+        row.ended = self.stage.ended()
+        await self._take_over(PROCESSES[len(name) % len(PROCESSES)])
+        row.told = [await self.stage.attacked(label) for label in labels]
+        row.megabytes = max(_most_memory(self.stage.playground.pid(each)) for each in REPLICAS)
+        for kind in ("leases", "secrets"):
+            arguments = ("delete", kind, "--all", "-n", TENANT, "--wait=false")
+            await asyncio.to_thread(self.stage.plane.kubectl, *arguments)
+        for key in self.now.keys() - standing:
+            place, _, secret = key.removeprefix("secrets/").partition("/")
+            if place == USERS:
+                await self.user.request("DELETE", f"/api/v1/namespaces/{USERS}/secrets/{secret}")
+        await self._settle()
+        return row
+
+    def take(self, stored: Stored) -> None:
+        """Note a write to a Secret that rings select, or to the leader's Lease."""
+        if stored.key.startswith("leases/"):
+            holder = msgspec.json.decode(stored.value, type=Lease).spec.holder_identity or ""
+            self.row.leaders += bool(self.leader) and holder != self.leader
+            self.leader = holder
+            return
+        meta = msgspec.json.decode(stored.value, type=PartialObject).metadata
+        if meta.name == "kube-root-ca.crt":
+            return
+        self.written += 1
+        before = self.now.pop(stored.key, {})
+        if stored.deleted:
+            return
+        after = self.now[stored.key] = {
+            ring: meta.label(owner_label(RingName(ring)))
+            + "*" * meta.has_label(drain_label(RingName(ring)))
+            for ring in RINGS
+        }
+        if self.is_calm and meta.namespace == USERS:
+            self.row.moved += [
+                f"{ring} {meta.name}: {owner} -> {after[ring]}"
+                for ring, owner in before.items()
+                if owner and owner != after[ring]
+            ]
+
+    async def _create_steadily(self, seconds: float) -> None:
+        """Create Secrets as ordinary users do; none waits for another, all have ended."""
+        async with asyncio.TaskGroup() as group:
+            began = time.monotonic()
+            for number in range(int(seconds * CREATES_PER_SECOND)):
+                due = began + number / CREATES_PER_SECOND
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+                group.create_task(self._create(RINGS[number % len(RINGS)]))
+                if number % 4 == 0:
+                    group.create_task(self._create(""))
+
+    async def _create(self, ring: str) -> None:
+        """Create one Secret in every ring, which is looked at in one, or else in none."""
+        row, number, began = self.row, next(self.numbers), time.monotonic()
+        load = LOADS[number % len(LOADS)]
+        metadata: Json = {"name": f"secret-{number:08}", "annotations": {LOAD_ANNOTATION: load}}
+        path = f"/api/v1/namespaces/{USERS if ring else ELSEWHERE}/secrets"
+        client = self.user if ring else self.admin
+        try:
+            body: Json = {"metadata": metadata}
+            answer = await client.request("POST", path, body=body, timeout=CREATE_SECONDS)
+        except (ApiError, TimeoutError):
+            row.refused += 1
+            return
+        (row.creates if ring else row.floor).append(time.monotonic() - began)
+        made = msgspec.json.decode(answer, type=PartialObject).metadata
+        row.unowned += bool(ring) and not made.label(owner_label(RingName(ring)))
+
+    async def _take_over(self, victim: str) -> None:
+        began = time.monotonic()
+        await asyncio.to_thread(self.stage.playground.kill, victim)
+        self.row.takeover = inf
+        with suppress(AssertionError):
+            await eventually(lambda: self._has_nothing(victim), within=LULL_SECONDS / 2)
+            self.row.takeover = time.monotonic() - began
+        await asyncio.to_thread(self.stage.start_shard, victim)
+
+    async def _has_nothing(self, victim: str) -> bool:
+        owners = (owner for of_rings in self.now.values() for owner in of_rings.values())
+        return not any(owner.rstrip("*").endswith(f"-{victim}") for owner in owners)
+
+    async def _are_available(self) -> bool:
+        """Return whether every process is a shard in every ring that the rings say they have."""
+        path = "jsonpath={range .items[*]}{.metadata.name}={.status.availableShards} {end}"
+        arguments = ("get", "controllerrings", "-o", path)
+        rings = await asyncio.to_thread(self.stage.plane.kubectl, *arguments)
+        return {f"{ring}={len(PROCESSES)}" for ring in RINGS} <= set(rings.split())
+
+    async def _settle(self) -> None:
+        """Wait until all shards are back, nothing was written for a while, and all has an owner.
+
+        Before a shard is back nothing goes to it, so that nothing is written proves little.
+        """
+
+        async def is_at_rest() -> bool:
+            complete, written = await self._are_available(), self.written
+            await asyncio.sleep(REST_SECONDS)
+            states = [owner for of_rings in self.now.values() for owner in of_rings.values()]
+            held = Counter(of_rings[BOUNDED] for of_rings in self.now.values())
+            is_even = max(held.values()) <= ceil(len(self.now) / len(PROCESSES))
+            is_owned = not any(not owner or owner.endswith("*") for owner in states)
+            return complete and written == self.written and is_owned and is_even
+
+        try:
+            await eventually(is_at_rest, within=LULL_SECONDS)
+        except AssertionError:
+            self.row.rested = False
 
 
-async def _phase(recording: Recording, phase: Phase, seconds: float) -> Mapping[str, str]:
-    found, begin = recording.stage, time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(recording.create_steadily(seconds))
-        for label, (name, *more) in phase.attacks.items():
-            await asyncio.to_thread(found.attack, label, name, seconds, *more)
-        killing = group.create_task(_kill(recording)) if phase.kills else None
-        await asyncio.sleep(seconds)
-        recording.phases.append(Span(name=phase.name, begin=begin, end=time.monotonic()))
-        if killing is not None:
-            killing.cancel()
-    return {label: await found.attacked(label, 60) for label in phase.attacks}
+def _p99(seconds: Sequence[float]) -> float:
+    ordered = sorted(seconds)
+    return ordered[ceil(0.99 * len(ordered)) - 1] if ordered else 0.0
 
 
-async def _kill(recording: Recording) -> None:
-    """Kill one process after the other; each comes back when others have had time to take over."""
-    await asyncio.sleep(2)
-    while True:
-        victim = PROCESSES[len(recording.deaths) % len(PROCESSES)]
-        await asyncio.to_thread(recording.stage.kill, victim)
-        recording.deaths.append(Death(process=victim, at=time.monotonic()))
-        await asyncio.sleep(AWAY_SECONDS)
-        await _bring_back(recording)
-        await asyncio.sleep(KILL_EVERY - AWAY_SECONDS)
-
-
-async def _bring_back(recording: Recording) -> None:
-    if recording.stage.down:
-        death = recording.deaths[-1]
-        await asyncio.to_thread(recording.stage.start_shards, death.process)
-        back = time.monotonic()
-        recording.deaths[-1] = Death(process=death.process, at=death.at, back=back)
-
-
-async def _lull(recording: Recording) -> float:
-    """Let all come to rest: the dead taken over and back, the tenant's things away."""
-    began = time.monotonic()
-    if recording.stage.down:
-        await _taken_over(recording)
-        await _bring_back(recording)
-    await recording.stage.clean_up_after_tenant()
-    await recording.sweep()
-    await _settled(recording)
-    return time.monotonic() - began
-
-
-async def _taken_over(recording: Recording) -> None:
-    """Wait until a dead process has nothing any more, or a while longer than it may take."""
-    end = f"-{recording.deaths[-1].process}"
-
-    async def taken() -> bool:
-        states = (w for of_rings in recording.now.values() for w in of_rings.values())
-        return not any(w.owner.endswith(end) for w in states)
-
-    with suppress(AssertionError):
-        await eventually(taken, within=LULL_SECONDS / 2)
-
-
-async def _are_available(found: Stage) -> bool:
-    """Return whether every process is a shard in every ring that the rings say they have."""
-    path = "jsonpath={range .items[*]}{.metadata.name}={.status.availableShards} {end}"
-    arguments = ("get", "controllerrings", "-o", path)
-    rings = await asyncio.to_thread(found.plane.kubectl, *arguments)
-    return {f"{ring}={len(PROCESSES)}" for ring in RINGS} <= set(rings.split())
-
-
-async def _settled(recording: Recording) -> None:
-    """Wait until all shards are back, nothing was written for a while, and all is in its place.
-
-    Before a shard is back nothing goes to it, so that nothing is written proves little.
-    """
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LULL_SECONDS):
-            while True:
-                complete, written = await _are_available(recording.stage), len(recording.writes)
-                await asyncio.sleep(REST_SECONDS)
-                if complete and written == len(recording.writes) and not recording.unsettled():
-                    return
+def _most_memory(pid: int) -> float:
+    """Return how many megabytes a process had in memory at most, 0 if it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
