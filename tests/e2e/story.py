@@ -16,8 +16,9 @@ from hack.ownership import Observer, Ownership, create_secrets, observing
 from hack.playground import CONTROLLER, NAMESPACE, ROOT, SHARDS, Playground, wait_until_ready
 from sharder.core.names import RING_LABEL, SHARDER_IDENTITY
 from sharder.kube.client import Client
-from tests.e2e.trace import Trace, tracing
-from tests.e2e.writers import WriteLog, foreign_writes
+from tests.e2e.writers import WriteLog
+from tests.history.judging import Verdict, judge
+from tests.history.recording import Recording, recording
 from tests.support.eventually import eventually
 
 
@@ -92,16 +93,21 @@ class Story:
     """Names of the objects that were written after go-3 went on."""
     kill: Change
     """go-0 gets SIGKILL."""
-    trace: Trace
-    foreign_writes: list[str]
-    """What a shard has written that was not its own."""
+    first: dict[str, str]
+    """The owner that each Secret was created with, by name."""
+    verdict: Verdict
 
 
 class Teller:
     """Plays the story on a playground."""
 
     def __init__(
-        self, cast: Cast, playground: Playground, observer: Observer, client: Client, trace: Trace
+        self,
+        cast: Cast,
+        playground: Playground,
+        observer: Observer,
+        client: Client,
+        trace: Recording,
     ) -> None:
         self.cast = cast
         self.playground = playground
@@ -125,7 +131,7 @@ class Teller:
 
     async def lose(self, name: str, *, kill: bool) -> tuple[Change, int]:
         """Lose a shard; the time runs from its end until each object has a live owner."""
-        before, mark = await self.observer.look(), self.trace.last_revision()
+        before, mark = await self.observer.look(), self._last_revision()
         began = time.monotonic()
         code = 0
         if kill:
@@ -136,15 +142,19 @@ class Teller:
         self.live.discard(name)
         # Read off the watch: to list all objects again and again would take the very CPU away.
         async with asyncio.timeout(120):
-            while self.trace.orphans(self.live):  # noqa: ASYNC110 - a list, no event
+            while self._are_lost():  # noqa: ASYNC110 - a list, no event
                 await asyncio.sleep(0.05)
         seconds = time.monotonic() - began
         after = await self.settled()
-        drained = frozenset(self.trace.drained_after(mark))
+        drained = self.trace.drained_after(mark)
         return Change(before=before, after=after, seconds=seconds, drained=drained), code
 
+    def _are_lost(self) -> bool:
+        draining = any(write.draining for write in self.trace.now.values())
+        return draining or any(each.owner not in self.live for each in self.trace.last())
+
     async def join(self, name: str) -> Change:
-        before, mark = await self.observer.look(), self.trace.last_revision()
+        before, mark = await self.observer.look(), self._last_revision()
         began = time.monotonic()
         await self.start(name)
         after = await self.settled()
@@ -152,7 +162,7 @@ class Teller:
             before=before,
             after=after,
             seconds=time.monotonic() - began,
-            drained=frozenset(self.trace.drained_after(mark)),
+            drained=self.trace.drained_after(mark),
         )
 
     async def change_secret(self, owner: str) -> dict[str, str]:
@@ -197,7 +207,7 @@ class Teller:
 
     async def pause(self, name: str) -> tuple[Change, int, set[str]]:
         """Let a shard stand still until it has lost everything, and then go on to its end."""
-        before, mark = await self.observer.look(), self.trace.last_revision()
+        before, mark = await self.observer.look(), self._last_revision()
         began = time.monotonic()
         self.playground.pause(name)
         self.live.discard(name)
@@ -206,14 +216,13 @@ class Teller:
             before=before,
             after=after,
             seconds=time.monotonic() - began,
-            drained=frozenset(self.trace.drained_after(mark)),
+            drained=self.trace.drained_after(mark),
         )
         mark = await self.quiet()
         self.playground.resume(name)
         code = await self._exit_code(name)
         await self.quiet()
-        writes = (*self.trace.secrets, *self.trace.configmaps)
-        return change, code, {w.obj.metadata.name for w in writes if w.revision > mark}
+        return change, code, {write.name for write in self.trace.since(mark)}
 
     async def quiet(self) -> int:
         """Return the last revision of an object once nothing is written for a second."""
@@ -225,6 +234,9 @@ class Teller:
             return max(versions.values())
 
         return await eventually(last, within=LEASE_SECONDS)
+
+    def _last_revision(self) -> int:
+        return max(each.revision for each in self.trace.since(0))
 
     async def _exit_code(self, name: str) -> int:
         async def ended() -> int:
@@ -244,7 +256,10 @@ async def play(plane: ControlPlane, cast: Cast, log: WriteLog) -> Story:
     playground.start_sharder(gracefulShutDown="1s")
     await wait_until_ready(playground)
     zero, one, two, three = map(cast.name, range(4))
-    async with observing(playground.author) as (observer, client), tracing(client) as trace:
+    async with (
+        observing(playground.author) as (observer, client),
+        recording(plane.etcd_url) as trace,
+    ):
         teller = Teller(cast, playground, observer, client, trace)
         await teller.start(*cast.first)
         await teller.settled()
@@ -280,6 +295,6 @@ async def play(plane: ControlPlane, cast: Cast, log: WriteLog) -> Story:
             paused_exit_code=paused_exit_code,
             written_late=written_late,
             kill=kill,
-            trace=trace,
-            foreign_writes=foreign_writes(log.answers(), trace.owner_before),
+            first={write.name: write.owner for write in reversed(trace.writes)},
+            verdict=judge(trace.trace(sent=list(log.sent()))),
         )

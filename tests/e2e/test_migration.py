@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from hack.ownership import Observer, Ownership, observing
 from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM, Playground
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
-from sharder.core.names import RING_LABEL, ObjectRef
+from sharder.core.names import RING_LABEL, ObjectRef, RingName
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import leases, rings
@@ -30,7 +31,10 @@ from tests.e2e.reference_stand_in import (
     Reference,
     owner_of,
 )
-from tests.e2e.trace import Trace, tracing
+from tests.history.departures import by_uid
+from tests.history.etcd import APISERVER_FLAGS
+from tests.history.judging import judge
+from tests.history.recording import Recording, recording
 from tests.support.eventually import eventually
 from tests.support.figures import show
 
@@ -80,7 +84,7 @@ class Migration:
     """Types of the ring's conditions before and after the stop of ours."""
     born: Mapping[str, str] = field(default_factory=dict)
     """Owners of Secrets that were created while ours ran, by name."""
-    trace: Trace = field(default_factory=Trace)
+    trace: Recording = field(default_factory=lambda: Recording(RingName(RING), NAMESPACE))
     """Of the last change, which comes in the middle of a move."""
 
 
@@ -90,7 +94,7 @@ def migration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migration]:
     log, policy = directory / "log", directory / "policy.json"
     policy.write_text(json.dumps(POLICY))
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    with ControlPlane(apiserver_flags=flags) as plane:
+    with ControlPlane(apiserver_flags=(*APISERVER_FLAGS, *flags)) as plane:
         playground = Playground(plane)
         playground.install()
         yield asyncio.run(_tell(playground, log))
@@ -153,7 +157,8 @@ def test_a_move_that_one_begins_is_ended_by_the_other_and_no_object_moves_withou
     migration: Migration,
 ) -> None:
     assert len(migration.trace.drained_after(0)) > BEGUN
-    assert (migration.trace.robberies(), migration.trace.returns()) == ([], [])
+    assert judge(migration.trace.trace()).unacknowledged == []
+    assert list(_returns(migration.trace)) == []
 
 
 async def _tell(playground: Playground, log: Path) -> Migration:
@@ -163,7 +168,7 @@ async def _tell(playground: Playground, log: Path) -> Migration:
         async with observing(playground.author) as (observer, _):
             await _begin(playground, reference, observer)
             migration = await _there_and_back(playground, reference, observer, log)
-            async with tracing(client) as trace:
+            async with recording(playground.plane.etcd_url) as trace:
                 await _change_in_the_middle(playground, reference, observer, trace)
             migration.trace = trace
     finally:
@@ -226,7 +231,7 @@ async def _born(client: Client, name: str) -> str:
 
 
 async def _change_in_the_middle(
-    playground: Playground, reference: Reference, observer: Observer, trace: Trace
+    playground: Playground, reference: Reference, observer: Observer, trace: Recording
 ) -> None:
     """Let the reference begin to move objects to a new shard, and ours do the rest."""
     live, before = LIVE | {JOINING}, await observer.look()
@@ -284,8 +289,8 @@ async def _has_resynced(client: Client) -> bool:
     return ring.status.last_resync is not None
 
 
-async def _knows(trace: Trace, now: Ownership) -> bool:
-    seen = {uid: write.owner for uid, write in trace.now.items()}
+async def _knows(trace: Recording, now: Ownership) -> bool:
+    seen = {each.uid: each.owner for each in trace.last()}
     return all(seen.get(uid) == now.owner(uid) for uid in now.secrets)
 
 
@@ -293,3 +298,12 @@ def _written(log: Path) -> set[tuple[str, str]]:
     """Return the resource and the namespace of each write in an audit log."""
     refs = [json.loads(line)["objectRef"] for line in log.read_text().splitlines()]
     return {(ref["resource"], ref.get("namespace", "")) for ref in refs}
+
+
+def _returns(trace: Recording) -> Iterator[str]:
+    """Yield what was sent one way and then back, or asked to move twice."""
+    for states in by_uid(trace.writes).values():
+        owners = [owner for owner, _ in groupby(w.owner for w in states if w.owner)]
+        drains = [draining for draining, _ in groupby(w.draining for w in states)]
+        if len(set(owners)) < len(owners) or drains.count(True) > 1:
+            yield f"{states[-1].name}: {owners}, {drains}"

@@ -17,7 +17,8 @@ from sharder.core.names import STATE_LABEL, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import leases
 from tests.e2e.stand_in import StandIn, keep_running, lease_environment, stand_ins
-from tests.e2e.trace import Trace, tracing
+from tests.history.etcd import APISERVER_FLAGS
+from tests.history.recording import Recording, recording
 from tests.support.eventually import eventually
 
 Outages: TypeAlias = tuple[tuple[str, int], ...]
@@ -66,7 +67,7 @@ class Play:
     playground: Playground
     client: Client
     observer: Observer
-    trace: Trace
+    trace: Recording
     restarts: list[str] = field(default_factory=list)
     worked: list[float] = field(default_factory=list)
     noticed: list[float] = field(default_factory=list)
@@ -117,7 +118,7 @@ class Play:
     ],
 )
 def aftermath(request: pytest.FixtureRequest) -> Aftermath:
-    with ControlPlane() as plane:
+    with ControlPlane(apiserver_flags=APISERVER_FLAGS) as plane:
         aftermath = asyncio.run(_play(plane, request.param))
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         told = [
@@ -168,7 +169,7 @@ async def _play(plane: ControlPlane, outages: Outages) -> Aftermath:
     newcomers = {f"{IDLE_RING}-{index}": 600 for index in range(len(outages))}
     async with (
         observing(playground.author) as (observer, client),
-        tracing(client) as trace,
+        recording(plane.etcd_url) as trace,
         stand_ins(shard, QUIET_RING, QUIET) as quiet,
         stand_ins(shard, IDLE_RING, newcomers) as idle,
         asyncio.TaskGroup() as group,
@@ -209,14 +210,14 @@ async def _tell(play: Play, outages: Outages, newcomers: list[StandIn]) -> After
         worked=play.worked,
         noticed=play.noticed,
         restarts=play.restarts,
-        takings=play.trace.takings(),
+        takings=list(play.trace.takings()),
         sharder_log=play.playground.log("sharder-0"),
         join_seconds=join_seconds,
     )
 
 
-async def _sees_leases(trace: Trace) -> bool:
-    return {w.obj.metadata.name for w in trace.leases} >= {*ALL_SHARDS, *QUIET}
+async def _sees_leases(trace: Recording) -> bool:
+    return {held.shard for held in trace.leases} >= {*ALL_SHARDS, *QUIET}
 
 
 async def _has_seen_all(play: Play) -> bool:

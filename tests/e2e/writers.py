@@ -3,17 +3,17 @@
 Each shard has a token of a pod of its own name, so every request tells whose it is.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from hack.audit_log import POD, SHARD, audit_flags, audit_policy, events
 from hack.playground import NAMESPACE
-from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.meta import Json
 from sharder.shard.objects import OwnObject
+from tests.history.traces import Sent
 
 STORY: Final[Json] = {
     "namespaces": [NAMESPACE],
@@ -96,11 +96,18 @@ class WriteLog:
             for request in events(lines, Request):
                 yield request.shard(self._account), request
 
-    def answers(self) -> Iterator[tuple[str, OwnObject]]:
-        """Yield what writes were answered with, and to which shard, "" for anyone else."""
+    def sent(self) -> Iterator[Sent]:
+        """Yield the writes that had success."""
         for shard, request in self.requests():
-            if request.succeeded and request.response_object.metadata.resource_version:
-                yield shard, request.response_object
+            meta = request.response_object.metadata
+            if request.succeeded and meta.resource_version:
+                yield Sent(
+                    revision=int(meta.resource_version),
+                    shard=shard,
+                    uid=meta.uid,
+                    name=meta.name,
+                    parent=meta.controller.uid if meta.controller else "",
+                )
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield which shard was refused a write by an admission policy, and what it was told."""
@@ -108,29 +115,3 @@ class WriteLog:
             status = request.response_status
             if shard and status.code == 403 and "denied request" in status.message:
                 yield shard, status.message
-
-
-OwnerBefore: TypeAlias = Callable[[str, int], str]
-"""Returns the shard that a main object had when a revision was written, empty if none, by uid."""
-
-
-def foreign_writes(
-    answers: Iterable[tuple[str, PartialObject]], owner_before: OwnerBefore
-) -> list[str]:
-    """Return the writes of shards to what another one owned, or none, by the main object."""
-    writers = defaultdict[int, set[str]](set)
-    objects: dict[int, PartialObject] = {}
-    for shard, obj in answers:
-        revision = int(obj.metadata.resource_version)
-        # A write that changes nothing is answered with the revision that another write has made.
-        writers[revision].add(shard)
-        objects[revision] = obj
-    found: list[str] = []
-    for revision, obj in sorted(objects.items()):
-        controller = obj.metadata.controller
-        main = controller.uid if controller else obj.metadata.uid
-        owner = owner_before(main, revision)
-        if not writers[revision] & {owner, ""}:
-            names = ", ".join(sorted(writers[revision]))
-            found.append(f"{obj.metadata.name}: by {names}, owned by {owner or 'none'}")
-    return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from typing_extensions import override
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
@@ -19,7 +20,7 @@ from sharder.core.errors import ApiError
 from sharder.core.names import LOAD_ANNOTATION, RingName, drain_label, owner_label
 from sharder.kube.client import Client, connect
 from tests.e2e.replicas import REPLICAS
-from tests.long.etcd_history import Stored, record
+from tests.history.etcd import Stored, record
 from tests.long.hostile.stage import (
     BOUNDED,
     ELSEWHERE,
@@ -82,6 +83,7 @@ class Row:
     megabytes: float = 0.0
     """The most that a sharder has ever needed."""
     ended: list[str] = field(default_factory=list)
+    """Shards that lost their Lease, and were started anew, as by a kubelet."""
     rested: bool = True
     told: list[str] = field(default_factory=list)
     """What the attacks say that they have done."""
@@ -97,16 +99,16 @@ class Row:
             (bool(self.moved), f"{len(self.moved)} moves, such as {self.moved[:1]}"),
             (self.takeover > TAKEOVER_SECONDS, f"takeover after {self.takeover:.1f} s"),
             (self.megabytes > MAX_MEGABYTES, f"{self.megabytes:.0f} MB"),
-            (bool(self.ended), f"ended: {self.ended}"),
             (not self.rested, "no rest after it"),
         )
         return [text for is_wrong, text in verdicts if is_wrong]
 
+    @override
     def __str__(self) -> str:
         return (
             f"{self.name}: {len(self.creates)} creates, {self.unowned} without owner, "
             f"p99 {1000 * _p99(self.creates):.0f} ms, takeover {self.takeover:.1f} s, "
-            f"{self.megabytes:.0f} MB; {' '.join(self.told)}"
+            f"{self.megabytes:.0f} MB, started anew: {len(self.ended)}; {' '.join(self.told)}"
         )
 
 
@@ -127,6 +129,7 @@ async def _play(found: Stage, seconds: float, names: Sequence[str]) -> list[Row]
             places = ("secrets/users/", "secrets/tenant/", "leases/sharding-system/sharder")
             url = found.plane.etcd_url
             watching = [group.create_task(record(url, place, run.take)) for place in places]
+            watching.append(group.create_task(run.keep_running()))
             await run.begin()
             rows = [await run.phase(name, seconds) for name in names]
             for task in watching:
@@ -152,6 +155,8 @@ class _Run:
     leader: str = ""
     is_calm: bool = False
     """Whether nothing of ordinary users has a reason to move."""
+    killed: str = ""
+    """The shard that is to stay away for now."""
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def begin(self) -> None:
@@ -162,6 +167,16 @@ class _Run:
             await self._create(RINGS[0])
         assert not self.row.refused, "users must be able to create"
         await self._settle()
+
+    async def keep_running(self) -> None:
+        """Start shards anew that have ended by themselves, until cancelled."""
+        while True:
+            for name in PROCESSES:
+                code = await asyncio.to_thread(self.stage.playground.exit_code, name)
+                if code is not None and name != self.killed:
+                    self.row.ended.append(name)
+                    self.stage.start_shard(name)
+            await asyncio.sleep(0.5)
 
     async def phase(self, name: str, seconds: float) -> Row:
         """Create while the attacks go on, then kill a shard, and let all come to rest."""
@@ -174,7 +189,6 @@ class _Run:
         self.is_calm = True
         await self._create_steadily(seconds)
         self.is_calm = False
-        row.ended = self.stage.ended()
         await self._take_over(PROCESSES[len(name) % len(PROCESSES)])
         row.told = [await self.stage.attacked(label) for label in labels]
         row.megabytes = max(_most_memory(self.stage.playground.pid(each)) for each in REPLICAS)
@@ -243,13 +257,13 @@ class _Run:
         row.unowned += bool(ring) and not made.label(owner_label(RingName(ring)))
 
     async def _take_over(self, victim: str) -> None:
-        began = time.monotonic()
+        began, self.killed = time.monotonic(), victim
         await asyncio.to_thread(self.stage.playground.kill, victim)
         self.row.takeover = inf
         with suppress(AssertionError):
             await eventually(lambda: self._has_nothing(victim), within=LULL_SECONDS / 2)
             self.row.takeover = time.monotonic() - began
-        await asyncio.to_thread(self.stage.start_shard, victim)
+        self.killed = ""
 
     async def _has_nothing(self, victim: str) -> bool:
         owners = (owner for of_rings in self.now.values() for owner in of_rings.values())

@@ -15,7 +15,7 @@ from hack.control_plane import ControlPlane
 from hack.playground import ROOT, SHARDS, Playground
 from sharder.core.api.meta import Json
 from tests.e2e.replicas import REPLICAS, Replicas
-from tests.long.etcd_history import APISERVER_FLAGS
+from tests.history.etcd import APISERVER_FLAGS
 from tests.long.few_files import few_files
 from tests.long.hostile.attack import Target
 from tests.support.eventually import eventually
@@ -51,11 +51,6 @@ class Stage:
         command = (sys.executable, "-m", "tests.long.worker", *RINGS)
         capacity = f"cpu={SHARD_SIZE},memory={SHARD_SIZE}"
         self.playground.start_shard(name, command, PYTHONPATH=str(ROOT), SHARD_CAPACITY=capacity)
-
-    def ended(self) -> list[str]:
-        """Return the processes that have ended."""
-        exit_code = self.playground.exit_code
-        return [name for name in (*PROCESSES, *REPLICAS) if exit_code(name) is not None]
 
     def attack(self, label: str, name: str, seconds: float, *more: str) -> None:
         """Start an attack; it ends by itself."""
@@ -117,10 +112,9 @@ def _items() -> Sequence[Json]:
     role: Json = {"apiGroup": GROUP, "kind": "Role", "name": "edit"}
     user: Json = {"apiGroup": GROUP, "kind": "User", "name": MALLORY}
     return [
-        *(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-            for name, labels in ((USERS, SELECTED), (TENANT, SELECTED), (ELSEWHERE, {}))
-        ),
+        _namespace(USERS, SELECTED),
+        _namespace(TENANT, SELECTED),
+        _namespace(ELSEWHERE, {}),
         _ring(BOUNDED, {"placement": bounded}),
         _ring(CAPPED, {"placement": {**bounded, "perShardCapacity": CAPACITY}}),
         _ring(BALANCED, {"placement": {"strategy": "LeastLoaded"}, "rebalance": rebalance}),
@@ -137,6 +131,10 @@ def _items() -> Sequence[Json]:
 
 
 SELECTED: Final[Mapping[str, Json]] = {"hostile": "yes"}
+
+
+def _namespace(name: str, labels: Json) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
 def _ring(name: str, spec: Mapping[str, Json]) -> Json:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hack.playground import RING
+from tests.history.recording import Recording
 from tests.history.traces import Happening
-from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.stage import PROCESSES, SHARDERS, Stage
 from tests.long.worker import shard_of
 

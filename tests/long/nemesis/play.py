@@ -13,12 +13,11 @@ from hack.playground import NAMESPACE, RING
 from sharder.core.names import RingName
 from sharder.kube.client import connect
 from tests.history.judging import judge
+from tests.history.recording import Recording
 from tests.history.schedule import schedule
 from tests.history.traces import Trace, Work
 from tests.long.nemesis.actors import Actors
-from tests.long.nemesis.audit import sent
 from tests.long.nemesis.faults import Faults
-from tests.long.nemesis.recording import Recording
 from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, Stage, stage
 from tests.long.nemesis.users import Users
 from tests.long.worker import shard_of
@@ -159,7 +158,7 @@ class _Play:
         return self.actors.recording.trace(
             refused=self.users.failed,
             works=list(self._works()),
-            sent=list(sent(self.one.log)),
+            sent=list(self.one.log.sent()),
             fenced=[f"{shard}: {message}" for shard, message in self.one.log.refusals()],
         )
 

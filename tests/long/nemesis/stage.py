@@ -26,7 +26,7 @@ from sharder.kube.client import connect
 from sharder.kube.reviews import KubeFences
 from tests.e2e.replicas import FAST_ELECTION
 from tests.e2e.writers import WriteLog
-from tests.long.etcd_history import APISERVER_FLAGS
+from tests.history.etcd import APISERVER_FLAGS
 from tests.long.worker import shard_of
 from tests.stage.mutants import STARTUP, VARIABLE
 from tests.support.eventually import eventually

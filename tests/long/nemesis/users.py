@@ -13,8 +13,8 @@ from typing import Final
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, Conflict, NotFound
 from sharder.kube.client import JSON, MERGE_PATCH, Client
+from tests.history.recording import STAMP
 from tests.history.traces import Request
-from tests.long.nemesis.recording import STAMP
 
 REQUEST_SECONDS: Final = 40.0
 WEIGHTS: Final = {"POST": 6, "PUT": 8, "PATCH": 12, "DELETE": 4}

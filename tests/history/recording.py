@@ -1,16 +1,18 @@
-"""What a nemesis run leaves behind, as etcd has it."""
+"""What processes leave behind, as etcd has it."""
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 
-from hack.playground import SHARDS, SYSTEM
+from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, RingName, drain_label, owner_label
+from tests.history.etcd import Stored, record
 from tests.history.traces import (
     Child,
     Event,
@@ -23,7 +25,6 @@ from tests.history.traces import (
     Work,
     Write,
 )
-from tests.long.etcd_history import Stored, record
 
 STAMP = "nemesis.example.com/write"
 """Annotation by which users mark each of their writes."""
@@ -108,6 +109,32 @@ class Recording:
             if child.owner != owners.get(child.parent, child.owner)
         ]
 
+    def last(self) -> list[Write | Child]:
+        """Return the last write to each object that is there."""
+        return [*self.now.values(), *self.children_now.values()]
+
+    def since(self, revision: int) -> list[Write | Child]:
+        """Return the writes after a revision."""
+        every: list[Write | Child] = [*self.writes, *self.children]
+        return [each for each in every if each.revision > revision]
+
+    def versions(self) -> dict[str, int]:
+        """Return the revision of the last write to each object that is there, by uid."""
+        return {each.uid: each.revision for each in self.last()}
+
+    def drained_after(self, revision: int) -> frozenset[str]:
+        """Return the objects that were asked to move after `revision`."""
+        return frozenset(w.name for w in self.writes if w.revision > revision and w.draining)
+
+    def takings(self) -> Iterator[str]:
+        """Yield the shards whose Leases the sharder took while they held them."""
+        before = dict[str, Held]()
+        for held in self.leases:
+            last = before.get(held.shard)
+            if held.holder == SHARDER_IDENTITY and last is not None and last.is_held:
+                yield held.shard
+            before[held.shard] = held
+
     def orphans(self) -> list[str]:
         """Return the names of children whose object is gone."""
         there = {write.uid for write in self.now.values()}
@@ -169,6 +196,16 @@ class Recording:
         holder = _lease_of(stored).spec.holder_identity or ""
         process = self._leader if holder == SHARDER_IDENTITY else holder.partition("_")[0]
         return held_of(stored, offset=self._offset + self.skews.get(process, 0.0))
+
+
+@asynccontextmanager
+async def recording(url: str) -> AsyncIterator[Recording]:
+    """Record what happens on the playground of this etcd, as long as the block lasts."""
+    found = Recording(RingName(RING), NAMESPACE)
+    async with asyncio.TaskGroup() as group:
+        following = group.create_task(found.follow(url))
+        yield found
+        following.cancel()
 
 
 def held_of(stored: Stored, *, offset: float) -> Held:
