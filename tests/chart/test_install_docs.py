@@ -1,6 +1,5 @@
 """What the documents give to helm is taken by the chart: values and commands."""
 
-import re
 import shlex
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,18 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sharder.tls.issue import service_names
-from tests.chart.rendering import CHART, REQUIRED, Helm, HelmError
+from tests.chart.rendering import CHART, REQUIRED, Helm
 from tests.support.documents import (
     DOCUMENTS,
     ROOT,
     Block,
     blocks,
-    code,
     commands,
     read,
-    section,
-    tables,
 )
 
 KEYS = {*yaml.safe_load((CHART / "values.yaml").read_text())}
@@ -63,52 +58,6 @@ def test_documented_values_are_values_of_the_chart(helm: Helm, block: Block) -> 
 @pytest.mark.parametrize("place", COMMANDS)
 def test_a_documented_command_installs_what_helm_can_render(helm: Helm, place: str) -> None:
     assert helm.run(*rendering(COMMANDS[place]), values=REQUIRED)
-
-
-def test_the_documented_monitor_finds_the_service_and_can_verify_it(helm: Helm) -> None:
-    (text,) = (block.text for block in blocks("yaml") if "\nendpoints:" in block.text)
-    monitor = yaml.safe_load(text)
-    (endpoint,) = monitor["endpoints"]
-    tls = endpoint["tlsConfig"]
-
-    rendered = {m["kind"]: m for m in yaml.load_all(helm.template(), Loader=yaml.CSafeLoader) if m}
-
-    service, secret = rendered["Service"], rendered["Secret"]["metadata"]["name"]
-    where = service["metadata"]
-    assert monitor["selector"]["matchLabels"].items() <= where["labels"].items()
-    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
-    assert tls["serverName"] in service_names(where["name"], where["namespace"])
-    assert tls["ca"]["secret"] == {"name": secret, "key": "ca.crt"}
-
-
-def test_the_documented_scrape_keeps_the_port_of_the_metrics_alone(helm: Helm) -> None:
-    (text,) = (block.text for block in blocks("yaml") if "scrape_configs:" in block.text)
-    ((rule,),) = (job["relabel_configs"] for job in yaml.safe_load(text)["scrape_configs"])
-
-    rendered = {m["kind"]: m for m in yaml.load_all(helm.template(), Loader=yaml.CSafeLoader) if m}
-
-    pod = rendered["Deployment"]["spec"]["template"]
-    name = pod["metadata"]["labels"]["app.kubernetes.io/name"]
-    ports = [port["name"] for each in pod["spec"]["containers"] for port in each["ports"]]
-    assert [p for p in ports if re.fullmatch(rule["regex"], f"{name};{p}")] == ["metrics"]
-
-
-@pytest.mark.parametrize(
-    "refused",
-    [
-        {"replicas": 3},
-        {"shardedResources": [{}]},
-        {"rings": [{"name": "web", "resources": [{"resource": "events"}]}]},
-    ],
-    ids=str,
-)
-def test_what_helm_refuses_is_explained(helm: Helm, refused: dict[str, object]) -> None:
-    rows = tables(section(Path("docs/troubleshooting.md"), "helm refuses"))[0]
-
-    with pytest.raises(HelmError) as error:
-        helm.template(refused)
-
-    assert any(code(row[0])[0] in str(error.value) for row in rows)
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.glob("examples/*/sharder-values.yaml")), ids=str)

@@ -1,14 +1,13 @@
 """Package, chart, image and changelog are of one version."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 from sharder import __version__
-from tests.chart.rendering import CHART, CRD, REQUIRED, Helm, HelmError
+from tests.chart.rendering import CHART, REQUIRED, Helm, HelmError
 from tests.support.documents import ROOT, read
 
 NAMING = [
@@ -22,21 +21,6 @@ def test_the_chart_is_of_the_version_of_the_package() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
-
-
-def test_what_artifact_hub_shows_is_what_is_there() -> None:
-    said = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
-    crd = yaml.safe_load(CRD.read_text())
-    names, (version,) = crd["spec"]["names"], crd["spec"]["versions"]
-
-    (shown,) = yaml.safe_load(said["artifacthub.io/crds"])
-    (example,) = yaml.safe_load(said["artifacthub.io/crdsExamples"])
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert (shown["name"], shown["kind"]) == (crd["metadata"]["name"], names["kind"])
-    assert shown["version"] == version["name"]
-    assert example["apiVersion"] == f"{crd['spec']['group']}/{version['name']}"
-    assert example["kind"] == names["kind"]
-    assert said["artifacthub.io/license"] == project["license"]
 
 
 def test_the_chart_installs_on_the_oldest_kubernetes_that_is_named(helm: Helm) -> None:

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import yaml
 
 from hack import binaries
 from hack.control_plane import ControlPlane, KubectlError
 from tests.chart.matrix import MATRIX, NEEDS_CERT_MANAGER
 from tests.chart.rendering import CHART, REQUIRED, Helm, decode_manifests, find
 
-CRD_NAME = "controllerrings.sharding.timebertt.dev"
 RESOURCES = [{"group": "apps", "resource": "deployments"}]
 MONITORING_CRDS = Path(__file__).parents[1] / "fixtures/monitoring-crds.yaml"
 VALUES = {**REQUIRED, "rings": [{"name": "web", "resources": RESOURCES}]}
@@ -171,28 +169,6 @@ def test_a_ring_has_a_short_name_and_columns(release: Release) -> None:
 def _columns(release: Release, ring_name: str, *options: str) -> dict[str, str]:
     header, row = release.control_plane.kubectl("get", "ring", ring_name, *options).splitlines()
     return dict(zip(header.split(), row.split(), strict=True))
-
-
-def test_a_resource_without_group_is_one_of_the_core_group(release: Release) -> None:
-    resources = [{"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}]
-
-    accepted = json.loads(dry_run(release.control_plane, ring({"resources": resources})))
-
-    assert accepted["spec"]["resources"] == [
-        {
-            "group": "",
-            "resource": "secrets",
-            "hashKey": "Object",
-            "controlledResources": [{"group": "", "resource": "configmaps"}],
-        }
-    ]
-
-
-def test_the_ring_that_artifact_hub_shows_is_accepted(release: Release) -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    (example,) = yaml.safe_load(chart["annotations"]["artifacthub.io/crdsExamples"])
-
-    assert dry_run(release.control_plane, json.dumps(example))
 
 
 def selecting(**requirement: object) -> dict[str, object]:

@@ -26,7 +26,6 @@ from tests.support.users import WITHIN
 
 SHARDER: Final = Path(sys.executable).with_name("sharder")
 COMMANDS: Final = Path("docs/commands.md")
-CONFIGURATION: Final = f"mutatingwebhookconfiguration/controllerring-{RING}"
 HELD: Final = ("shard-a", "shard-b")
 
 

@@ -1,97 +1,90 @@
-"""The page of the console as people see it, in a browser: each state of a ring, and none.
-
-SCREENSHOTS names a directory for the pictures.
-"""
+"""The page of the console as people see it, in a browser."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 import pytest
 from fastapi import FastAPI, HTTPException, Request
 
-from sharder.console.console import Console
-from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
-from sharder.core.api.meta import Json
-from sharder.core.names import STATE_LABEL, ZONE_LABEL, ObjectRef, ShardName
-from sharder.core.status.conditions import EXHAUSTED
+from sharder.console.models import Flow, Health, Replica, Ring, RingHealth, Rings, Shard
+from sharder.core.diagnosis.finding import Finding, Level
+from sharder.core.names import ShardName
+from sharder.core.status.phases import ShardPhase
 from tests.support.chromium import Page, browsing
 from tests.support.eventually import eventually
-from tests.support.values import DEMO, SECRETS
-from tests.unit.console.scene import Scene
-from webhook.console_routes import console_routes, create_console_app
+from webhook.console_routes import Console, console_routes, create_console_app
 from webhook.server import Server
 
 WITHIN: Final = 20.0
-SHARDS: Final = tuple(ShardName(f"checksum-7d9f-{letter}") for letter in "abcde")
 HOSTILE: Final = "<img src=x onerror=alert(1)>"
-A, B, C, D, E = SHARDS
+HEALTHY: Final = Ring(
+    name="demo",
+    health=Health.OK,
+    headline="300 objects on 3 shards, each with an owner",
+    shards=3,
+    available_shards=3,
+    objects=300,
+    unassigned=0,
+    shard_list=tuple(
+        Shard(name=ShardName(f"p{n}"), phase=ShardPhase.READY, objects=100) for n in range(3)
+    ),
+)
+TROUBLED: Final = msgspec.structs.replace(
+    HEALTHY,
+    health=Health.BROKEN,
+    headline="Shard p1 is lost: 41 objects wait for another shard",
+    faults=(
+        Finding(
+            level=Level.FAIL, check="shards", message="p1 is lost", why=HOSTILE, run=("kubectl x",)
+        ),
+    ),
+    moves=(Flow(source="p1", target="p2", objects=20),),
+)
+EMPTY: Final = Ring(name="demo", health=Health.ATTENTION, headline="No objects counted yet")
 
 
+@dataclass
+class Told:
+    """A console that shows what a test says."""
+
+    ring: Ring
+
+    async def stream(self, _: str | None) -> AsyncIterator[tuple[str, bytes]]:
+        replica = Replica(version="1", namespace="s", leading=True, not_ready=None)
+        rings = (RingHealth(name="demo", health=self.ring.health),)
+        yield "rings", msgspec.json.encode(Rings(replica=replica, rings=rings, truncated=False))
+        yield "ring", msgspec.json.encode(self.ring)
+        while True:
+            yield "beat", msgspec.json.encode({"now": datetime.now(UTC)})
+            await asyncio.sleep(1)
+
+
+@dataclass
 class Stage:
-    """A console on a port, a ring with five shards, and a browser before it."""
+    """A console on a port, and a browser before it."""
 
-    def __init__(self, scene: Scene, server: Server, page: Page) -> None:
-        self.scene = scene
-        self.server = server
-        self.page = page
-
-    async def count(self, *objects: int, **fields: int) -> None:
-        """Let the status say so many objects of the shards."""
-        statuses: list[Json] = [
-            {"name": shard, "state": "ready", "objects": n}
-            for shard, n in zip(SHARDS, objects, strict=False)
-        ]
-        await self.scene.write_status(
-            **{"objects": sum(objects), "unassigned": 0, "draining": 0, **fields},
-            shardStatuses=statuses,
-        )
-
-    def lead(self, *objects: int, draining: int = 0) -> None:
-        """Let this replica lead; it counts so many objects on the shards, C with open drains."""
-        self.scene.objects.update(dict(zip(SHARDS, objects, strict=True)))
-        self.scene.lead()
-        clock = self.scene.cluster.clock
-        drains = Backlog(clock, Limit(MAX_REMEMBERED))
-        for number in range(draining):
-            drains.note(ObjectRef("default", f"secret-{number}" if number else HOSTILE), C)
-        self.scene.console.memory.show_backlogs(
-            DEMO, SECRETS, unassigned=Backlog(clock, Limit(MAX_REMEMBERED)), draining=drains
-        )
-
-    def move(self, source: ShardName, target: ShardName, objects: int) -> None:
-        for _ in range(objects):
-            self.scene.move(source, target)
+    told: Told
+    server: Server
+    page: Page
 
     async def shows(self, selector: str, text: str) -> None:
         """Wait until the elements that match show the text."""
 
-        async def does() -> bool:
+        async def does() -> None:
             found = await self.page.text(selector)
-            if text not in found:
-                raise AssertionError(f"{selector} shows {found!r}, not {text!r}")
-            return True
+            assert text in found, f"{selector} shows {found!r}, not {text!r}"
 
         await eventually(does, within=WITHIN)
-
-    async def picture(self, name: str) -> None:
-        folder = os.environ.get("SCREENSHOTS")
-        if folder:
-            await asyncio.sleep(0.6)  # what is drawn moves for half a second
-            await self.page.screenshot(Path(folder) / f"{name}.png")
 
 
 async def only_with_token(request: Request) -> None:
     if request.headers.get("authorization") != "Bearer secret":
         raise HTTPException(401, "send a bearer token")
-
-
-def opened(console: Console) -> FastAPI:
-    """The console as it is on the loopback."""
-    return create_console_app(console)
 
 
 def guarded(console: Console) -> FastAPI:
@@ -102,113 +95,32 @@ def guarded(console: Console) -> FastAPI:
 
 
 @asynccontextmanager
-async def stage(make: Callable[[Console], FastAPI] = opened, at: str = "") -> AsyncIterator[Stage]:
+async def stage(
+    ring: Ring = HEALTHY,
+    make: Callable[[Console], FastAPI] = create_console_app,
+    at: str = "",
+) -> AsyncIterator[Stage]:
     """Open the page of the console; `at` is what follows its address."""
-    scene = Scene()
-    app = make(scene.console)
-
-    async def pass_time() -> None:
-        while True:
-            await asyncio.sleep(0.1)
-            await scene.cluster.clock.advance(0.1)
-
-    async with scene.watched(*SHARDS), asyncio.TaskGroup() as group:
-        for number, shard in enumerate(SHARDS):
-            await scene.label(shard, **{ZONE_LABEL: f"zone-{number % 3 + 1}"})
-        passing = group.create_task(pass_time())
-        async with Server(app, host="127.0.0.1", port=0) as server, browsing() as page:
-            await page.resize(1000, 668)
-            await page.open(f"http://127.0.0.1:{server.port}/console{at}")
-            yield Stage(scene, server, page)
-        passing.cancel()
+    told = Told(ring)
+    async with Server(make(told), host="127.0.0.1", port=0) as server, browsing() as page:
+        await page.resize(1000, 668)
+        await page.open(f"http://127.0.0.1:{server.port}/console{at}")
+        yield Stage(told, server, page)
 
 
-async def healthy(on: Stage) -> None:
-    on.lead(120, 98, 104, 91, 87)
-    await on.shows("#headline", "500 objects on 5 shards, each with an owner")
-    await on.shows("#rows tr:first-child", f"{A} zone-1 ready 120 24 %")
-    await on.shows("#mean", "mean of the available shards: 100 objects")
-
-
-async def killed(on: Stage) -> None:
-    on.lead(120, 98, 104, 91, 87)
-    await on.shows("#rows tr:first-child", "120")
-    await on.scene.label(B, **{STATE_LABEL: "expired"})
-    await on.shows("#headline", f"Shard {B} is late")
-    await on.scene.take(B)
-    await on.shows("#headline", f"Shard {B} is lost: 98 objects wait for another shard")
-    for target, objects in ((A, 14), (C, 20), (D, 11), (E, 12)):
-        on.move(B, target, objects)
-    await on.shows("#headline", "41 objects wait")
-    await on.shows("#rows tr:first-child", f"{B} zone-2 lost 41")
-    await on.shows("#moves", f"20 objects from {B} to {C}")
-    await on.shows(
-        "#faults code", f"kubectl get events -n default --field-selector involvedObject.name={B}"
-    )
-
-
-async def draining(on: Stage) -> None:
-    on.lead(120, 98, 104, 91, 87, draining=37)
-    await on.scene.annotate(C, evacuate="true")
-    on.move(C, D, 9)
-    on.move(C, A, 6)
-    await on.shows("#headline", "Objects are moving; 500 objects on 5 shards")
-    await on.shows("#rows tr[data-phase=ready] .state", "ready evacuating 37 draining for")
-    await on.shows("#rows .number", "89")
-    await on.shows("#moves", f"9 objects from {C} to {D}")
-    await on.shows("#objects code", "sharder objects demo --draining")
-
-
-async def full(on: Stage) -> None:
-    for shard in SHARDS:
-        await on.scene.annotate(shard, capacity="objects=100")
-    await on.count(100, 100, 100, 100, 100, unassigned=12)
-    await on.scene.condition(
-        EXHAUSTED, "True", f"12 objects cannot be assigned: all shards are at capacity {HOSTILE}"
-    )
-    await on.shows("#headline", "No shard has room for more objects")
-    await on.shows("#faults .why", HOSTILE)
-    await on.shows("#rows tr:first-child", "100 of 100")
-    await on.shows("#numbers", "Without owner 12")
-
-
-async def empty(on: Stage) -> None:
-    for shard in SHARDS[1:]:
-        await on.scene.cluster.leave(shard)
-        await on.scene.cluster.delete_lease(shard)
-    await on.count()
-    await on.shows("#headline", "No objects counted yet")
-    await on.shows("#faults", "New ones get an owner when they are created")
-
-
-async def unreachable(on: Stage) -> None:
-    await healthy(on)
-    await on.server.stop()
-    await on.shows("#lost-what", "No answer from this sharder since")
-    await on.shows("#lost code", "kubectl get pods -n sharding-system")
-    await on.shows("#link", "no answer")
-
-
-STATES: Final[dict[str, Callable[[Stage], Awaitable[None]]]] = {
-    "healthy": healthy,
-    "killed": killed,
-    "draining": draining,
-    "full": full,
-    "empty": empty,
-    "unreachable": unreachable,
-}
-
-
-@pytest.mark.parametrize("name", STATES)
-async def test_each_state_is_shown_in_words_and_fits_every_screen(name: str) -> None:
-    async with stage() as on:
-        await STATES[name](on)
-        await on.picture(name)
+@pytest.mark.parametrize("ring", [HEALTHY, TROUBLED, EMPTY], ids=lambda ring: ring.health)
+async def test_each_state_is_shown_in_words_and_fits_a_phone(ring: Ring) -> None:
+    async with stage(ring) as on:
+        await on.shows("#headline", ring.headline)
+        for shard in ring.shard_list:
+            await on.shows("#rows", shard.name)
+        for fault in ring.faults:
+            await on.shows("#faults", fault.why)
+            await on.shows("#faults code", fault.run[0])
+        for move in ring.moves:
+            await on.shows("#moves", f"{move.objects} objects from {move.source} to {move.target}")
         await on.page.resize(390, 844, phone=True)
         width = await on.page.evaluate("document.documentElement.scrollWidth")
-        await on.picture(f"{name}-phone")
-        await on.page.prefer(color_scheme="dark")
-        await on.picture(f"{name}-phone-dark")
         markup = await on.page.evaluate("document.querySelectorAll('img').length")
         complaints = [c for c in on.page.complaints if "net::ERR" not in c]
 
@@ -217,42 +129,30 @@ async def test_each_state_is_shown_in_words_and_fits_every_screen(name: str) -> 
 
 async def test_a_screen_reader_meets_landmarks_a_table_and_a_live_region() -> None:
     async with stage() as on:
-        await healthy(on)
+        await on.shows("#headline", HEALTHY.headline)
         roles = await on.page.roles()
         live = await on.page.evaluate("document.getElementById('headline').ariaLive")
 
     assert live == "polite"
-    wanted = {"main", "navigation", "banner", "contentinfo", "status", "table", "row"}
-    assert wanted | {"rowheader", "columnheader", "cell", "heading"} <= roles
+    assert {"main", "navigation", "status", "table", "row", "rowheader", "heading"} <= roles
 
 
 async def test_the_page_goes_on_where_a_sharder_is_back() -> None:
     async with stage() as on:
-        await healthy(on)
+        await on.shows("#headline", HEALTHY.headline)
         port = on.server.port
         await on.server.stop()
-        await on.shows("#link", "no answer")
-        app = opened(on.scene.console)
-        async with Server(app, host="127.0.0.1", port=port):
+        await on.shows("#lost-what", "No answer from this sharder since")
+        async with Server(create_console_app(on.told), host="127.0.0.1", port=port):
             await on.shows("#link", "live")
-            hidden = await on.page.evaluate("document.getElementById('lost').hidden")
-
-    assert hidden is True
 
 
-async def test_a_page_without_token_asks_for_one() -> None:
-    async with stage(guarded) as on:
-        await on.count(1, 1, 1, 1, 1)
+async def test_a_page_without_token_asks_for_one_and_one_in_the_link_is_removed_from_it() -> None:
+    async with stage(make=guarded) as on:
         await on.shows("#refusal", "send a bearer token")
         await on.page.evaluate("document.getElementById('token').value = 'secret'")
         await on.page.evaluate("document.querySelector('#login button').click()")
-        await on.shows("#headline", "5 objects on 5 shards, each with an owner")
-
-
-async def test_a_token_in_the_link_is_used_and_removed_from_it() -> None:
-    async with stage(guarded, "#token=secret") as on:
-        await on.count(1, 1, 1, 1, 1)
-        await on.shows("#headline", "5 objects on 5 shards, each with an owner")
-        link = await on.page.evaluate("location.hash")
-
-    assert link == "#ring=demo"
+        await on.shows("#headline", HEALTHY.headline)
+    async with stage(make=guarded, at="#token=secret") as on:
+        await on.shows("#headline", HEALTHY.headline)
+        assert await on.page.evaluate("location.hash") == "#ring=demo"

@@ -29,8 +29,6 @@ from tests.property.placements import (
 from tests.property.strategies import keys
 from tests.support.simulated import Placed, distribute
 
-randoms = st.randoms(use_true_random=False)
-
 
 @given(layouts(), rings_full())
 def test_to_distribute_the_result_moves_nothing(of: Layout, objects: list[Placed]) -> None:

@@ -17,7 +17,7 @@ from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.tls.bundle import CertificateBundle
 from sharder.tls.facts import facts_of, fingerprints
-from sharder.tls.rotation import Phase, Policy, new_bundle, phase_of
+from sharder.tls.rotation import Phase, phase_of
 from tests.replica.world import SECRETS, World, staged
 from tests.stage.actors import SHARDER, Actor
 from tests.stage.network import wall_time
@@ -147,27 +147,6 @@ async def test_what_is_lost_or_spoilt_comes_back_as_it_is_served(
     assert server.certificate == first.certificate
 
 
-@pytest.mark.parametrize("data", [None, {}, {"tls.crt": "bm9uc2Vuc2U=", "ca.crt": "?"}])
-@staged
-async def test_a_secret_that_is_no_use_is_filled_once(
-    world: World, data: dict[str, Json] | None
-) -> None:
-    await prepared(world)
-    await serve(world, "first")
-    name = name_of(world)
-    for actor in world.actors:
-        if actor.name == "first":
-            actor.kill()
-    await world.write("DELETE", f"{SECRETS_PATH}/{name}")
-    body: dict[str, Json] = {
-        "metadata": {"name": name},
-        **({"data": data} if data is not None else {}),
-    }
-    await world.write("POST", SECRETS_PATH, body)
-    servers = await serve(world, "s0", "s1", "s2", "s3")
-    assert len({server.certificate for server in servers}) == 1
-
-
 @pytest.mark.parametrize("days", [61, 95, 400])
 @staged
 async def test_a_certificate_is_renewed_under_its_authority_in_time_or_late(
@@ -186,43 +165,6 @@ async def test_a_certificate_is_renewed_under_its_authority_in_time_or_late(
     assert server.certificate == renewed.certificate != first.certificate
     assert (renewed.ca, renewed.ca_key) == (first.ca, first.ca_key)
     assert ends(renewed.certificate) > wall_time() + server.clock.skew
-
-
-@staged
-async def test_a_starter_leaves_a_secret_to_those_who_serve_what_is_trusted(
-    world: World,
-) -> None:
-    await prepared(world)
-    (running,) = await serve(world, "running")
-    first = kept(world)
-    await trust(world, ca_of(world))
-    await world.write("DELETE", f"{SECRETS_PATH}/{name_of(world)}")
-    (starting,) = await serve(world, "starting")
-    assert starting.certificate == running.certificate == first.certificate
-    running.kill()
-    starting.kill()
-    await world.write("DELETE", f"{SECRETS_PATH}/{name_of(world)}")
-    (alone,) = await serve(world, "alone")
-    assert alone.certificate != first.certificate, "nobody else is there"
-
-
-@staged
-async def test_a_strangers_authority_is_introduced_before_it_is_used(world: World) -> None:
-    await prepared(world)
-    (server,) = await serve(world, "s0")
-    first = kept(world)
-    await trust(world, ca_of(world))
-    policy = Policy(
-        names=facts_of(first.certificate)[0].names,
-        validity=timedelta(days=90),
-        rotate_before=timedelta(days=30),
-    )
-    theirs = new_bundle(policy, wall_time())
-    await put(world, {"ca-next.key": None, **theirs.to_secret_data()})
-    await asyncio.sleep(5)
-    assert server.certificate == first.certificate
-    assert fingerprints(kept(world).ca) == fingerprints(first.ca) | fingerprints(theirs.ca)
-    assert phase_of(kept(world)) is Phase.INTRODUCING
 
 
 @pytest.mark.parametrize("what", ["serving", "authority", "everything"])

@@ -1,12 +1,16 @@
 """What the console of a leader shows while its ring changes."""
 
 import asyncio
+import shlex
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from sharder.cli.app import run_command
+from sharder.console.console import STREAM_SECONDS
 from sharder.console.models import Health, Ring
-from sharder.core.names import EVACUATE_ANNOTATION
+from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION
 from tests.replica.world import CONFIGMAPS, PIN, World, staged
 from tests.stage.actors import RING
 
@@ -99,3 +103,44 @@ async def test_an_evacuated_shard_is_safe_to_stop_when_it_is_empty_and_stuck_dra
     assert shown[-1].faults[0].message == "shard p0 is empty: safe to stop"
     assert always(shown) == {20}
     assert PIN in (world.meta("s0").labels or {})
+
+
+async def alone(world: World) -> None:
+    for puppet in world.puppets.values():
+        await puppet.release()
+
+
+FAULTS: dict[str, Callable[[World], Awaitable[None]]] = {
+    "FAIL no shard is available": alone,
+    "WARN movement is paused": lambda on: on.edit_ring(movement={"paused": True}),
+    "WARN the ring selects no namespace": lambda on: on.edit_ring(
+        namespaceSelector={"matchLabels": {"tenant": "none"}}
+    ),
+    "OK shard p0 is cordoned and gets no new objects": lambda on: on.annotate_lease(
+        "p0", **{CORDONED_ANNOTATION: "true"}
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@staged
+async def test_each_fault_says_what_to_run(world: World, fault: str) -> None:
+    looks = await looking(world)
+    await FAULTS[fault](world)
+    *_, ring = await looks.go(5)
+
+    first = ring.faults[0]
+    assert f"{first.level} {first.message}" == fault
+    for line in first.run:
+        program, *arguments = shlex.split(line)
+        assert program == "kubectl" or run_command([*arguments, "--help"], program) == 0
+
+
+@staged
+async def test_the_stream_has_what_changes_and_ends_after_five_minutes(world: World) -> None:
+    looks, began = await looking(world), asyncio.get_running_loop().time()
+
+    events = [event async for event, _ in looks.console.stream(RING)]
+
+    assert events[:3] == ["beat", "rings", "ring"]
+    assert asyncio.get_running_loop().time() - began == pytest.approx(STREAM_SECONDS, abs=1)

@@ -9,7 +9,7 @@ from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.json_patch import admitted
-from tests.support.values import SECRETS, WIDGETS, A, B, available, named, snapshot
+from tests.support.values import SECRETS, WIDGETS, A, B, named, snapshot
 
 SHARDER = "system:serviceaccount:sharding-system:sharder"
 PERSON = Writer(username="alice")
@@ -21,7 +21,6 @@ OTHER_POD = Writer(username="system:serviceaccount:default:operator", pod_name=B
 """A pod of the same Deployment, which is another shard."""
 STRANGE_ACCOUNT = Writer(username="system:serviceaccount:kube-system:gitops")
 RING = snapshot()
-EMPTY = snapshot(available())
 TO_B = named(WIDGETS, B, RING)
 """A Widget that the ring wants on shard b."""
 

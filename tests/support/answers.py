@@ -19,7 +19,6 @@ from sharder.sdk.testing.storage import Tree
 from tests.support.two_servers import Server
 
 MAPS: Final = "/api/v1/namespaces/NS/configmaps"
-SECRETS: Final = "/api/v1/namespaces/NS/secrets"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/NS/leases"
 SITES: Final = "/apis/contract.example.com/v1/namespaces/NS/sites"
 METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"

@@ -1,7 +1,6 @@
 """Replicas that look after one Secret, and an API server that trusts the CA bundle it gets."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import timedelta
 
 from typing_extensions import override
@@ -10,9 +9,8 @@ from sharder.controllers.ca_trust import CaTrust, TrustedCas
 from sharder.controllers.certificates import Certificates
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.meta import Json, Resource
-from sharder.core.errors import Forbidden
 from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
-from sharder.ports import Listed, Watchable
+from sharder.ports import Watchable
 from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.tls.bundle import CertificateBundle
 from sharder.tls.rotation import Phase, Policy, Request, phase_of
@@ -39,14 +37,6 @@ class Slow(FakeStore[Secret]):
             return await super().get(ref)
         finally:
             await asyncio.sleep(0)
-
-
-class Unwatched(FakeStore[Secret]):
-    """May not be watched, as before there was a right to."""
-
-    @override
-    async def list(self, keep: Callable[[Secret], bool] | None = None) -> Listed[Secret]:
-        raise Forbidden("cannot list")
 
 
 class Scene:

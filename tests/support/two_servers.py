@@ -2,8 +2,11 @@
 
 import asyncio
 import base64
+import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
@@ -25,7 +28,8 @@ from sharder.sdk.testing.storage import Storage
 from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
 from tests.support.etcd import compact
 from tests.support.full_server import FullServer
-from tests.support.later_webhook import ADDRESS, server_context
+
+ADDRESS = "127.0.0.1"
 
 
 class Hooks:
@@ -191,3 +195,12 @@ def _impersonating(user: User) -> Mapping[str, str]:
         return {}
     extra = {f"Impersonate-Extra-{quote(key, safe='')}": of[0] for key, of in user.extra.items()}
     return {"Impersonate-User": user.username, "Impersonate-Group": "system:masters", **extra}
+
+
+def server_context(authority: Authority, file: Path) -> ssl.SSLContext:
+    """Return the TLS of a server; `file` keeps its certificate and key."""
+    identity = authority.issue_server(["localhost"], IPv4Address(ADDRESS))
+    file.write_bytes(identity.certificate + identity.key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(file)
+    return context

@@ -37,8 +37,6 @@ NEXT = next_annotation(DEMO)
 WIDGETS = GroupResource("example.com", "widgets")
 SECRETS = GroupResource("", "secrets")
 CONFIGMAPS = GroupResource("", "configmaps")
-MAPS = ControlledResource(resource=CONFIGMAPS.resource)
-"""ConfigMaps, as a main resource controls them."""
 
 _KINDS = {WIDGETS: "Widget", SECRETS: "Secret", CONFIGMAPS: "ConfigMap"}
 

@@ -34,10 +34,6 @@ def cache() -> World:
     return World()
 
 
-def messages(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
-    return [m for m in caplog.messages if m.startswith(start)]
-
-
 async def test_a_missing_lease_is_created_with_its_labels(cache: World) -> None:
     holder = cache.holder(ring="demo")
 

@@ -1,7 +1,4 @@
-"""Which objects get the finalizer, when `on_delete` runs, and what it leaves behind.
-
-tests/property/test_selection.py shows the same for all sequences.
-"""
+"""Which objects get the finalizer, when `on_delete` runs, and what it leaves behind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
