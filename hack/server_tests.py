@@ -1,7 +1,7 @@
 """Run the tests that need other programs, or minutes, in several parts.
 
-`python -m hack.server_tests` runs all parts of `make test`, `python -m hack.server_tests outages`
-only the part `outages`, and `python -m hack.server_tests --long` the parts of `make test-long`.
+`python -m hack.server_tests` runs all parts of `make test`, `python -m hack.server_tests kopf`
+only the part `kopf`, and `python -m hack.server_tests --long` the parts of `make test-long`.
 Several parts run at a time, because most of them mainly wait for timers; the longest start first.
 The output of a part is printed at its end.
 """
@@ -19,7 +19,7 @@ E2E, LONG = Path("tests/e2e"), Path("tests/long")
 INTEGRATION = "tests/integration"
 COMMANDS = (f"{INTEGRATION}/test_commands.py", f"{INTEGRATION}/test_typed_docs.py")
 """Tests that start the program `sharder` again and again."""
-FIRST = ("main_job", "integration", "service", "commands", "kopf", "migration", "outages")
+FIRST = ("main_job", "integration", "service", "commands", "kopf", "migration")
 """The longest parts of `make test`, in this order."""
 ALONE = ("hostile", "nemesis")
 """Parts of `make test-long` that run alone, because they measure times under load."""

@@ -1,11 +1,10 @@
-"""Shards that are a Lease and nothing else, and a kubelet for those that are processes."""
+"""Shards that are a Lease and nothing else."""
 
-import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from hack.playground import CONTROLLER, SHARDS, Playground
+from hack.playground import SHARDS
 from sharder.core.errors import LeaseLost
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import RING_LABEL, ObjectRef
@@ -62,32 +61,6 @@ async def stand_ins(
         }
     finally:
         await client.close()
-
-
-async def keep_running(
-    playground: Playground,
-    names: Iterable[str],
-    restarts: list[str],
-    command: Sequence[str] = CONTROLLER,
-    **environment: str,
-) -> None:
-    """Start shards that have ended, as a kubelet does, until cancelled; note each start anew."""
-    while True:
-        for name in names:
-            if await asyncio.to_thread(playground.exit_code, name) is not None:
-                restarts.append(name)
-                playground.start_shard(name, command, **environment)
-        await asyncio.sleep(0.5)
-
-
-def lease_environment(seconds: int) -> dict[str, str]:
-    """Return the variables of a shard whose Lease lasts so many seconds."""
-    timing = _timing(seconds)
-    return {
-        "SHARD_LEASE_DURATION": str(timing.lease_duration),
-        "SHARD_RENEW_DEADLINE": str(timing.renew_deadline),
-        "SHARD_RETRY_PERIOD": str(timing.retry_period),
-    }
 
 
 def _timing(seconds: int) -> LeaseTiming:

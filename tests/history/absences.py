@@ -1,7 +1,6 @@
 """When objects were on no shard that works, why, and for how long."""
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
@@ -81,16 +80,6 @@ def times(found: Sequence[Absence]) -> Times:
         return ordered[min(len(ordered) - 1, ceil(share * len(ordered)) - 1)]
 
     return Times(count=len(found), p50=quantile(0.5), p99=quantile(0.99), longest=ordered[-1])
-
-
-def by_cause(found: Sequence[Absence]) -> Mapping[str, Times]:
-    """Return the same for each cause, the one with the longest absence first."""
-    groups: defaultdict[str, list[Absence]] = defaultdict(list)
-    for absence in found:
-        groups[absence.why].append(absence)
-    return dict(
-        sorted(((why, times(each)) for why, each in groups.items()), key=lambda c: -c[1].longest)
-    )
 
 
 def _away(downs: Sequence[Down], begin: float, end: float) -> Iterator[tuple[str, Span]]:

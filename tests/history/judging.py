@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from tests.history.absences import Absence, Times, absences, by_cause, times
+from tests.history.absences import Absence, Times, absences, times
 from tests.history.behind import behind
 from tests.history.departures import by_uid, departures, robberies
 from tests.history.moments import Leases, downs_of, leaderless_of
@@ -55,8 +55,6 @@ class Verdict:
     """Without a working shard, away from outages, and while a sharder led."""
     all: Times
     """The same, always."""
-    causes: Mapping[str, Times]
-    """The same, by cause."""
     longest: Absence | None
     """The longest of the calm ones."""
     strips: int
@@ -123,7 +121,6 @@ def judge(trace: Trace) -> Verdict:
         left=[*_left(trace, leases), *_apart(trace)],
         calm=times(calm),
         all=times(away),
-        causes=by_cause(away),
         longest=max(calm, key=lambda each: each.seconds, default=None),
         strips=sum(d.stripped is not None for d in taken),
         moves=sum(d.acknowledged for d in moved),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -125,15 +125,6 @@ class Recording:
     def drained_after(self, revision: int) -> frozenset[str]:
         """Return the objects that were asked to move after `revision`."""
         return frozenset(w.name for w in self.writes if w.revision > revision and w.draining)
-
-    def takings(self) -> Iterator[str]:
-        """Yield the shards whose Leases the sharder took while they held them."""
-        before = dict[str, Held]()
-        for held in self.leases:
-            last = before.get(held.shard)
-            if held.holder == SHARDER_IDENTITY and last is not None and last.is_held:
-                yield held.shard
-            before[held.shard] = held
 
     def orphans(self) -> list[str]:
         """Return the names of children whose object is gone."""

@@ -17,9 +17,7 @@ from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service
 from tests.support.users import (
     CONFIGMAPS,
-    CONTENT,
     PLANETS,
-    PODS,
     WIDGETS,
     WITHIN,
     User,
@@ -106,56 +104,12 @@ async def test_a_stripped_drain_is_put_back(service: Service) -> None:
         assert after.metadata.labels == obj.metadata.labels
 
 
-@pytest.mark.parametrize("forged", ["no-such-shard", None])
-@pytest.mark.parametrize("kind", [PODS, WIDGETS], ids=lambda kind: kind.id.resource)
-async def test_a_write_of_the_status_does_not_change_the_owner(
-    service: Service, kind: Resource, forged: str | None
-) -> None:
-    async with service.scene(kind) as scene:
-        obj = await scene.author.create(
-            kind, "thing", namespace=scene.namespace, content=CONTENT.get(kind.kind)
-        )
-        changes = {scene.owner: forged, scene.drain: "true"}
-
-        after = await scene.author.label(kind, obj, changes, status=True)
-
-        assert after.metadata.labels == {scene.owner: scene.wanted(obj)}
-
-
 async def test_a_shard_releases_what_it_was_asked_for(service: Service) -> None:
     async with service.scene(CONFIGMAPS) as scene, worker(service, scene, "a", TENANTS) as shard:
         obj = await scene.drained(CONFIGMAPS, frm="a")
 
         after = await shard.label(CONFIGMAPS, obj, {scene.owner: None, scene.drain: None})
 
-        assert after.metadata.labels == {scene.owner: scene.shard("d")}
-
-
-async def test_a_user_releases_it_with_kubectl_in_place_of_its_shard(service: Service) -> None:
-    async with service.scene(CONFIGMAPS) as scene:
-        obj = await scene.drained(CONFIGMAPS)
-
-        await asyncio.to_thread(
-            service.plane.kubectl, "label", "configmap", obj.metadata.name, "-n",
-            scene.namespace, f"{scene.owner}-", f"{scene.drain}-", kubeconfig=service.author,
-        )  # fmt: skip
-
-        after = await scene.get(CONFIGMAPS, obj)
-        assert after.metadata.labels == {scene.owner: scene.shard("d")}
-
-
-async def test_the_leader_hands_over_a_released_object_that_controls_others(
-    service: Service,
-) -> None:
-    async with (
-        service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
-        worker(service, scene, "a", TENANTS) as shard,
-    ):
-        obj = await scene.drained(SECRETS, frm="a")
-
-        await shard.label(SECRETS, obj, {scene.owner: None, scene.drain: None})
-
-        after = await scene.until_owned(SECRETS, obj)
         assert after.metadata.labels == {scene.owner: scene.shard("d")}
 
 
@@ -193,29 +147,6 @@ async def test_a_child_of_a_cluster_scoped_object_is_where_its_owner_is(service:
         owners = [scene.owner_of(parent) for parent in parents]
         assert [scene.owner_of(child) for child in children] == owners
         assert len(set(owners)) > 1
-
-
-@pytest.mark.parametrize("name", ["child", ""], ids=["by a fixed name", "by a generated name"])
-async def test_a_controller_makes_one_child_while_its_owner_waits_to_move(
-    service: Service, name: str
-) -> None:
-    async with (
-        service.scene(SECRETS, controlled=[CONFIGMAPS]) as scene,
-        worker(service, scene, "a", CONTROLLERS) as shard,
-    ):
-        parent = await scene.drained(SECRETS, frm="a")
-        mine = f"{scene.owner}={scene.shard('a')}"
-
-        for _ in range(15):
-            if not await shard.names(CONFIGMAPS, mine, namespace=scene.namespace):
-                await shard.create(
-                    CONFIGMAPS, name, namespace=scene.namespace, generateName="child-",
-                    ownerReferences=controlled_by(parent),
-                )  # fmt: skip
-
-        everybodys = await scene.admin.names(CONFIGMAPS, scene.owner, namespace=scene.namespace)
-        assert len(everybodys) == 1
-        assert scene.owner_of(await scene.get(SECRETS, parent)) == scene.shard("a")
 
 
 async def test_a_forged_owner_of_an_object_without_controller_is_removed(

@@ -198,26 +198,12 @@ def test_while_all_is_well_no_alert_fires(scrapes: Scrapes, tmp_path: Path) -> N
     judge(tmp_path, changed(scrapes.samples, CALM), [])
 
 
-def test_a_drain_without_timeout_raises_an_alert_after_half_an_hour(
-    scrapes: Scrapes, tmp_path: Path
-) -> None:
-    old = Change(name=f"{OURS}draining_oldest_seconds", values="1000+60")
-
-    judge(tmp_path, changed(scrapes.samples, [*CALM, old]), ["SharderDrainsOverdue"])
-
-
 def test_a_ring_that_cannot_be_decoded_raises_an_alert(scrapes: Scrapes, tmp_path: Path) -> None:
     # No API server stores such a ring by the CRD of this version.
     unreadable = series(f"{OURS}controllerring_unreadable", {"controllerring": "new"}, "1")
     given = [*changed(scrapes.samples, CALM), unreadable]
 
     judge(tmp_path, given, ["SharderRingNotReady"])
-
-
-def test_objects_that_cannot_be_counted_raise_an_alert(scrapes: Scrapes, tmp_path: Path) -> None:
-    uncounted = condition("Covered", "Unknown", "1")
-
-    judge(tmp_path, changed(scrapes.samples, [*CALM, uncounted]), ["SharderRingNotReady"])
 
 
 def test_alerts_and_dashboard_ask_only_for_what_a_scrape_has(scrapes: Scrapes) -> None:

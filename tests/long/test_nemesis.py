@@ -5,7 +5,6 @@ import os
 import pytest
 
 from tests.history.judging import Verdict, judge
-from tests.long.nemesis.keeping import keep
 from tests.long.nemesis.play import play
 from tests.long.nemesis.report import report
 from tests.long.nemesis.stage import LONGEST_SECONDS, Setup
@@ -20,8 +19,6 @@ def verdict(request: pytest.FixtureRequest) -> Verdict:
     verdict = judge(played.trace)
     wrong = verdict.problems(LONGEST_SECONDS)
     text = report(played, verdict, wrong)
-    if wrong:
-        text += f"\nkept: {keep(played)}"
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(f"\n{text}")  # noqa: T201 - figures
     return verdict

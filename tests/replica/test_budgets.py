@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, PIN, SECRETS, World, staged
+from tests.replica.world import CONFIGMAPS, DRAIN, PIN, SECRETS, World, staged
 from tests.stage.stage import eventually
 
 PLAIN = {"controllerring": "demo", "group": "", "resource": "secrets"}
@@ -184,27 +184,3 @@ async def test_a_drain_that_takes_too_long_is_told_everywhere_until_it_is_over(
     assert world.conditions()["Covered"] == "AllOwned"
     configmaps = {**PLAIN, "resource": "configmaps"}
     assert world.metric("overdue_drains", **configmaps) is None
-
-
-@pytest.mark.parametrize("text", ["0s", "1h"])
-@staged
-async def test_a_drain_has_the_time_that_the_ring_gives(world: World, text: str) -> None:
-    await misplaced(world, 1, drainTimeout="5s")
-    await asyncio.sleep(12)
-    assert world.metric("overdue_drains", **PLAIN) == 1
-    await world.edit_ring(movement={"drainTimeout": text})
-    await asyncio.sleep(12)
-    assert world.metric("overdue_drains", **PLAIN) == 0
-    assert world.conditions()["Covered"] != "DrainOverdue"
-    assert OWNER in (world.meta("s0", SECRETS).labels or {})
-
-
-@staged
-async def test_some_of_many_overdue_drains_are_reported_each_minute(world: World) -> None:
-    await misplaced(world, 25, drainTimeout="5s")
-    await asyncio.sleep(30)
-    first = len(world.events("DrainOverdue"))
-    assert 5 <= first < 25
-    assert world.metric("overdue_drains", **PLAIN) == 25
-    await asyncio.sleep(150)
-    assert len({name for name, _ in world.events("DrainOverdue")}) == 25

@@ -264,19 +264,6 @@ async def test_two_kinds_of_parents_each_take_their_own_children(world: World) -
     assert "gadgets" in world.message(), "what is not served keeps nothing else back"
 
 
-@staged
-async def test_a_controlled_resource_that_is_not_served_is_named_and_keeps_nothing_back(
-    world: World,
-) -> None:
-    gadgets: Json = [{"group": "example.com", "resource": "gadgets"}]
-    sites: Json = {"group": "example.com", "resource": "websites", "controlledResources": gadgets}
-    await quiet(world, "p0", "p1", resources=[sites])
-    await world.put("site", "p0", to="p0")
-    world.puppets["p0"].kill()
-    await eventually(lambda: world.owner("site") == "p1", within=30)
-    await eventually(lambda: "gadgets.example.com" in world.message(), within=10)
-
-
 @pytest.mark.parametrize("others", [0, 9])
 @staged
 async def test_one_request_reads_many_namespaces_if_it_reads_no_others(
@@ -304,15 +291,3 @@ async def test_one_request_reads_many_namespaces_if_it_reads_no_others(
     of_one = [call for call in lists if "/namespaces/" in call.path]
     assert bool(of_one) == bool(others)
     assert others or len(lists) <= 12
-
-
-@staged
-async def test_an_object_that_a_user_creates_is_counted(world: World) -> None:
-    await quiet(world, "p0")
-    await world.put("old", "p0")
-    await eventually(lambda: world.status.objects == 1, within=40)
-    await asyncio.sleep(40)
-
-    await world.put("new", "p0")
-
-    await eventually(lambda: world.status.objects == 2, within=40)

@@ -5,10 +5,6 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.names import (
-    CAPACITY_ANNOTATION,
-    LOAD_ANNOTATION,
-)
 from tests.replica.world import SECRETS, World, staged
 from tests.stage.stage import eventually
 
@@ -135,37 +131,6 @@ async def test_what_others_do_before_a_move_is_written_counts(world: World, what
 
 
 @staged
-async def test_an_object_that_was_moved_rests(world: World) -> None:
-    await lopsided(world, 2, even())
-    world.puppets["p0"].acknowledges = True
-    await eventually(lambda: counts(world) == {"p0": 1, "p1": 1}, within=10)
-    (moved,) = [name for name, owner in world.owners(SECRETS).items() if owner == "p1"]
-    (other,) = [name for name, owner in world.owners(SECRETS).items() if owner == "p0"]
-    world.puppets["p1"].acknowledges = False
-    await world.delete(other, SECRETS)
-    await world.put("pinned", "p1", SECRETS, to="p1")
-    await asyncio.sleep(INTERVAL)
-    assert world.owner(moved, SECRETS) == "p1"
-    await eventually(lambda: world.owner(moved, SECRETS) == "p1*", within=4 * INTERVAL)
-
-
-@staged
-async def test_resources_are_balanced_by_what_objects_and_their_children_declare(
-    world: World,
-) -> None:
-    await lopsided(world, 0, None)
-    for name in ("p0", "p1"):
-        await world.annotate_lease(name, **{CAPACITY_ANNOTATION: "cpu=100"})
-    for name, owner, cpu in (("s0", "p0", "40"), ("s1", "p0", "10"), ("s2", "p1", "30")):
-        await world.put(name, owner, SECRETS, annotations={LOAD_ANNOTATION: f"cpu={cpu}"})
-    await asyncio.sleep(3)
-    await world.edit_ring(rebalance=even(resources=["cpu"]))
-    await asyncio.sleep(5)
-    assert [each.name for each in world.written if each.owner.endswith("*")] == ["s1"]
-    assert "0.4 to 0.4 instead of 0.3 to 0.5" in last(world)[1]
-
-
-@staged
 async def test_a_run_that_crashes_is_reported_and_tried_again(world: World) -> None:
     await lopsided(world, 6, None)
     world.replicas["r0"].crashes = True
@@ -174,16 +139,6 @@ async def test_a_run_that_crashes_is_reported_and_tried_again(world: World) -> N
     await eventually(lambda: told in last(world)[1], within=40)
     assert counts(world) == {"p0": 6}
     world.replicas["r0"].crashes = False
-    await eventually(lambda: counts(world).get("p0*") == 3, within=2 * INTERVAL)
-
-
-@staged
-async def test_a_part_that_cannot_be_read_costs_one_look(world: World) -> None:
-    await lopsided(world, 6, None)
-    world.refuse(403, method="GET", part="/websites", message="no")
-    await world.edit_ring(rebalance=even())
-    await asyncio.sleep(10)
-    assert "cannot read websites.example.com" in last(world)[1]
     await eventually(lambda: counts(world).get("p0*") == 3, within=2 * INTERVAL)
 
 

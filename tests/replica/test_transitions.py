@@ -6,10 +6,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import (
-    CAPACITY_ANNOTATION,
     EVACUATE_ANNOTATION,
-    LOAD_ANNOTATION,
-    ZONE_LABEL,
 )
 from tests.replica.world import LEASE_PATH, SECRETS, World, staged
 from tests.stage.stage import RINGS_PATH, eventually
@@ -166,49 +163,3 @@ async def test_gauges_show_rings_and_shards_as_they_are(world: World) -> None:
     assert world.metric("controllerring_status_shards", **uid) is None
     assert world.metric("shard_state", **{**first, "shard": "p1"}, state="ready") is None
     assert world.metric("task_crashes_total", task="watches") in {0, None}
-
-
-@pytest.mark.parametrize("strategy", ["ConsistentHash", "LeastLoaded"])
-@staged
-async def test_shards_are_described_with_loads_capacity_and_place(
-    world: World, strategy: str
-) -> None:
-    await world.begin("p0", "p1", placement={"strategy": strategy, "useTopologyLabels": True})
-    await world.annotate_lease("p0", **{CAPACITY_ANNOTATION: "objects=7,cpu=1500m"})
-    await world.patch(f"{LEASE_PATH}/p0", {"metadata": {"labels": {ZONE_LABEL: "z1"}}})
-    await world.put("s", "p0", SECRETS)
-    await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: "true"})
-    await asyncio.sleep(40)
-    shards = {each.name: each for each in world.status.shard_statuses}
-    assert (shards["p0"].zone, shards["p0"].objects) == ("z1", 1)
-    assert shards["p0"].capacity.get("cpu") in {"1500m", "1.5"}
-    assert shards["p1"].evacuating
-    shown = {"namespace": "default", "shard": "p0", "controllerring": "demo"}
-    assert world.metric("shard_objects", **shown) == 1
-    assert world.metric("shard_capacity", **shown) == 7
-    assert world.metric("shard_capacity", **{**shown, "shard": "p1"}) is None
-    world.replicas["r0"].terminate()
-    await asyncio.sleep(4)
-    assert world.metric("shard_objects", **shown) is None
-
-
-@staged
-async def test_a_wrong_annotation_is_reported_once_and_again_when_it_comes_back(
-    world: World,
-) -> None:
-    await world.begin("p0", placement={"strategy": "LeastLoaded"})
-    await world.put("s", "p0", SECRETS, annotations={LOAD_ANNOTATION: "cpu=much"})
-    await asyncio.sleep(5)
-    for number in range(5):
-        await world.annotate("s", {"number": str(number)}, SECRETS)
-        await asyncio.sleep(1)
-    await world.edit_ring(movement={"drainTimeout": "7m"})
-    await asyncio.sleep(10)
-    told = [message for name, message in world.events() if name == "s"]
-    assert len(told) == 1
-    assert LOAD_ANNOTATION in told[0]
-    await world.annotate("s", {LOAD_ANNOTATION: "cpu=5"}, SECRETS)
-    await asyncio.sleep(3)
-    await world.annotate("s", {LOAD_ANNOTATION: "cpu=more"}, SECRETS)
-    await asyncio.sleep(5)
-    assert len([message for name, message in world.events() if name == "s"]) == 2

@@ -4,7 +4,6 @@ It is Debian's package `chromium`, or the program that CHROMIUM names.
 """
 
 import asyncio
-import base64
 import itertools
 import os
 import shutil
@@ -38,10 +37,6 @@ class _Value(msgspec.Struct, frozen=True):
 class _Evaluated(msgspec.Struct, frozen=True, rename="camel"):
     result: _Value
     exception_details: dict[str, object] | None = None
-
-
-class _Picture(msgspec.Struct, frozen=True):
-    data: str
 
 
 class _Node(msgspec.Struct, frozen=True):
@@ -105,14 +100,6 @@ class Page:
             mobile=phone,
         )
 
-    async def prefer(self, **features: str) -> None:
-        """Set what the user prefers, such as `color_scheme="dark"`."""
-        wanted = [
-            {"name": f"prefers-{name.replace('_', '-')}", "value": value}
-            for name, value in features.items()
-        ]
-        await self.call("Emulation.setEmulatedMedia", features=wanted)
-
     async def evaluate(self, script: str) -> object:
         """Return the value of an expression."""
         result = await self.call(
@@ -127,11 +114,6 @@ class Page:
         each = "(e) => e.innerText.replace(/\\s+/g, ' ').trim()"
         script = f"Array.from(document.querySelectorAll({selector!r}), {each}).join('\\n')"
         return str(await self.evaluate(script))
-
-    async def screenshot(self, path: Path) -> None:
-        """Write what is seen, as PNG."""
-        found = msgspec.convert(await self.call("Page.captureScreenshot", format="png"), _Picture)
-        await asyncio.to_thread(path.write_bytes, base64.b64decode(found.data))
 
     async def roles(self) -> set[str]:
         """Return the roles that a screen reader meets."""

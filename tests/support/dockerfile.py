@@ -7,11 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from itertools import takewhile
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 ROOT: Final = Path(__file__).parents[2]
 FILE: Final = ROOT / "Dockerfile"
@@ -23,20 +20,6 @@ class Instruction:
 
     word: str
     rest: str
-
-
-def arguments() -> dict[str, str]:
-    """Return the defaults of the ARGs before the first stage, on which the FROMs may depend."""
-    before = takewhile(lambda each: each.word == "ARG", _instructions())
-    return dict(each.rest.split("=", 1) for each in before)
-
-
-def command() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return ENTRYPOINT and CMD of the image."""
-    found = {each.word: each.rest for each in stages()[-1]}
-    lists = (msgspec.json.decode(found[w], type=tuple[str, ...]) for w in ("ENTRYPOINT", "CMD"))
-    entrypoint, default = lists
-    return entrypoint, default
 
 
 def stages() -> list[list[Instruction]]:

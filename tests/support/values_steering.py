@@ -16,7 +16,6 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
@@ -74,12 +73,6 @@ def steered(
             for number in range(many):
                 snapshot.tally.see("others", identity_of(f"{name}-{number}"), Entry(name))
     return snapshot
-
-
-def tally_of(snapshot: RingSnapshot) -> Tally:
-    """The counts of a ring whose strategy sticks."""
-    assert snapshot.tally is not None
-    return snapshot.tally
 
 
 def known(snapshot: RingSnapshot, found: PartialObject) -> PartialObject:

@@ -17,7 +17,6 @@ from sharder.config import (
     load,
 )
 from sharder.config import settings as config_settings
-from sharder.core.addresses import Address, address_of
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 
@@ -140,20 +139,6 @@ def test_every_field_has_a_variable() -> None:
     assert merged.graceful_shutdown_timeout == timedelta(seconds=3)
 
 
-def test_variables_of_a_service_named_sharder_are_no_settings() -> None:
-    environment = {
-        "SHARDER_SERVICE_HOST": "10.0.0.1",
-        "SHARDER_SERVICE_PORT": "443",
-        "SHARDER_SERVICE_PORT_WEBHOOK": "443",
-        "SHARDER_PORT": "tcp://10.0.0.1:443",
-        "SHARDER_PORT_443_TCP_ADDR": "10.0.0.1",
-        "SHARDER_METRICS_SERVICE_HOST": "10.0.0.2",
-        "SHARDER_WEBHOOK_SERVER_PORT": "tcp://10.0.0.3:443",
-    }
-
-    assert load(environment=environment, strict=True).settings == Settings()
-
-
 def test_unknown_fields_are_reported_one_by_one_with_what_may_be_meant() -> None:
     text = f"{HEADER}health: {{bindAdress: ':1'}}\nextra: {{a: 1}}"
     environment = {"SHARDER_EXTRA": "1", "OTHER": "2"}
@@ -231,28 +216,6 @@ def test_settings_that_cannot_work_are_refused(text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "problem"),
-    [
-        (b"kind: SharderConfig", "apiVersion: must be config.sharding"),
-        (HEADER.replace("SharderConfig", "Pod").encode(), "kind: must be SharderConfig"),
-        (b"- a", "the file is not a mapping"),
-        (b"a: [", "the file is not YAML"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(file: bytes, problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        load(file)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "8080", "host", "::1:80", "[::1]", "[h]:1", "h:", "h:-1", "h:65536", "h:٣"]
-)
-def test_an_invalid_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="neither host:port nor 0"):
-        address_of(text)
-
-
-@pytest.mark.parametrize(
     ("text", "has_certificate", "mode"),
     [
         ("", False, CertificateMode.SELF_MANAGED),
@@ -287,17 +250,3 @@ def test_every_field_is_explained() -> None:
     ]
     assert len(names) > 10
     assert silent == []
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        (":8080", Address("", 8080)),
-        ("127.0.0.1:0", Address("127.0.0.1", 0)),
-        ("[::1]:443", Address("::1", 443)),
-        ("localhost:1", Address("localhost", 1)),
-        ("0", None),
-    ],
-)
-def test_addresses_name_host_and_port(text: str, address: Address | None) -> None:
-    assert address_of(text) == address

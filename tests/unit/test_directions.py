@@ -2,18 +2,15 @@
 
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review, decide
 from sharder.core.api.meta import PartialObject
-from sharder.core.leases.membership import Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, objection
 from sharder.core.movement.planner import (
-    PAUSED,
     plan_directed,
     plan_displaced,
     plan_main,
@@ -27,11 +24,10 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.core.placement.counting.entries import Entry
-from sharder.core.placement.counting.tally import Reservation
 from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.values import DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
+from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
-from tests.support.values_steering import APART, known, steered, tally_of
+from tests.support.values_steering import known, steered
 
 PIN = pin_label(DEMO)
 PERSON = Writer(username="user")
@@ -89,19 +85,6 @@ def test_a_released_object_never_goes_to_a_shard_that_cannot_have_it(
     assert acknowledged(ring, moving).assigned in {A, C}
 
 
-@pytest.mark.parametrize("goal", [GOAL, replace(GOAL, cordoned=True)])
-def test_the_leader_assigns_an_object_to_its_target_if_that_can_have_it(goal: Shard) -> None:
-    ring = going_to(goal, 0)
-    free = known(ring, obj(SECRETS, "s", labels=ASKING, annotations=TO_B))
-    names = [f"s-{number}" for number in range(20)]
-
-    steps = [plan_main(ring, obj(SECRETS, name, annotations=TO_B)) for name in names]
-
-    allowed = {A, C} if goal.cordoned else {B}
-    assert {step.shard for step in steps if isinstance(step, Assign)} == allowed
-    assert choose(ring, free).shard in allowed
-
-
 @pytest.mark.parametrize("annotation", ["", "no name!", "no-such-shard"])
 def test_a_direction_to_no_valid_shard_is_ignored(annotation: str) -> None:
     ring = going_to(GOAL, 0)
@@ -109,16 +92,6 @@ def test_a_direction_to_no_valid_shard_is_ignored(annotation: str) -> None:
 
     assert plan_main(ring, moving) == Withdraw()
     assert ring.entry_of(moving).heading in {None, "no-such-shard"}
-
-
-def test_what_is_on_its_way_is_one_of_its_group_where_it_goes() -> None:
-    by = steered(HOME, GOAL, OTHER, spec=APART)
-    first = obj(WIDGETS, "w", owner=A, drain="true", labels={"app": "web"}, annotations=TO_B)
-    second = known(by, obj(WIDGETS, "x", owner=A, labels={"app": "web"}))
-    known(by, first)
-
-    assert plan_directed(by, second, A, B) == Keep("it holds a member of the group")
-    assert plan_directed(by, second, A, C) == Drain(A, C)
 
 
 def test_the_room_at_the_goal_is_kept_for_what_is_on_its_way() -> None:
@@ -157,17 +130,6 @@ def test_what_is_one_too_many_and_pinned_is_directed_to_its_pin_if_there_is_room
     assert (step.shard, step.to) == (A, to)
 
 
-def test_what_is_one_too_many_is_not_directed_to_where_it_is() -> None:
-    ring = steered(HOME, GOAL, spec=MANY, held={A: 5})
-    found = known(ring, obj(owner=A, labels={PIN: A}))
-    tally_of(ring).assume(Reservation(ring.identity_of(found), Entry(A)))
-
-    step = plan_displaced(ring, found, A)
-
-    assert isinstance(step, Drain)
-    assert step.to is None
-
-
 # Directed moves
 
 
@@ -190,28 +152,6 @@ def test_a_directed_move_that_has_no_sense_any_more_is_left_undone(
     assert plan_directed(ring, found, A, target) == Keep(why)
 
 
-def test_what_has_been_pinned_where_it_is_is_not_directed_away() -> None:
-    ring = steered(HOME, GOAL)
-
-    step = plan_directed(ring, known(ring, obj(owner=A, labels={PIN: A})), A, B)
-
-    assert step == Keep(MEANWHILE)
-
-
-def test_nothing_is_directed_away_from_a_shard_that_is_not_available() -> None:
-    ring = steered(HOME, GOAL, standings={A: Standing.LEAVING})
-
-    step = plan_directed(ring, known(ring, obj(owner=A)), A, B)
-
-    assert step == Keep("one of the two shards is no longer available")
-
-
-def test_nothing_is_directed_while_movement_is_paused() -> None:
-    ring = steered(HOME, GOAL, paused=True)
-
-    assert plan_directed(ring, known(ring, obj(owner=A)), A, B) == PAUSED
-
-
 def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> None:
     ring = going_to(GOAL, 4)
     waiting = known(ring, obj(WIDGETS, "w", labels=ASKING, annotations=TO_B))
@@ -221,15 +161,3 @@ def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> 
     assert latecomer.shard != B
     assert plan_main(ring, waiting) == Assign(B)
     assert ring.entry_of(waiting) == Entry(None, heading=B)
-
-
-def test_what_moves_within_a_pool_counts_there_once() -> None:
-    pool = [shard(name, pool="blue") for name in (A, B)]
-    limited = msgspec.structs.replace(MANY, pool_capacity=4)
-    ring = steered(*pool, shard(C), spec=limited, held={A: 1})
-    known(ring, obj(WIDGETS, "within", owner=A, drain="true", annotations=TO_B))
-    moving = known(ring, obj(WIDGETS, "w", owner=C, drain="true", annotations=TO_B))
-    known(ring, obj(WIDGETS, "within too", owner=A, drain="true", annotations=TO_B))
-
-    assert acknowledged(ring, moving).assigned == B
-    assert objection(ring, obj(WIDGETS, "one more"), B) == "its pool blue is full: 4 of 4 objects"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.logs import QUIET_SECONDS, JsonFormatter, RateLimit, TextFormatter, configure
+from sharder.logs import QUIET_SECONDS, RateLimit, TextFormatter, configure
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\w+) +(.*)")
 
@@ -90,15 +90,6 @@ def test_text_is_one_line_whatever_a_record_holds(message: str, value: str) -> N
 
     assert len(line.splitlines()) == 1
     assert line.isprintable()
-
-
-@given(st.text(), st.text())
-def test_json_gives_back_what_a_record_holds(message: str, value: str) -> None:
-    line = JsonFormatter().format(record_with(msg=message, object=value))
-
-    assert len(line.splitlines()) == 1
-    assert json.loads(line)["object"] == value
-    assert json.loads(line)["message"] == message
 
 
 def test_an_exception_follows_on_indented_lines() -> None:

@@ -10,13 +10,12 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import Expired, Forbidden, Rejected
-from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import whoami
-from sharder.kube.store import PAGE_LIMIT, KubeStore
+from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import (
     MUTATING,
     leases,
@@ -24,9 +23,6 @@ from sharder.kube.typed_stores import (
     secrets,
 )
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.lease_lock import LeaseHolder
-from sharder.runtime.task_pool import batch
-from sharder.sdk.testing.fake_clock import FixedRng
 from tests.support.eventually import eventually
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
@@ -80,42 +76,6 @@ async def test_a_watch_from_before_the_servers_window_has_expired(
     with pytest.raises(Expired):
         async with asyncio.timeout(10):
             _ = [event async for event in store.watch("1")]
-
-
-async def test_the_status_is_written_apart_from_the_rest(
-    client: Client, gadget: Resource, own_namespace: str
-) -> None:
-    store = KubeStore(client, Gadget, gadget)
-    body: Json = {
-        "apiVersion": f"{gadget.id.group}/{gadget.version}",
-        "kind": gadget.kind,
-        "metadata": {"name": "a"},
-        "spec": {"size": "1"},
-    }
-    created = await eventually(lambda: store.create(own_namespace, body), within=20)
-    both: Json = {"spec": {"size": "2"}, "status": {"ready": "yes"}}
-
-    await store.status().patch(created.metadata.ref, both)
-
-    stored = await store.get(created.metadata.ref)
-    assert (stored.spec, stored.status) == ({"size": "1"}, {"ready": "yes"})
-
-
-async def test_a_list_of_several_pages_is_whole(client: Client, own_namespace: str) -> None:
-    count = PAGE_LIMIT + 1
-    labels: Json = {"of": own_namespace}
-    objects = KubeObjects(client)
-    maps = objects.of(await objects.find(GroupResource("", "configmaps")), f"of={own_namespace}")
-    async with batch(20) as creates:
-        for number in range(count):
-            body: Json = {"metadata": {"name": f"n{number}", "labels": labels}}
-            await creates.add(maps.create(own_namespace, body))
-
-    listed = await maps.list()
-    streamed = [obj async for obj in maps.stream()]
-
-    assert len({obj.metadata.name for obj in listed.items}) == count
-    assert streamed == list(listed.items)
 
 
 async def test_a_missing_right_is_named(control_plane: ControlPlane) -> None:
@@ -201,30 +161,3 @@ async def test_a_warning_about_a_cluster_scoped_object_is_an_event_in_default(
     )
     assert event["source"]["component"] == "sharder"
     assert event["involvedObject"]["uid"] == about.metadata.uid
-
-
-async def test_a_lease_is_held_renewed_and_handed_over(client: Client, own_namespace: str) -> None:
-    store, ref = leases(client, namespace=own_namespace), ObjectRef(own_namespace, "shard-a")
-    timing = LeaseTiming(lease_duration=30, renew_deadline=20.0, retry_period=0.1)
-    first, second = (
-        LeaseHolder(store, ref, name, clock=SystemClock(), rng=FixedRng(), timing=timing)
-        for name in ("first", "second")
-    )
-    await first.acquire()
-    acquired = (await store.get(ref)).spec
-
-    async def is_renewed() -> bool:
-        return (await store.get(ref)).spec.renew_time != acquired.renew_time
-
-    async with asyncio.TaskGroup() as group:
-        keeping = group.create_task(first.keep())
-        await eventually(is_renewed, within=20)
-        keeping.cancel()
-    await first.release()
-    async with asyncio.timeout(20):
-        await second.acquire()
-
-    taken = (await store.get(ref)).spec
-    assert (taken.holder_identity, taken.lease_transitions) == ("second", 1)
-    assert not first.valid(SystemClock().monotonic())
-    assert second.valid(SystemClock().monotonic())

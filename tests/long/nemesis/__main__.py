@@ -1,15 +1,13 @@
 """Play a nemesis run and judge it: `python -m tests.long.nemesis --minutes 10 --seed 1`.
 
-The exit code is 1 if something was wrong; then the trace is kept, and `--replay` judges it again.
+The exit code is 1 if something was wrong.
 """
 
 import argparse
 import sys
-from pathlib import Path
 
 from sharder.core.api.ring import StrategyName
 from tests.history.judging import judge
-from tests.long.nemesis.keeping import keep, kept
 from tests.long.nemesis.play import Played, play
 from tests.long.nemesis.report import report
 from tests.long.nemesis.stage import LONGEST_SECONDS, Setup
@@ -19,12 +17,10 @@ from tests.stage.mutants import MUTANTS
 def main() -> int:
     """Return 1 if something was wrong; with a deliberate bug, if nothing was."""
     given = _parsed()
-    played = kept(given.replay) if given.replay else play(_setup(given))
+    played = play(_setup(given))
     verdict = judge(played.trace)
     wrong = verdict.problems(LONGEST_SECONDS)
     print(report(played, verdict, wrong))  # noqa: T201 - what it is for
-    if wrong and not given.replay:
-        print(f"kept, to judge again: --replay {keep(played)}")  # noqa: T201
     if played.setup.mutant:
         print(_found(played, wrong))  # noqa: T201
         return int(not wrong)
@@ -52,7 +48,6 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument(
         "--mutant", choices=sorted(MUTANTS), default="", help="play with a deliberate bug"
     )
-    parser.add_argument("--replay", type=Path, metavar="TRACE", help="judge a trace that was kept")
     return parser.parse_args()
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from random import Random
 from typing import Final
@@ -46,8 +46,6 @@ class Played:
     """Seconds from the last fault until all was owned, infinite if it was not in time."""
     found_after: float = inf
     """Seconds from the start of the shards until a deliberate bug had broken a promise."""
-    logs: Mapping[str, str] = field(default_factory=dict)
-    """What each sharder wrote."""
 
 
 def play(setup: Setup) -> Played:
@@ -96,7 +94,6 @@ async def _play(one: Stage) -> Played:
         fallen=actors.fallen,
         rest=rest,
         found_after=found_after,
-        logs={name: one.playground.log(name) for name in SHARDERS},
     )
 
 

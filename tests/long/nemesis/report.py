@@ -66,8 +66,6 @@ def _times(verdict: Verdict) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     yield _row("while a sharder led, away from outages", verdict.calm)
     yield _row("always", verdict.all)
-    for why, times in verdict.causes.items():
-        yield _row(f"of these: {why}", times)
 
 
 def _row(what: str, times: Times) -> str:

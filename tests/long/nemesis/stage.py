@@ -42,7 +42,6 @@ SHARDERS: Final = ("sharder-0", "sharder-1")
 ACCOUNT: Final = "checksum-controller"
 """The ServiceAccount of the shards."""
 WORK_SECONDS: Final = 0.8
-FENCE_SECONDS: Final = 60.0
 SHARD_SKEWS: Final = (0, 40, -40, -3600)
 SHARDER_SKEWS: Final = (0, 40, -40)
 """Seconds by which wall clocks are off."""

@@ -11,7 +11,6 @@ from msgspec import structs
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.api.selector import NAME_LABEL, LabelSelector, Requirement
-from sharder.core.names import GroupResource
 from sharder.core.webhook_configuration import (
     Endpoint,
     Registration,
@@ -143,39 +142,6 @@ def test_no_webhook_keeps_a_request_from_passing() -> None:
         assert found["admissionReviewVersions"] == ["v1"]
 
 
-def test_one_webhook_judges_objects_with_owner_and_the_status_of_built_in_resources() -> None:
-    labelled = webhooks()[LABELLED]
-
-    assert labelled["objectSelector"] == {
-        "matchExpressions": [{"key": OWNER, "operator": "Exists"}]
-    }
-    assert rules(labelled) == {
-        "configmaps": "CREATE UPDATE", "secrets": "UPDATE", "widgets": "UPDATE",
-        "configmaps/status": "UPDATE", "secrets/status": "UPDATE",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("of", "judged"),
-    [
-        (GroupResource("", "pods"), True),
-        (GroupResource("batch", "jobs"), True),
-        (GroupResource("networking.k8s.io", "ingresses"), True),
-        (GroupResource("apps", "deployments"), False),
-        (GroupResource("example.com", "widgets"), False),
-    ],
-)
-def test_writes_of_the_status_count_where_they_can_change_labels(
-    of: GroupResource, *, judged: bool
-) -> None:
-    spec = RingSpec(resources=(RingResource(group=of.group, resource=of.resource),))
-
-    found = webhooks(ControllerRing(metadata=ring().metadata, spec=spec))
-
-    assert (f"{of.resource}/status" in rules(found[LABELLED])) == judged
-    assert f"{of.resource}/status" not in rules(found[UNASSIGNED])
-
-
 @pytest.mark.parametrize(
     ("own", "sent"),
     [
@@ -195,22 +161,6 @@ def test_excluded_namespaces_are_never_selected_whatever_the_ring_selects(
     assert {json.dumps(found["namespaceSelector"]) for found in webhooks(of).values()} == {
         json.dumps(sent)
     }
-
-
-def test_a_service_is_called_at_the_ring_s_path() -> None:
-    at_root = replace(REGISTRATION, endpoint=replace(SERVICE, service_path="/base/"))
-
-    assert webhooks()[CREATED]["clientConfig"] == {
-        "service": {
-            "namespace": "sharding-system",
-            "name": "webhook",
-            "path": "/webhooks/sharder/controllerring/demo",
-            "port": 443,
-        },
-        "caBundle": "Q0E=",
-    }
-    config = webhooks(registration=at_root)[CREATED]["clientConfig"]
-    assert config["service"]["path"] == "/base/webhooks/sharder/controllerring/demo"
 
 
 def test_user_names_are_escaped_as_cel_takes_them() -> None:
@@ -244,12 +194,3 @@ def test_where_an_object_can_come_into_scope_every_change_of_labels_counts() -> 
         False, True, False, False, False,
     ]  # fmt: skip
     assert change not in str(webhooks())
-
-
-def test_what_nothing_controls_does_not_count_where_a_resource_is_only_controlled() -> None:
-    only_main = ControllerRing(
-        metadata=ring().metadata, spec=RingSpec(resources=(RingResource(resource="secrets"),))
-    )
-
-    assert '["configmaps"]' in conditions(webhooks()[UNASSIGNED])["has-controller"]
-    assert "has-controller" not in conditions(webhooks(only_main)[UNASSIGNED])

@@ -10,7 +10,6 @@ from aiohttp import web
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
-from sharder.kube import session
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
@@ -150,42 +149,6 @@ async def test_lines_come_whole_however_long_and_however_cut(
     script.then(stream)
 
     assert await read_all(client) == [b"a", b"bc", long]
-
-
-async def test_what_comes_within_a_pause_is_read_together_after_it(
-    script: Script, client: Client
-) -> None:
-    async def stream(response: web.StreamResponse) -> None:
-        for part in (b"a\n", b"b\n", b"c", b"d\n"):
-            await response.write(part)
-            await asyncio.sleep(0.01)
-
-    script.then(stream)
-
-    came = list[tuple[bytes, float]]()
-    async with client.lines("/x", query={}, pause=0.2) as lines:
-        async for line in lines:
-            came.append((line, asyncio.get_running_loop().time()))
-
-    (first, at), *others = came
-    assert [first, *(line for line, _ in others)] == [b"a", b"b", b"cd"]
-    assert all(later >= at + 0.2 for _, later in others)
-
-
-async def test_a_flood_is_read_without_a_pause(
-    script: Script, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "FLOOD_BYTES", 1)
-
-    async def stream(response: web.StreamResponse) -> None:
-        for part in (b"a\n", b"b\n"):
-            await response.write(part)
-            await asyncio.sleep(0.01)
-
-    script.then(stream)
-
-    async with asyncio.timeout(10), client.lines("/x", query={}, pause=3600) as lines:
-        assert [line async for line in lines] == [b"a", b"b"]
 
 
 async def test_a_stream_that_falls_silent_ends(

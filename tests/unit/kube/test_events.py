@@ -48,27 +48,3 @@ async def test_a_failure_is_logged_and_tried_again_next_time(
         "events are recorded again",
     ]
     assert len(script.asked) == 3
-
-
-async def test_many_events_in_one_namespace_hide_none_in_another(
-    script: Script, client: Client
-) -> None:
-    script.then((201, {}))
-    clock = FakeClock()
-    recorder = KubeRecorder(client, clock=clock)
-    theirs = PartialObject(
-        api_version="v1",
-        kind="Secret",
-        metadata=ObjectMeta(name="s", namespace="theirs", uid="s"),
-    )
-
-    for number in range(300):
-        await recorder.warn(theirs, "MalformedValue", f"{number}")
-    within = len(script.asked)
-    await recorder.record(RING, "ShardLost", "lost", warning=True)
-    await clock.advance(10)
-    for number in range(300):
-        await recorder.warn(theirs, "MalformedValue", f"again {number}")
-
-    assert within == 100
-    assert len(script.asked) == 100 + 1 + 40

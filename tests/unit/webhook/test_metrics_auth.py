@@ -145,23 +145,6 @@ async def test_made_up_tokens_cost_the_api_server_so_many_reviews_and_no_more(do
     assert {*at_once, *later} == {401, 429}
 
 
-@pytest.mark.parametrize("comes_in", ["quiet times, for the first time", "a flood, again"])
-async def test_concurrent_requests_with_one_token_share_one_review(
-    door: Door, comes_in: str
-) -> None:
-    if "flood" in comes_in:
-        await door.knock("of-prometheus")
-        await door.flood(1.5 * BELIEVED_SECONDS)
-    before = door.reviews.identified.count("of-prometheus")
-    door.reviews.slow = True
-
-    async with asyncio.TaskGroup() as group:
-        knocking = [group.create_task(door.knock("of-prometheus")) for _ in range(2 * BURST)]
-
-    assert [task.result() for task in knocking] == [200] * (2 * BURST)
-    assert door.reviews.identified.count("of-prometheus") == before + 1
-
-
 async def test_a_long_flood_keeps_out_no_client_with_the_right(door: Door) -> None:
     await door.knock("of-prometheus")
     scrapes = list[int]()
