@@ -17,7 +17,9 @@ from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service
 from tests.support.users import (
     CONFIGMAPS,
+    CONTENT,
     PLANETS,
+    PODS,
     WIDGETS,
     WITHIN,
     User,
@@ -217,3 +219,19 @@ async def test_large_objects_that_missed_admission_are_assigned_by_the_leader(
         await scene.set_resources(CONFIGMAPS)
 
         await scene.until_owned(CONFIGMAPS, made)
+
+
+@pytest.mark.parametrize("forged", ["no-such-shard", None])
+@pytest.mark.parametrize("kind", [PODS, WIDGETS], ids=lambda kind: kind.id.resource)
+async def test_a_write_of_the_status_does_not_change_the_owner(
+    service: Service, kind: Resource, forged: str | None
+) -> None:
+    async with service.scene(kind) as scene:
+        obj = await scene.author.create(
+            kind, "thing", namespace=scene.namespace, content=CONTENT.get(kind.kind)
+        )
+        changes = {scene.owner: forged, scene.drain: "true"}
+
+        after = await scene.author.label(kind, obj, changes, status=True)
+
+        assert after.metadata.labels == {scene.owner: scene.wanted(obj)}

@@ -45,6 +45,7 @@ WORK_SECONDS: Final = 0.8
 SHARD_SKEWS: Final = (0, 40, -40, -3600)
 SHARDER_SKEWS: Final = (0, 40, -40)
 """Seconds by which wall clocks are off."""
+FENCE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
