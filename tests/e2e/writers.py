@@ -96,18 +96,19 @@ class WriteLog:
             for request in events(lines, Request):
                 yield request.shard(self._account), request
 
+    def answers(self) -> Iterator[tuple[str, OwnObject]]:
+        """Yield what writes were answered with, and to which shard, "" for anyone else."""
+        for shard, request in self.requests():
+            if request.succeeded and request.response_object.metadata.resource_version:
+                yield shard, request.response_object
+
     def sent(self) -> Iterator[Sent]:
         """Yield the writes that had success."""
-        for shard, request in self.requests():
-            meta = request.response_object.metadata
-            if request.succeeded and meta.resource_version:
-                yield Sent(
-                    revision=int(meta.resource_version),
-                    shard=shard,
-                    uid=meta.uid,
-                    name=meta.name,
-                    parent=meta.controller.uid if meta.controller else "",
-                )
+        for shard, obj in self.answers():
+            meta = obj.metadata
+            parent = meta.controller.uid if meta.controller else ""
+            revision = int(meta.resource_version)
+            yield Sent(revision=revision, shard=shard, uid=meta.uid, name=meta.name, parent=parent)
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield which shard was refused a write by an admission policy, and what it was told."""

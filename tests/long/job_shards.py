@@ -19,7 +19,9 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError
 from sharder.core.names import RingName, owner_label
 from sharder.kube.client import MERGE_PATCH, Client, connect
-from tests.e2e.writers import WriteLog, foreign_writes
+from tests.e2e.writers import WriteLog
+from tests.history.traces import Trace, Write
+from tests.history.writers import foreign
 from tests.support.eventually import eventually
 
 ACCOUNT: Final = "system:serviceaccount:job-controller:job-controller"
@@ -251,19 +253,23 @@ class Judge:
     def __init__(self, log: WriteLog) -> None:
         self.pods = defaultdict[str, set[str]](set)
         """The pods that were ever created for each job."""
-        owners = defaultdict[str, list[tuple[int, str]]](list)
+        writes = list[Write]()
         answers = list(log.answers())
         for _, obj in answers:
-            parent = obj.metadata.controller
-            if parent is not None:
-                self.pods[parent.name].add(obj.metadata.uid)
+            meta = obj.metadata
+            if meta.controller is not None:
+                self.pods[meta.controller.name].add(meta.uid)
             else:
-                at = int(obj.metadata.resource_version)
-                owners[obj.metadata.uid].append((at, obj.metadata.label(OWNER)))
-
-        def owner_before(uid: str, revision: int) -> str:
-            known = [owner for at, owner in sorted(owners[uid]) if at < revision]
-            return known[-1] if known else ""
-
-        self.foreign = foreign_writes(answers, owner_before)
+                revision, owner = int(meta.resource_version), meta.label(OWNER)
+                writes.append(
+                    Write(
+                        revision=revision, at=0, uid=meta.uid, name=meta.name, owner=owner,
+                        draining=False, stamp="",
+                    )
+                )  # fmt: skip
+        trace = Trace(
+            writes=sorted(writes, key=lambda write: write.revision), sent=list(log.sent()),
+            children=(), leases=(), events=(), outages=(), leading=(),
+        )  # fmt: skip
+        self.foreign = list(foreign(trace))
         self.writes = sum(bool(shard) for shard, _ in answers)
