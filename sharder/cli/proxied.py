@@ -1,10 +1,10 @@
 """Run `sharder proxy` until SIGTERM, and put it into manifests."""
 
-import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import uvloop
 import yaml
 
 from sharder.cli.command import Call, UsageError
@@ -22,7 +22,7 @@ def run(call: Call, options: Options) -> None:
     settings = replace(settings, kubeconfig=call.kubeconfig or settings.kubeconfig, reacquire=True)
     proxy = Proxy(options, settings)
     fields = {"ring": options.ring, "shard": settings.name}
-    asyncio.run(until_signal(proxy.serve, proxy.stop, lambda: fields))
+    uvloop.run(until_signal(proxy.serve, proxy.stop, lambda: fields))
 
 
 def print_injected(file: str, ring: str, image: str | None) -> None:
