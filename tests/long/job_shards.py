@@ -1,4 +1,7 @@
-"""kube-controller-manager's Job controller in several shards, and a stand-in for the kubelets."""
+"""kube-controller-manager in several shards, and a stand-in for the kubelets.
+
+Its controllers of Jobs and StatefulSets run in one process, for one ring.
+"""
 
 import asyncio
 import random
@@ -28,16 +31,19 @@ ACCOUNT: Final = "system:serviceaccount:job-controller:job-controller"
 NAMESPACE: Final = "jobs"
 LEASE_SECONDS: Final = 5
 PODS: Final = 2
-"""Of each job."""
+"""Of each Job and StatefulSet."""
 OWNER: Final = owner_label(RingName("jobs"))
 WRITES: Final[Json] = {
     "namespaces": [NAMESPACE],
     "verbs": ["create", "update", "patch", "delete"],
     "resources": [
         {"group": "batch", "resources": ["jobs", "jobs/status"]},
+        {"group": "apps", "resources": ["statefulsets", "statefulsets/status"]},
+        {"group": "apps", "resources": ["controllerrevisions"]},
         {"group": "", "resources": ["pods"]},
     ],
 }
+SETS_PATH: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
 JOBS_PATH: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
@@ -136,7 +142,8 @@ class JobShards:
     def start_controller(self, name: str) -> None:
         """Start the controller of a shard."""
         program, given = str(binaries.controller_manager()), self._directory / f"{name}.proxied"
-        flags = ("--controllers=job-controller", "--secure-port=0", f"--kubeconfig={given}")
+        controllers = "--controllers=job-controller,statefulset-controller"
+        flags = (controllers, "--secure-port=0", f"--kubeconfig={given}")
         self.playground.start_shard(f"controller-{name}", [program, *flags])
 
     def is_running(self, process: str) -> bool:
@@ -177,6 +184,17 @@ class JobShards:
             await self.client.request("POST", JOBS_PATH, body=body)
             await asyncio.sleep(0.05)
 
+    async def create_sets(self, sets: int) -> None:
+        """Create StatefulSets."""
+        pod: Json = {"containers": [{"name": "c", "image": "x"}]}
+        for number in range(sets):
+            name = f"set-{number}"
+            template: Json = {"metadata": {"labels": {"set": name}}, "spec": pod}
+            selector: Json = {"matchLabels": {"set": name}}
+            spec: Json = {"replicas": PODS, "selector": selector, "template": template}
+            body: Json = {"metadata": {"name": name}, "spec": spec}
+            await self.client.request("POST", SETS_PATH, body=body)
+
     async def read(self, path: str) -> list[Object]:
         """Return all jobs or all pods."""
         return msgspec.json.decode(await self.client.request("GET", path), type=_List).items
@@ -203,7 +221,7 @@ class JobShards:
         await eventually(are_complete, within=within)
 
     async def run_pods(self) -> None:
-        """Let each pod succeed after some seconds, as kubelets do."""
+        """Let each pod of a Job succeed after some seconds, and others run, as kubelets do."""
         known = set[str]()
         async with asyncio.TaskGroup() as group:
             while True:
@@ -225,6 +243,10 @@ class JobShards:
             "state": {"terminated": ended},
         }
         body: Json = {"status": {"phase": "Succeeded", "containerStatuses": [container]}}
+        parent = pod.metadata.controller
+        if parent is not None and parent.kind == "StatefulSet":
+            ready: Json = {"type": "Ready", "status": "True"}
+            body = {"status": {"phase": "Running", "conditions": [ready]}}
         path = f"{PODS_PATH}/{pod.metadata.name}/status"
         try:
             await self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
@@ -257,9 +279,9 @@ class Judge:
         answers = list(log.answers())
         for _, obj in answers:
             meta = obj.metadata
-            if meta.controller is not None:
+            if obj.kind == "Pod" and meta.controller is not None:
                 self.pods[meta.controller.name].add(meta.uid)
-            else:
+            elif meta.controller is None:
                 revision, owner = int(meta.resource_version), meta.label(OWNER)
                 writes.append(
                     Write(

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.long
 
 JOBS = 30
 """That are created before each change."""
+SETS = 20
 
 
 @pytest.fixture
@@ -39,11 +40,12 @@ async def shards(log: WriteLog) -> AsyncIterator[JobShards]:
             yield shards
 
 
-async def test_jobs_run_once_whatever_happens_to_their_controllers(
+async def test_each_pod_is_made_once_whatever_happens_to_the_controllers(
     shards: JobShards, log: WriteLog
 ) -> None:
     for name in "abc":
         await shards.start(name)
+    await shards.create_sets(SETS)
     await shards.create(JOBS)
     owners = await shards.owners()
     assert set(owners) <= set("abc")
@@ -86,6 +88,7 @@ async def test_jobs_run_once_whatever_happens_to_their_controllers(
 
     judge = Judge(log)
     assert {job: len(pods) for job, pods in judge.pods.items() if len(pods) != PODS} == {}
-    assert len(judge.pods) == shards.created == len(await shards.read(JOBS_PATH))
+    assert len(judge.pods) == shards.created + SETS
+    assert shards.created == len(await shards.read(JOBS_PATH))
     assert judge.foreign == []
     assert judge.writes > shards.created
