@@ -37,6 +37,7 @@ from sharder.core.status.conditions import (
     WATCHED,
     condition_of,
 )
+from sharder.core.status.fence_condition import FENCED
 from sharder.core.status.phases import ShardPhase
 
 RING: Final = "ring"
@@ -90,6 +91,8 @@ _FAULTS: Final = (
     _Fault(EXHAUSTED, "True", Level.WARN, _FULL, run="sharder shards {ring}"),
     _Fault(WATCHED, "False", Level.WARN, "a right to watch is missing", _RULE),
     _Fault(COVERED, "Unknown", Level.WARN, "not all objects could be counted", _BY_READY),
+    _Fault(FENCED, "False", Level.WARN, "the fence is not in force", _BY_MESSAGE),
+    _Fault(FENCED, "Unknown", Level.WARN, "the fence could not be verified", _BY_MESSAGE),
 )
 
 

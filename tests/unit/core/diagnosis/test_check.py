@@ -125,6 +125,7 @@ def test_a_ring_that_cannot_be_decoded_is_not_checked_further() -> None:
         ("Covered", "Unknown", "ObjectsUncounted", Level.WARN),
         ("CapacityExhausted", "True", "InsufficientCapacity", Level.WARN),
         ("Watched", "False", "WatchMissing", Level.WARN),
+        ("Fenced", "False", "Outdated", Level.WARN),
     ],
 )
 def test_each_condition_with_a_fault_is_a_line_with_its_message(
