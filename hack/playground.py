@@ -107,13 +107,14 @@ class Playground:
 
     def start_sharder(self, name: str = "sharder-0", **config: object) -> None:
         """Start a sharder; `config` replaces top-level fields of its SharderConfig."""
-        webhook, health, metrics = free_ports(3)
+        webhook, health, metrics, console = free_ports(4)
         called = self._service_port or webhook
         settings = {
             "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
             "kind": "SharderConfig",
             "health": {"bindAddress": f"127.0.0.1:{health}"},
             "metrics": {"bindAddress": f"127.0.0.1:{metrics}"},
+            "console": {"bindAddress": f"127.0.0.1:{console}"},
             "webhook": {
                 "server": {"bindAddress": "127.0.0.1", "port": webhook},
                 "config": {"clientConfig": {"url": f"https://127.0.0.1:{called}"}},
@@ -132,14 +133,16 @@ class Playground:
                 filter(None, (str(self._strategies), before))
             )
         self._run(name, command, variables)
-        self._ports[name] = {"webhook": webhook, "health": health, "metrics": metrics}
+        self._ports[name] = {
+            "webhook": webhook, "health": health, "metrics": metrics, "console": console
+        }  # fmt: skip
 
     def webhook_port(self, name: str) -> int:
         """Return the port of a sharder's webhook."""
         return self._ports[name]["webhook"]
 
     def ports(self, name: str) -> dict[str, int]:
-        """Return all ports of a sharder: `webhook`, `health` and `metrics`."""
+        """Return all ports of a sharder: `webhook`, `health`, `metrics` and `console`."""
         return self._ports[name]
 
     def metrics_url(self, name: str) -> str:

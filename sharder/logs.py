@@ -23,12 +23,11 @@ QUIET_SECONDS = 10.0
 MAX_REMEMBERED = 1_000
 """Limit on the remembered messages; the client loggers have few."""
 
-CLIENT_LOGGERS = frozenset({"asyncio", "uvicorn.error", "webhook.server"})
+CLIENT_LOGGERS = frozenset({"asyncio", "webhook.server"})
 """Loggers of connection errors: any client can open connections and so cause messages."""
 
 _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
     "asctime",
-    "color_message",  # uvicorn repeats its message in this attribute
     "message",
     "taskName",
 }

@@ -1,6 +1,7 @@
 """The admission webhook and the HTTP servers of the process."""
 
-from webhook.app import Health, Webhook, create_metrics_app
+from webhook.app import App, Health, Metrics, Webhook
+from webhook.console import Console
 from webhook.endpoint import Observer
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -8,12 +9,14 @@ from webhook.server import Server
 from webhook.tls import ServerTls
 
 __all__ = [
+    "App",
+    "Console",
     "Health",
+    "Metrics",
     "MetricsAuthorizer",
     "Observer",
     "RingValidation",
     "Server",
     "ServerTls",
     "Webhook",
-    "create_metrics_app",
 ]

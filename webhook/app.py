@@ -1,35 +1,39 @@
-"""What the ports serve: the webhook's own routes, and applications for health and metrics."""
+"""What the ports serve: the webhook, health, the metrics, and the console."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 import msgspec
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
-from fastapi.routing import APIRouter
 
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
 from webhook.endpoint import AdmissionEndpoint
-from webhook.messages import Answer, Body, Route
+from webhook.messages import Answer, Body, Fields, Route, refusal
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
-_REFUSED: Final[Mapping[HTTPStatus, str]] = MappingProxyType(
-    {
-        HTTPStatus.UNAUTHORIZED: "send a bearer token that the API server accepts",
-        HTTPStatus.FORBIDDEN: "the token's user is not allowed to get the nonResourceURL "
-        f"{METRICS_PATH}; bind a ClusterRole that grants it",
-        HTTPStatus.TOO_MANY_REQUESTS: "too many token reviews; retry in a few seconds",
-        HTTPStatus.INTERNAL_SERVER_ERROR: "the API server did not review the token; see the log "
-        "of the sharder",
-    }
-)
+_REFUSED: Final[Mapping[HTTPStatus, str]] = {
+    HTTPStatus.UNAUTHORIZED: "send a bearer token that the API server accepts",
+    HTTPStatus.FORBIDDEN: "the token's user is not allowed to get the nonResourceURL "
+    f"{METRICS_PATH}; bind a ClusterRole that grants it",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many token reviews; retry in a few seconds",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "the API server did not review the token; see the log of "
+    "the sharder",
+}
+
+
+class App(Protocol):
+    """What `server.Server` serves."""
+
+    def route(self, path: str, fields: Fields) -> Route | None:
+        """Return how a request is answered, None if there is no such path."""
+        ...
 
 
 class Health:
-    """The routes `/healthz` and `/readyz`, also as an application of their own.
+    """The routes `/healthz` and `/readyz`.
 
     The process is alive while the event loop runs: stricter checks would restart it on a bad
     cluster.
@@ -43,7 +47,7 @@ class Health:
             "/readyz": Route(self._readyz, b"GET"),
         }
 
-    def route(self, path: str) -> Route | None:
+    def route(self, path: str, _fields: Fields) -> Route | None:
         """Return how requests for a path are answered, None if there is no such path."""
         return self._routes.get(path)
 
@@ -75,46 +79,39 @@ class Webhook:
         self._validation = validation
         self._health = Health(readiness)
 
-    def route(self, path: str) -> Route | None:
+    def route(self, path: str, fields: Fields) -> Route | None:
         """Return how requests for a path are answered, None if there is no such path."""
         if WEBHOOK_PATH_PREFIX in path:
             return self._endpoint.route(path)
-        return self._validation.route if path == VALIDATION_PATH else self._health.route(path)
+        if path == VALIDATION_PATH:
+            return self._validation.route
+        return self._health.route(path, fields)
 
 
-App: TypeAlias = FastAPI | Webhook | Health
-"""What `server.Server` serves."""
+class Metrics:
+    """The metrics, at `names.METRICS_PATH`, for clients that the API server allows."""
 
+    def __init__(
+        self, render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer
+    ) -> None:
+        """`render` returns the body and its content type."""
+        self._render = render
+        self._readers = readers
 
-def create_metrics_app(
-    render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer, *others: APIRouter
-) -> FastAPI:
-    """Return `names.METRICS_PATH` for `readers`, and other routes.
+    def route(self, path: str, fields: Fields) -> Route | None:
+        """Return how requests for a path are answered, None if there is no such path."""
+        if path != METRICS_PATH:
+            return None
+        authorization = fields.get(b"authorization", b"").decode("latin-1")
+        return Route(partial(self._reply, authorization), b"GET")
 
-    `render` returns the body and its content type; the other routes check their clients
-    themselves.
-    """
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    for router in others:
-        app.include_router(router)
-
-    @app.get(METRICS_PATH, dependencies=[Depends(guarding(readers))])
-    async def metrics() -> Response:
-        # In a thread, so that the event loop can answer admission requests.
-        content, content_type = await asyncio.to_thread(render)
-        return Response(content, headers={"content-type": content_type})
-
-    return app
-
-
-def guarding(readers: MetricsAuthorizer) -> Callable[[Request], Awaitable[None]]:
-    """Return a check that raises HTTPException for clients that are not allowed as readers."""
-
-    async def guard(request: Request) -> None:
-        verdict = await readers.check(request.headers.get("authorization", ""))
+    async def _reply(self, authorization: str, _: Body) -> Answer:
+        verdict = await self._readers.check(authorization)
         if verdict is not HTTPStatus.OK:
             asks = verdict is HTTPStatus.UNAUTHORIZED
-            headers = {"www-authenticate": "Bearer"} if asks else None
-            raise HTTPException(verdict, _REFUSED[verdict], headers=headers)
-
-    return guard
+            return refusal(verdict, _REFUSED[verdict], more=b"www-authenticate: Bearer\r\n" * asks)
+        # In a thread, so that the event loop can answer admission requests.
+        content, content_type = await asyncio.to_thread(self._render)
+        return Answer(
+            HTTPStatus.OK, content, fields=b"content-type: %b\r\n" % content_type.encode()
+        )

@@ -1,4 +1,4 @@
-"""One connection of the webhook's port, with all of its limits.
+"""One connection of a port, with all of its limits.
 
 httptools parses, and the callback that completes a request answers it by plain calls: a task for
 each request would take twice as long.
@@ -8,6 +8,7 @@ little, and are the first to be cut off where a limit of all connections is reac
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
 from time import perf_counter
@@ -16,7 +17,7 @@ from typing import Final
 import httptools
 from typing_extensions import override
 
-from webhook.messages import Answer, Body, Route, encode, refusal
+from webhook.messages import Answer, Body, Fields, Route, encode, refusal
 
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 """Limit of all incomplete bodies together: two of the largest that the API server sends.  A body
@@ -34,11 +35,15 @@ closes it first."""
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
+log = logging.getLogger(__name__)
+
 
 class Port:
     """What the connections of one port share."""
 
-    def __init__(self, route_of: Callable[[str], Route | None], request_seconds: float) -> None:
+    def __init__(
+        self, route_of: Callable[[str, Fields], Route | None], request_seconds: float
+    ) -> None:
         """`route_of` knows the paths; a request must be complete in `request_seconds`."""
         self.route_of = route_of
         self.request_seconds = request_seconds
@@ -160,13 +165,13 @@ class Connection(asyncio.Protocol):
         self._idle_bytes = 0
         if self._is_ending or self.answering is not None:
             return
-        route = self._port.route_of(self._target.partition(b"?")[0].decode("latin-1"))
+        fields = {name.lower(): value for name, value in self._fields.items()}
+        route = self._port.route_of(self._target.partition(b"?")[0].decode("latin-1"), fields)
         if route is None:
             self._refuse(HTTPStatus.NOT_FOUND)
             return
         self._route = route
         self.is_trusted |= route.is_trusted
-        fields = {name.lower(): value for name, value in self._fields.items()}
         if self._parser.get_method() != route.method:
             reason = f"only {route.method.decode()} is served here"
             self._refuse(405, reason, "wrong_method", b"allow: %s\r\n" % route.method)
@@ -214,7 +219,11 @@ class Connection(asyncio.Protocol):
     # How requests end.
 
     async def _finish(self, reply: Coroutine[None, None, Answer]) -> None:
-        answer = await reply
+        try:
+            answer = await reply
+        except Exception:
+            log.exception("request failed: report this bug")
+            answer = refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
         self.answering = None
         self._send(answer, keep=self._keep)
 

@@ -1,6 +1,6 @@
 """How the requests for a path are answered, and the bytes of the answers."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -8,8 +8,14 @@ import msgspec
 
 Body: TypeAlias = bytes | bytearray
 
+Fields: TypeAlias = Mapping[bytes, bytes]
+"""The headers of a request, with names in lower case."""
+
 MAX_STRANGER_BYTES: Final = 256 * 1024
 """Limit of a body without the token.  To decode this many bytes takes 7 ms at worst."""
+
+MAX_WARNING_CHARACTERS = 256
+"""Kubernetes can truncate longer warnings ("Dynamic Admission Control", section on responses)."""
 
 _LINES: Final = {
     each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus
@@ -71,3 +77,11 @@ def encode(answer: Answer, date: bytes, *, keep: bool) -> bytes:
         len(body),
         body,
     )
+
+
+def printable(warning: str) -> str:
+    """Fit the text into an HTTP header: the API server sends each warning in one."""
+    text = "".join(c if c.isprintable() else "?" for c in warning)
+    if len(text) <= MAX_WARNING_CHARACTERS:
+        return text
+    return text[: MAX_WARNING_CHARACTERS - 3] + "..."

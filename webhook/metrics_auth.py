@@ -6,13 +6,13 @@ answer the request is rejected.  Only the digest of a token is kept, and tokens 
 """
 
 import asyncio
-from collections.abc import Callable, Collection
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from sharder.core.errors import ApiError, Unavailable
 from sharder.ports import Reviews
+from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
 
@@ -31,8 +31,8 @@ REVIEWS_PER_SECOND: Final = 10
 
 Any client can invent tokens; the limit protects the API server, and occasional scrapers.
 """
-BURST_SECONDS: Final = 2.0
-"""Reviews of so many seconds are allowed at once: twenty."""
+BURST: Final = 20
+"""Reviews that are allowed at once."""
 
 
 class _Answer(NamedTuple):
@@ -44,22 +44,15 @@ class _Answer(NamedTuple):
 class MetricsAuthorizer:
     """Decides which clients are allowed to read the metrics."""
 
-    def __init__(
-        self, reviews: Reviews, clock: Clock, own: Callable[[], Collection[str]] = tuple
-    ) -> None:
-        """Start with an empty cache; `own` returns the sharder's user names, which need no right.
-
-        `sharder console` signs in with a token of the sharder's account.
-        """
-        self._own = own
+    def __init__(self, reviews: Reviews, clock: Clock) -> None:
+        """Start with an empty cache."""
         self._reviews = reviews
         self._clock = clock
         self._answers: dict[bytes, _Answer] = {}
         """By digest of the token; the newest answer is last."""
         self._under_way: dict[bytes, asyncio.Future[HTTPStatus]] = {}
         """The review in flight of each token."""
-        self._booked_until = 0.0
-        """When the reviews so far would have been due at the allowed rate."""
+        self._allowance = Allowance(BURST, 1 / REVIEWS_PER_SECOND)
         self._errors = ErrorLog("review tokens", ignore)
 
     async def check(self, authorization: str) -> HTTPStatus:
@@ -80,7 +73,7 @@ class MetricsAuthorizer:
         if digest in self._under_way:
             return await asyncio.shield(self._under_way[digest])
         was_accepted = known is not None and known.status is HTTPStatus.OK
-        if not was_accepted and not self._has_room(now):
+        if not was_accepted and not self._allowance.take(now):
             return HTTPStatus.TOO_MANY_REQUESTS
         return await self._ask(digest, token)
 
@@ -106,17 +99,8 @@ class MetricsAuthorizer:
         user = await self._reviews.identify(token)
         if user is None:
             return HTTPStatus.UNAUTHORIZED
-        is_own = user.username in self._own()
-        is_allowed = is_own or await self._reviews.may_read_metrics(user)
+        is_allowed = await self._reviews.may_read_metrics(user)
         return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
-
-    def _has_room(self, now: float) -> bool:
-        """Return whether the rate allows one more review, and count it."""
-        begun = max(self._booked_until, now)
-        if begun - now >= BURST_SECONDS:
-            return False
-        self._booked_until = begun + 1 / REVIEWS_PER_SECOND
-        return True
 
     def _believe(self, digest: bytes, status: HTTPStatus) -> None:
         self._answers.pop(digest, None)

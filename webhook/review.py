@@ -24,10 +24,7 @@ from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
 from sharder.core.names import GroupResource
 from sharder.core.nesting import pieces
-from webhook.messages import Body
-
-MAX_WARNING_CHARACTERS = 256
-"""Kubernetes can truncate longer warnings ("Dynamic Admission Control", section on responses)."""
+from webhook.messages import Body, printable
 
 
 class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,11 +301,3 @@ def uid_of(body: Body) -> str:
     if not uid:
         raise InvalidObject("request.uid is empty")
     return uid
-
-
-def printable(warning: str) -> str:
-    """Fit the text into an HTTP header: the API server sends each warning in one."""
-    text = "".join(c if c.isprintable() else "?" for c in warning)
-    if len(text) <= MAX_WARNING_CHARACTERS:
-        return text
-    return text[: MAX_WARNING_CHARACTERS - 3] + "..."

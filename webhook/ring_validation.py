@@ -16,7 +16,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP, RingName
 from sharder.core.validation import Refusal, refusals, warnings
-from webhook.messages import Answer, Body, Route, refusal
+from webhook.messages import Answer, Body, Route, printable, refusal
 from webhook.review import (
     Asked,
     Envelope,
@@ -24,7 +24,6 @@ from webhook.review import (
     Unjudged,
     answer,
     cut_in_slices,
-    printable,
     request_in,
 )
 

@@ -7,18 +7,14 @@ see a connection before its TLS handshake has ended; so connections are accepted
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from contextlib import ExitStack
 from email.utils import formatdate
 from time import perf_counter
 from types import TracebackType
-from typing import Self, TypeAlias
-
-from fastapi import FastAPI
+from typing import Self
 
 from sharder.core.errors import ConfigError
 from webhook.app import App
-from webhook.asgi import AsgiConnection, AsgiConnections
 from webhook.connection import Connection, Port
 from webhook.tls import ServerTls
 
@@ -39,9 +35,7 @@ ACCEPT_PAUSE_SECONDS = 0.1
 """Seconds of a pause after a failed accept, for example without free file descriptors."""
 
 BACKLOG = 2048
-"""Connections that wait to be accepted; uvicorn's default."""
-
-Connected: TypeAlias = Connection | AsgiConnection
+"""Connections that wait to be accepted."""
 
 log = logging.getLogger(__name__)
 
@@ -66,23 +60,22 @@ class Server:
         """Prepare; nothing listens yet.
 
         Args:
-            app: The webhook, or another application; its lifespan is not run.
+            app: Knows the paths.
             host: Address or name to listen on; empty for all interfaces.
             port: 0 for any free port.
             tls: The certificate; None for plain HTTP.
             max_connections: Limit, TLS handshakes included.
-            request_seconds: Limit for a request of the webhook to be complete, else it is rejected
-                (408).  A TLS handshake gets no more time either.
+            request_seconds: Limit for a request to be complete, else it is rejected (408).  A TLS
+                handshake gets no more time either.
         """
         self.port = port
         """The port that the server listens on, after the start."""
         self._host, self._tls = host, tls
         self._request_seconds = request_seconds
         self._room = max_connections
-        self._shared: Port | None = None
-        self._make = self._maker(app)
+        self._shared = Port(app.route, request_seconds)
         self._sockets: list[socket.socket] = []
-        self._open: dict[Connected, asyncio.Task[None]] = {}
+        self._open: dict[Connection, asyncio.Task[None]] = {}
         """The oldest connection is first."""
         self._sweep_timer: asyncio.TimerHandle | None = None
 
@@ -109,13 +102,12 @@ class Server:
         return len(self._open)
 
     def retire(self) -> None:
-        """Keep serving, but end each connection of the webhook with its next answer.
+        """Keep serving, but end each connection with its next answer.
 
         Call this when the replica is already not ready: clients with open connections move to
         other replicas before `stop` closes the remaining connections.
         """
-        if self._shared is not None:
-            self._shared.is_retired = True
+        self._shared.is_retired = True
 
     async def stop(self, within: float = 0.0) -> None:
         """Stop listening and give open requests `within` seconds; then abort all connections.
@@ -153,19 +145,11 @@ class Server:
     ) -> None:
         await self.stop()
 
-    def _maker(self, app: App) -> Callable[[], Connected]:
-        """Return a function that makes connections."""
-        if isinstance(app, FastAPI):
-            return AsgiConnections(app, self._request_seconds).make
-        self._shared = shared = Port(app.route, self._request_seconds)
-        return lambda: Connection(shared)
-
     def _sweep(self) -> None:
         now = perf_counter()
         for connection in tuple(self._open):
             connection.expire(now)
-        if self._shared is not None:
-            self._shared.date = formatdate(usegmt=True).encode()
+        self._shared.date = formatdate(usegmt=True).encode()
         pause = min(SWEEP_SECONDS, self._request_seconds)
         self._sweep_timer = self._loop.call_later(pause, self._sweep)
 
@@ -185,14 +169,14 @@ class Server:
         if len(self._open) >= self._room and not self._make_room():
             accepted.close()
             return
-        connection = self._make()
+        connection = Connection(self._shared)
         self._open[connection] = self._loop.create_task(self._keep(connection, accepted, peer[0]))
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
 
-    async def _keep(self, connection: Connected, accepted: socket.socket, peer: str) -> None:
+    async def _keep(self, connection: Connection, accepted: socket.socket, peer: str) -> None:
         """Serve a connection until it is over."""
         fields = {"port": self.port, "peer": peer}
         limit = min(HANDSHAKE_SECONDS, self._request_seconds)
@@ -224,7 +208,7 @@ class Server:
         self._cut(victim)
         return True
 
-    def _cut(self, connection: Connected) -> None:
+    def _cut(self, connection: Connection) -> None:
         task = self._open.pop(connection)
         if connection.is_made:
             connection.abort()

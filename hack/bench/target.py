@@ -12,15 +12,14 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
-from typing import Final
+from typing import Final, TypeAlias
 
 import uvicorn
 import uvloop
 from prometheus_client import CollectorRegistry
-from starlette.types import Receive, Scope, Send
 
 from hack.bench.secrets_ring import STRATEGIES, filled
 from hack.certificates import Authority
@@ -44,13 +43,17 @@ _ANSWER: Final = (
 )
 
 
-async def null(_scope: Scope, receive: Receive, send: Send) -> None:
+Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, bytes]]]
+Send: TypeAlias = Callable[[Mapping[str, object]], Awaitable[None]]
+
+
+async def null(_scope: object, receive: Receive, send: Send) -> None:
     """Answer a review with a constant patch; of the review only the uid is read."""
     body, more = b"", True
     while more:
         message = await receive()
         body += message.get("body", b"")
-        more = message.get("more_body", False)
+        more = bool(message.get("more_body"))
     _, uid, _ = body[body.index(_UID) + len(_UID) :].split(b'"', 2)
     content = _ANSWER % (uid, _PATCH)
     headers = [

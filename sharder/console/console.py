@@ -1,11 +1,7 @@
-"""The documents of the console, and the stream that sends them to a page.
-
-A stream polls, so nothing waits for it, and a slow page misses some states instead of queueing
-them.  Without a page the console does nothing.
-"""
+"""The document of the console, which its page polls; without a page the console does nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
@@ -17,6 +13,7 @@ from sharder.console.memory import Memory, Pair
 from sharder.console.models import (
     Flow,
     Health,
+    Look,
     Replica,
     Ring,
     RingHealth,
@@ -33,17 +30,8 @@ from sharder.core.status.phases import ShardPhase
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
-TICK_SECONDS: Final = 0.5
-"""Seconds between two looks at a ring."""
-
 RINGS_SECONDS: Final = 2.0
 """Seconds between two lists of all rings."""
-
-BEAT_SECONDS: Final = 3.0
-"""Seconds between two heartbeats: after a longer silence the page considers the stream broken."""
-
-STREAM_SECONDS: Final = 300.0
-"""The longest stream: then the page reconnects, and is rejected if its right was revoked."""
 
 MOVING: Final = 5.0
 """A ring is moving for so many seconds after a move."""
@@ -77,27 +65,10 @@ class Console:
         self._listing = asyncio.Lock()
         self._listed: tuple[float, Rings] | None = None
 
-    async def stream(self, ring: str | None) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield events, each a name and JSON, for `STREAM_SECONDS`.
-
-        `beat` has the time, first and every `BEAT_SECONDS`; `rings` is a `Rings`, and `ring` a
-        `Ring`, null if there is none of that name; both are sent when they change.
-        """
-        sent, now = dict[str, bytes](), self.clock.monotonic()
-        beat_at, end = now, now + STREAM_SECONDS
-        while now < end:
-            if now >= beat_at:
-                beat_at = now + BEAT_SECONDS
-                yield "beat", msgspec.json.encode({"now": self.clock.now()})
-            documents = {"rings": msgspec.json.encode(await self.rings())}
-            if ring is not None:
-                documents["ring"] = msgspec.json.encode(self.ring(RingName(ring)))
-            for event, document in documents.items():
-                if sent.get(event) != document:
-                    sent[event] = document
-                    yield event, document
-            await self.clock.sleep(TICK_SECONDS)
-            now = self.clock.monotonic()
+    async def look(self, ring: str) -> bytes:
+        """Return JSON about all rings, and about the ring of this name."""
+        now, rings, chosen = self.clock.now(), await self.rings(), self.ring(RingName(ring))
+        return msgspec.json.encode(Look(now=now, rings=rings, ring=chosen))
 
     async def rings(self) -> Rings:
         """Return all rings, as they were at most `RINGS_SECONDS` ago."""

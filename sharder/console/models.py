@@ -105,3 +105,12 @@ class Rings(Model, frozen=True, kw_only=True):
     replica: Replica
     rings: tuple[RingHealth, ...]
     truncated: bool
+
+
+class Look(Model, frozen=True, kw_only=True):
+    """What the page shows."""
+
+    now: datetime
+    rings: Rings
+    ring: Ring | None
+    """The chosen ring; null if there is none of this name."""

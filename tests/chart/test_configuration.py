@@ -21,6 +21,7 @@ def test_the_configuration_follows_from_the_release(helm: Helm) -> None:
         "apiVersion": "config.sharding.timebertt.dev/v1alpha1",
         "kind": "SharderConfig",
         "certificates": {"mode": "SelfManaged", "secretName": "sharder-certificates"},
+        "console": {"bindAddress": "127.0.0.1:8082"},
         "health": {"bindAddress": ":8081"},
         "leaderElection": {"resourceNamespace": "ns"},
         "metrics": {"bindAddress": ":8080"},
@@ -76,10 +77,16 @@ def test_the_ports_of_the_pod_are_those_of_the_configuration(helm: Helm) -> None
             "health": {"bindAddress": "0.0.0.0:1081"},
             "metrics": {"bindAddress": ":1080"},
             "webhook": {"server": {"port": 1443}},
+            "console": {"bindAddress": "0"},
         }
     }
 
-    assert pod_of(helm.template()).ports == {"webhook": 9443, "metrics": 8080, "health": 8081}
+    assert pod_of(helm.template()).ports == {
+        "webhook": 9443,
+        "metrics": 8080,
+        "health": 8081,
+        "console": 8082,
+    }
     assert pod_of(helm.template(values)).ports == {
         "webhook": 1443,
         "metrics": 1080,

@@ -1,7 +1,6 @@
 """The page of the console as people see it, in a browser."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,16 +8,14 @@ from typing import Final
 
 import msgspec
 import pytest
-from fastapi import FastAPI, HTTPException, Request
 
-from sharder.console.models import Flow, Health, Replica, Ring, RingHealth, Rings, Shard
+from sharder.console.models import Flow, Health, Look, Replica, Ring, RingHealth, Rings, Shard
 from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.names import ShardName
 from sharder.core.status.phases import ShardPhase
 from tests.support.chromium import Page, browsing
 from tests.support.eventually import eventually
-from webhook.console_routes import Console, console_routes, create_console_app
-from webhook.server import Server
+from webhook import Console, Server
 
 WITHIN: Final = 20.0
 HOSTILE: Final = "<img src=x onerror=alert(1)>"
@@ -54,14 +51,11 @@ class Told:
 
     ring: Ring
 
-    async def stream(self, _: str | None) -> AsyncIterator[tuple[str, bytes]]:
+    async def look(self, _: str) -> bytes:
         replica = Replica(version="1", namespace="s", leading=True, not_ready=None)
-        rings = (RingHealth(name="demo", health=self.ring.health),)
-        yield "rings", msgspec.json.encode(Rings(replica=replica, rings=rings, truncated=False))
-        yield "ring", msgspec.json.encode(self.ring)
-        while True:
-            yield "beat", msgspec.json.encode({"now": datetime.now(UTC)})
-            await asyncio.sleep(1)
+        names = (RingHealth(name="demo", health=self.ring.health),)
+        rings = Rings(replica=replica, rings=names, truncated=False)
+        return msgspec.json.encode(Look(now=datetime.now(UTC), rings=rings, ring=self.ring))
 
 
 @dataclass
@@ -82,29 +76,14 @@ class Stage:
         await eventually(does, within=WITHIN)
 
 
-async def only_with_token(request: Request) -> None:
-    if request.headers.get("authorization") != "Bearer secret":
-        raise HTTPException(401, "send a bearer token")
-
-
-def guarded(console: Console) -> FastAPI:
-    """The console as it is on the port of the metrics."""
-    app = FastAPI()
-    app.include_router(console_routes(console, guard=only_with_token))
-    return app
-
-
 @asynccontextmanager
-async def stage(
-    ring: Ring = HEALTHY,
-    make: Callable[[Console], FastAPI] = create_console_app,
-    at: str = "",
-) -> AsyncIterator[Stage]:
-    """Open the page of the console; `at` is what follows its address."""
+async def stage(ring: Ring = HEALTHY) -> AsyncIterator[Stage]:
+    """Open the page of the console."""
     told = Told(ring)
-    async with Server(make(told), host="127.0.0.1", port=0) as server, browsing() as page:
+    app = Console(told.look)
+    async with Server(app, host="127.0.0.1", port=0) as server, browsing() as page:
         await page.resize(1000, 668)
-        await page.open(f"http://127.0.0.1:{server.port}/console{at}")
+        await page.open(f"http://127.0.0.1:{server.port}/console")
         yield Stage(told, server, page)
 
 
@@ -143,16 +122,5 @@ async def test_the_page_goes_on_where_a_sharder_is_back() -> None:
         port = on.server.port
         await on.server.stop()
         await on.shows("#lost-what", "No answer from this sharder since")
-        async with Server(create_console_app(on.told), host="127.0.0.1", port=port):
+        async with Server(Console(on.told.look), host="127.0.0.1", port=port):
             await on.shows("#link", "live")
-
-
-async def test_a_page_without_token_asks_for_one_and_one_in_the_link_is_removed_from_it() -> None:
-    async with stage(make=guarded) as on:
-        await on.shows("#refusal", "send a bearer token")
-        await on.page.evaluate("document.getElementById('token').value = 'secret'")
-        await on.page.evaluate("document.querySelector('#login button').click()")
-        await on.shows("#headline", HEALTHY.headline)
-    async with stage(make=guarded, at="#token=secret") as on:
-        await on.shows("#headline", HEALTHY.headline)
-        assert await on.page.evaluate("location.hash") == "#ring=demo"

@@ -123,7 +123,7 @@ def test_an_error_of_the_event_loop_without_an_exception_is_one_line(
 def test_what_strangers_cause_is_logged_once_in_seconds_and_counted() -> None:
     limit = RateLimit()
 
-    def passes(at: float, name: str = "uvicorn.error", message: str = "garbage") -> int | None:
+    def passes(at: float, name: str = "webhook.server", message: str = "garbage") -> int | None:
         """How many were kept back before; None if it is kept back itself."""
         record = logging.makeLogRecord({"name": name, "msg": message, "created": at})
         return getattr(record, "repeated", 0) if limit.filter(record) else None

@@ -74,6 +74,7 @@ annotations:
       "leaderElection" (dict "resourceNamespace" .Release.Namespace)
       "health" (dict "bindAddress" ":8081")
       "metrics" (dict "bindAddress" ":8080")
+      "console" (dict "bindAddress" "127.0.0.1:8082")
       "certificates" $certificates
       "webhook" $webhook
 }}

@@ -37,9 +37,10 @@ from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 from sharder.runtime.supervisor import supervise
-from webhook.app import App, Webhook, create_metrics_app, guarding
-from webhook.console_routes import console_routes
+from webhook.app import Metrics as MetricsRoute
+from webhook.app import Webhook
 from webhook.endpoint import AdmissionEndpoint
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
@@ -105,12 +106,10 @@ class Replica:
         )
         return Webhook(self.endpoint(trusts), readiness=self.not_ready, validation=validation)
 
-    def metrics_app(self) -> App:
-        """Return the metrics and the console, for clients that the API server allows."""
-        reviews = KubeReviews(self.client)
-        readers = MetricsAuthorizer(reviews, self.clock, lambda: self.sharders)
-        routes = console_routes(self.console, guard=guarding(readers))
-        return create_metrics_app(self.metrics.render, readers, routes)
+    def metrics_route(self) -> MetricsRoute:
+        """Return the metrics, for clients that the API server allows."""
+        readers = MetricsAuthorizer(KubeReviews(self.client), self.clock)
+        return MetricsRoute(self.metrics.render, readers)
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
@@ -172,7 +171,7 @@ class Replica:
         return LeaseHolder(
             store(),
             ref,
-            f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}",
+            Candidate(f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid4()}"),
             clock=self.clock,
             rng=self.rng,
             watched=store(fields=f"metadata.name={ref.name}"),

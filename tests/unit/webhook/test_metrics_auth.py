@@ -5,21 +5,13 @@ import itertools
 from threading import get_ident
 
 import pytest
-from fastapi import APIRouter, Depends, Response
 
 from sharder.core.api.cluster import User
 from sharder.core.errors import ApiError, Forbidden, Unavailable
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.webhook.reviews import Exchange, exchange
-from webhook import MetricsAuthorizer, create_metrics_app
-from webhook.app import guarding
-from webhook.metrics_auth import (
-    BELIEVED_SECONDS,
-    BURST_SECONDS,
-    REVIEWS_PER_SECOND,
-)
-
-BURST = round(BURST_SECONDS * REVIEWS_PER_SECOND)
+from webhook import Metrics, MetricsAuthorizer
+from webhook.metrics_auth import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND
 
 
 class FakeReviews:
@@ -27,7 +19,6 @@ class FakeReviews:
 
     def __init__(self) -> None:
         self.owners = {"of-prometheus": "prometheus", "of-mallory": "mallory"}
-        self.owners["of-sharder"] = "sharder"
         self.readers = {"prometheus"}
         self.error: ApiError | None = None
         self.silent = self.slow = False
@@ -56,22 +47,15 @@ class Door:
         self.clock, self.reviews = FakeClock(), FakeReviews()
         self.threads = list[int]()
         self._numbers = itertools.count()
-        readers = MetricsAuthorizer(self.reviews, self.clock, lambda: {"sharder"})
-        router = APIRouter()
-
-        @router.get("/data", dependencies=[Depends(guarding(readers))])
-        async def data() -> Response:
-            return Response(b"up 1\n")
-
-        self._app = create_metrics_app(self._render, readers, router)
+        self._app = Metrics(self._render, MetricsAuthorizer(self.reviews, self.clock))
 
     def _render(self) -> tuple[bytes, str]:
         self.threads.append(get_ident())
         return b"up 1\n", "text/plain; version=0.0.4"
 
-    async def get(self, authorization: str, path: str = "/metrics") -> Exchange:
+    async def get(self, authorization: str) -> Exchange:
         headers = [(b"authorization", authorization.encode())] * bool(authorization)
-        return await exchange(self._app, method="GET", path=path, headers=headers)
+        return await exchange(self._app, method="GET", path="/metrics", headers=headers)
 
     async def knock(self, token: str) -> int:
         return (await self.get(f"Bearer {token}")).status
@@ -179,7 +163,6 @@ async def test_a_long_flood_keeps_out_no_client_with_the_right(door: Door) -> No
         ("Bearer of-mallory", 403, b"bind a ClusterRole", ["of-mallory"], ["mallory"]),
         ("Bearer of-prometheus", 200, b"up 1\n", ["of-prometheus"], ["prometheus"]),
         (" BEARER  of-prometheus ", 200, b"up 1\n", ["of-prometheus"], ["prometheus"]),
-        ("Bearer of-sharder", 200, b"up 1\n", ["of-sharder"], []),
     ],
 )
 async def test_who_reads_is_asked_of_the_api_server_and_nothing_rendered_for_others(
@@ -190,11 +173,11 @@ async def test_who_reads_is_asked_of_the_api_server_and_nothing_rendered_for_oth
     identified: list[str],
     asked: list[str],
 ) -> None:
-    answers = [await door.get(authorization, path) for path in ("/metrics", "/data")]
+    answer = await door.get(authorization)
 
-    assert [(each.status, says in each.body) for each in answers] == [(status, True)] * 2
+    assert (answer.status, says in answer.body) == (status, True)
     assert (door.reviews.identified, door.reviews.asked) == (identified, asked)
     assert len(door.threads) == (status == 200)
     assert get_ident() not in door.threads  # admission is on this one
     if status == 401:
-        assert answers[0].headers[b"www-authenticate"] == b"Bearer"
+        assert answer.headers[b"www-authenticate"] == b"Bearer"

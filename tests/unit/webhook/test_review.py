@@ -3,7 +3,8 @@
 import json
 
 from sharder.core.admission.answers import Decision
-from webhook.review import MAX_WARNING_CHARACTERS, encode
+from webhook.messages import MAX_WARNING_CHARACTERS
+from webhook.review import encode
 
 
 def test_a_warning_fits_into_a_header() -> None:
