@@ -12,7 +12,7 @@ from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
-from sharder.kube.store import KubeStore
+from sharder.kube.store import KubeStore, Scope
 
 D = TypeVar("D")
 
@@ -76,9 +76,7 @@ class KubeObjects:
             self._client,
             PartialObject,
             resource,
-            namespace=namespace,
-            labels=labels,
-            fields=fields,
+            Scope(namespace, labels, fields),
             metadata_only=True,
         )
 
@@ -119,4 +117,4 @@ async def _read(client: Client, path: str, of: type[D]) -> D:
 
 def dated_objects(client: Client, resource: Resource, labels: str = "") -> KubeStore[DatedObject]:
     """Return the objects of a resource with the writes of each client."""
-    return KubeStore(client, DatedObject, resource, labels=labels, metadata_only=True)
+    return KubeStore(client, DatedObject, resource, Scope(labels=labels), metadata_only=True)

@@ -1,8 +1,9 @@
 """One collection of the API server as a `sharder.ports.Store`."""
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
@@ -15,19 +16,10 @@ from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in
 from sharder.kube.client import APPLY_PATCH, JSON, MERGE_PATCH, Client
 from sharder.kube.errors import Status, from_status, understand
-from sharder.kube.session import TooLong
+from sharder.kube.pages import Page, decode_page, pages
 from sharder.ports import Bookmark, Changed, Listed, Removed, WatchEvent
 
 T = TypeVar("T")
-
-PAGE_LIMIT: Final = 500
-"""Objects per page, as in kubectl (its --chunk-size)."""
-PAGE_BYTES: Final = 2 * 1024 * 1024
-"""Target size of a page of large objects: its limit depends on the size of the previous page."""
-MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
-"""A longer page is requested again with a lower limit, unless it is a single object."""
-_PAGE_SECONDS: Final = 30.0
-"""Limit of the request for a page, which takes longer than other requests."""
 
 _METADATA: Final = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
@@ -35,14 +27,23 @@ _METADATA_LIST: Final = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1
 _log = logging.getLogger(__name__)
 
 
-class _ListMeta(msgspec.Struct, frozen=True):
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-    next_page: str = msgspec.field(default="", name="continue")
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The objects of a resource that a store lists and watches; by default all."""
 
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+    """Selectors."""
 
-class _Page(msgspec.Struct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
-    items: list[msgspec.Raw] | None = None
+    def query(self, labels: str = "", fields: str = "") -> dict[str, str]:
+        """Return the query for objects that also match these selectors."""
+        both = (
+            ("labelSelector", (self.labels, labels)),
+            ("fieldSelector", (self.fields, fields)),
+        )
+        joined = {name: ",".join(filter(None, each)) for name, each in both}
+        return {name: selector for name, selector in joined.items() if selector}
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -51,6 +52,9 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 _METADATA_DECODER = msgspec.json.Decoder(PartialObject)
+
+
+_ALL: Final = Scope()
 
 
 class KubeStore(Generic[T]):
@@ -68,13 +72,9 @@ class KubeStore(Generic[T]):
         client: Client,
         of: type[T],
         resource: Resource,
+        scope: Scope = _ALL,
         *,
-        namespace: str = "",
-        labels: str = "",
-        fields: str = "",
         metadata_only: bool = False,
-        subresource: str = "",
-        dry_run: bool = False,
         pause: float = 0.0,
         decode: Callable[[bytes | msgspec.Raw], T] | None = None,
         unreadable: Callable[[PartialObject, str], T] | None = None,
@@ -85,11 +85,9 @@ class KubeStore(Generic[T]):
         is the time in seconds between two reads of a watch.
         """
         self._client = client
-        self._of = of
         self._resource = resource
-        self._labels = labels
-        self._fields = fields
-        self._suffix = f"/{subresource}" if subresource else ""
+        self._scope = scope
+        self._suffix = ""
         self._metadata_only = metadata_only
         self._pause = pause
         self._unreadable = unreadable
@@ -99,30 +97,28 @@ class KubeStore(Generic[T]):
         group, version = resource.id.group, resource.version
         self._api_version = f"{group}/{version}" if group else version
         self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        self._all = self._collection(namespace)
-        self._writing = {"dryRun": "All"} if dry_run else None
+        self._all = self._collection(scope.namespace)
+        self._writing: Mapping[str, str] = {}
         self._listed = ""
         """The version of a list after which no watch has begun."""
 
     def status(self) -> "KubeStore[T]":
         """Return a store that reads and patches the status of the same objects."""
-        return KubeStore(self._client, self._of, self._resource, subresource="status")
+        store = copy(self)
+        store._suffix = "/status"  # noqa: SLF001 - it is of this class
+        return store
 
     def dry_run(self) -> "KubeStore[T]":
         """Return a store whose creates and patches are not stored; they return what would be."""
-        return KubeStore(
-            self._client,
-            self._of,
-            self._resource,
-            metadata_only=self._metadata_only,
-            dry_run=True,
-        )
+        store = copy(self)
+        store._writing = {"dryRun": "All"}  # noqa: SLF001 - it is of this class
+        return store
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return all objects, read from etcd in pages of one consistent state."""
         items: list[T] = []
         version = ""
-        async for page in self._pages(self._labels, self._fields):
+        async for page in self._pages():
             items.extend(filter(keep, self._items(page)) if keep else self._items(page))
             version = page.metadata.resource_version
         self._listed = version
@@ -130,7 +126,7 @@ class KubeStore(Generic[T]):
 
     async def stream(self, labels: str = "", fields: str = "") -> AsyncGenerator[T, None]:
         """Yield all objects that also match these selectors; `Expired` if this takes too long."""
-        async for page in self._pages(_both(self._labels, labels), _both(self._fields, fields)):
+        async for page in self._pages(labels, fields):
             for obj in self._items(page):
                 yield obj
 
@@ -143,7 +139,7 @@ class KubeStore(Generic[T]):
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-        } | _selecting(self._labels, self._fields)
+        } | self._scope.query()
         path = self._all
         stream = self._client.lines(path, query=query, accept=self._accept, pause=self._pause)
         async with stream as lines:
@@ -184,30 +180,9 @@ class KubeStore(Generic[T]):
         query = self._client.deadline()
         await self._client.request("DELETE", self._path(ref), query=query, body=options)
 
-    async def _pages(self, labels: str, fields: str) -> AsyncGenerator[_Page, None]:
-        # No resourceVersion: with one, the server can ignore the limit and send all objects.
-        query = _selecting(labels, fields)
-        path = self._all
-        limit = PAGE_LIMIT
-        while True:
-            try:
-                answer = await self._client.request(
-                    "GET",
-                    path,
-                    query={"limit": str(limit)} | query,
-                    accept=self._accept_list,
-                    timeout=_PAGE_SECONDS,
-                    max_bytes=MAX_PAGE_BYTES if limit > 1 else None,
-                )
-            except TooLong:
-                limit = max(1, limit * PAGE_BYTES // (4 * MAX_PAGE_BYTES))
-                continue
-            page = await _page(answer, path)
-            yield page
-            if not page.metadata.next_page:
-                return
-            query["continue"] = page.metadata.next_page
-            limit = _limit_after(len(page.items or ()), len(answer))
+    def _pages(self, labels: str = "", fields: str = "") -> AsyncGenerator[Page, None]:
+        query = self._scope.query(labels, fields)
+        return pages(self._client, self._all, query, accept=self._accept_list)
 
     async def _check_reached(self, version: str) -> None:
         """Raise `Rewound` if the server is before a version that it has shown.
@@ -216,14 +191,14 @@ class KubeStore(Generic[T]):
         Without resourceVersion the answer is as new as etcd, so a server that lags is no reason.
         Each watch asks for itself: resources can be in another etcd, or behind another server.
         """
-        query = {"limit": "1"} | ({"fieldSelector": self._fields} if self._fields else {})
+        query = {"limit": "1"} | Scope(fields=self._scope.fields).query()
         answer = await self._client.request("GET", self._all, query=query, accept=_METADATA_LIST)
-        now = (await _page(answer, self._all)).metadata.resource_version
+        now = (await decode_page(answer, self._all)).metadata.resource_version
         if is_older(now, than=version):
             self._client.rewound()
             raise Rewound(f"{self._all}: version {version} was seen, but the server is at {now}")
 
-    def _items(self, page: _Page) -> Iterator[T]:
+    def _items(self, page: Page) -> Iterator[T]:
         for raw in page.items or ():
             obj = self._try_decode(raw)
             if obj is not None:
@@ -309,25 +284,3 @@ class KubeStore(Generic[T]):
 
     def _path(self, ref: ObjectRef) -> str:
         return f"{self._collection(ref.namespace)}/{quote(ref.name, safe='')}{self._suffix}"
-
-
-def _both(first: str, second: str) -> str:
-    return ",".join(filter(None, (first, second)))
-
-
-def _selecting(labels: str, fields: str) -> dict[str, str]:
-    selectors = {"labelSelector": labels, "fieldSelector": fields}
-    return {name: selector for name, selector in selectors.items() if selector}
-
-
-async def _page(answer: bytes, path: str) -> _Page:
-    try:
-        return understand(answer, _Page, path)
-    except RecursionError:
-        # In a thread: a page can be full of such objects, and to cut them blocks the loop.
-        return understand(await asyncio.to_thread(cut, answer), _Page, path)
-
-
-def _limit_after(items: int, size: int) -> int:
-    """Return the limit of the page after a page of `items` objects and `size` bytes."""
-    return min(PAGE_LIMIT, max(1, items * PAGE_BYTES // size)) if items else PAGE_LIMIT

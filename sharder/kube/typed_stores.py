@@ -8,7 +8,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
 from sharder.core.names import API_GROUP, API_VERSION, GroupResource
 from sharder.kube.client import Client
-from sharder.kube.store import KubeStore
+from sharder.kube.store import KubeStore, Scope
 
 GATHER_SECONDS: Final = 0.05
 """Renewals that come within it are read together: a hundred shards write fifty a second."""
@@ -50,9 +50,7 @@ def leases(
         client,
         Lease,
         LEASES,
-        namespace=namespace,
-        labels=labels,
-        fields=fields,
+        Scope(namespace, labels, fields),
         pause=GATHER_SECONDS,
         decode=read_lease,
     )
@@ -78,7 +76,7 @@ def namespaces(client: Client) -> KubeStore[PartialObject]:
 
 def secrets(client: Client, *, namespace: str, fields: str = "") -> KubeStore[Secret]:
     """Return the Secrets of a namespace that match the field selector."""
-    return KubeStore(client, Secret, SECRETS, namespace=namespace, fields=fields)
+    return KubeStore(client, Secret, SECRETS, Scope(namespace, fields=fields))
 
 
 def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:

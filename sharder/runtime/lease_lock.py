@@ -1,6 +1,6 @@
 """Hold a Lease: acquire it when it is free, renew it, stop in time, release it.
 
-    holder = LeaseHolder(leases, ref, "me", clock=clock, rng=rng)
+    holder = LeaseHolder(leases, ref, Candidate("me"), clock=clock, rng=rng)
     await holder.acquire()
     await holder.while_held(work)           # LeaseLost cancels the work
     await holder.release()                  # after the work has ended
@@ -12,7 +12,7 @@ when its request was sent.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final, NoReturn, TypeAlias, TypeVar
@@ -27,7 +27,7 @@ from sharder.ports import Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, first_message, ignore
-from sharder.runtime.lease_record import LeaseRecord, Leases
+from sharder.runtime.lease_record import Candidate, LeaseRecord, Leases
 from sharder.runtime.task_pool import race
 
 _LONGEST_PAUSE: Final = 0.9
@@ -49,10 +49,8 @@ _log = logging.getLogger(__name__)
 
 
 class LeaseHolder:
-    """Holds one Lease for one process; `labels` and `annotations` are merged into the Lease.
+    """Holds one Lease for one process.
 
-    A label that is None is removed.  `pod_uid` is the uid of this process's pod: a Lease that was
-    held in the same pod is taken soon after a restart, any other Lease after it has expired.
     A candidate reads the Lease in every retry period, or only when `watched` does not show it.
     """
 
@@ -60,32 +58,20 @@ class LeaseHolder:
         self,
         leases: Leases,
         ref: ObjectRef,
-        identity: str,
+        candidate: Candidate,
         *,
         clock: Clock,
         rng: Rng,
         timing: LeaseTiming | None = None,
-        labels: Mapping[str, str | None] | None = None,
-        annotations: Mapping[str, str] | None = None,
-        pod_uid: str = "",
         watched: Watchable[Lease] | None = None,
         on_attempt: OnAttempt = lambda _sent, _answered: None,
     ) -> None:
         self._ref = ref
-        self.identity = identity
+        self.identity = candidate.identity
         self._clock = clock
         self._rng = rng
         self._timing = timing or LeaseTiming()
-        self._record = LeaseRecord(
-            leases,
-            ref,
-            identity,
-            clock=clock,
-            timing=self._timing,
-            labels=labels or {},
-            annotations=annotations or {},
-            pod_uid=pod_uid,
-        )
+        self._record = LeaseRecord(leases, ref, candidate, clock=clock, timing=self._timing)
         self._error_log = ErrorLog(f"hold lease {ref}", ignore)
         self._watched = watched
         self._on_attempt = on_attempt

@@ -4,6 +4,7 @@ Every write carries the resourceVersion of the observation, so a lost race is a 
 """
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Protocol
 
@@ -36,22 +37,32 @@ class Leases(Readable[Lease], Writable[Lease], Protocol):
     """The operations on Leases that a holder needs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A process that wants a Lease, and what it merges into the Lease."""
+
+    identity: str
+    labels: Mapping[str, str | None] = field(default_factory=dict)
+    """A label that is None is removed."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_uid: str = ""
+    """The uid of the process's pod: a Lease that was held in the same pod is taken soon after a
+    restart, any other Lease after it has expired."""
+
+
 class LeaseRecord:
-    """The observation of one Lease; writes merge `labels` and `annotations` into the Lease."""
+    """The observation of one Lease, and the writes of a candidate."""
 
     def __init__(
         self,
         leases: Leases,
         ref: ObjectRef,
-        identity: str,
+        candidate: Candidate,
         *,
         clock: Clock,
         timing: LeaseTiming,
-        labels: Mapping[str, str | None],
-        annotations: Mapping[str, str],
-        pod_uid: str,
     ) -> None:
-        """Start without an observation; a label that is None is removed."""
+        """Start without an observation."""
         self.seen: ObservedLease | None = None
         """The last observation, None if there is no Lease."""
         self._was_absent = False
@@ -67,16 +78,14 @@ class LeaseRecord:
         """Why the holder cannot work, at most `MAX_PROBLEM` characters; empty: it can."""
         self._leases = leases
         self._ref = ref
-        self._identity = identity
         self._clock = clock
         self._timing = timing
-        self._labels = dict(labels)
+        self._candidate = candidate
         self._annotations: dict[str, str | None] = {
-            **annotations,
+            **candidate.annotations,
             # None removes the uid of another pod: the annotation says where the holder runs.
-            POD_UID_ANNOTATION: pod_uid or None,
+            POD_UID_ANNOTATION: candidate.pod_uid or None,
         }
-        self._pod_uid = pod_uid
 
     async def follow(self, source: Watchable[Lease], rng: Rng) -> None:
         """Observe the Lease in a watch until cancelled, so that `read` has to ask nobody."""
@@ -130,24 +139,25 @@ class LeaseRecord:
     async def take(self) -> None:
         """Create the Lease, or take it if it is unchanged since it was last seen."""
         old = self.lease
-        spec = taken(old, identity=self._identity, now=self._clock.now(), timing=self._timing)
+        identity, labels = self._candidate.identity, self._candidate.labels
+        spec = taken(old, identity=identity, now=self._clock.now(), timing=self._timing)
         if old is None:
             body = lease_body(
                 name=self._ref.name,
-                labels={key: value for key, value in self._labels.items() if value is not None},
+                labels={key: value for key, value in labels.items() if value is not None},
                 annotations={k: v for k, v in self._annotations.items() if v is not None},
                 spec=spec,
             )
             write = self._leases.create(self._ref.namespace, body)
         else:
-            write = self._patch(msgspec.to_builtins(spec), self._labels, self._annotations)
+            write = self._patch(msgspec.to_builtins(spec), labels, self._annotations)
         await self._write(write, spec.renew_time or "")
 
     async def touch(self) -> None:
         """Renew the Lease if it is unchanged since it was last seen."""
         renew_time = format_time(self._clock.now())
         # Restore the labels too: a shard whose Lease has lost them would count as gone.
-        write = self._patch({"renewTime": renew_time}, self._labels)
+        write = self._patch({"renewTime": renew_time}, self._candidate.labels)
         await self._write(write, renew_time)
 
     async def release(self) -> None:
@@ -186,9 +196,9 @@ class LeaseRecord:
         """Return whether the Lease as last seen is free, ours, or held by another process."""
         return judge(
             self.seen,
-            identity=self._identity,
+            identity=self._candidate.identity,
             written=self.written,
             now=self._clock.monotonic(),
             timing=self._timing,
-            pod_uid=self._pod_uid,
+            pod_uid=self._candidate.pod_uid,
         )

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from sharder.core.errors import ConfigError, LeaseLost
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 from sharder.runtime.supervisor import supervise
 from sharder.shard.context import ShardContext
 from sharder.shard.settings import Settings
@@ -83,11 +84,10 @@ class LeaderTasks:
         holder = LeaseHolder(
             shard.leases,
             lease,
-            settings.name,
+            Candidate(settings.name, pod_uid=settings.pod_uid),
             clock=clock,
             rng=rng,
             timing=settings.lease,
-            pod_uid=settings.pod_uid,
         )
         leadership = Leadership(
             ring=ring,

@@ -13,7 +13,7 @@ from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import discover
 from sharder.kube.reviews import is_allowed
-from sharder.kube.store import KubeStore
+from sharder.kube.store import KubeStore, Scope
 from sharder.kube.typed_stores import leases, rings
 from sharder.ports import Watchable
 from sharder.runtime.clock import Clock
@@ -74,12 +74,14 @@ class Cluster:
 
     def objects(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the metadata of the objects that match the label selector."""
-        return KubeStore(self._client, OwnObject, resource, labels=labels, metadata_only=True)
+        return KubeStore(
+            self._client, OwnObject, resource, Scope(labels=labels), metadata_only=True
+        )
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the whole objects that match the label selector, as `Whole`."""
         decode = partial(whole, api_version=api_version(resource), kind=resource.kind)
-        return KubeStore(self._client, Whole, resource, labels=labels, decode=decode)
+        return KubeStore(self._client, Whole, resource, Scope(labels=labels), decode=decode)
 
     def metas(
         self, resource: Resource, labels: str = "", namespace: str = ""
@@ -89,8 +91,7 @@ class Cluster:
             self._client,
             PartialObject,
             resource,
-            labels=labels,
-            namespace=namespace,
+            Scope(namespace, labels),
             metadata_only=True,
         )
 

@@ -22,6 +22,7 @@ from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.fitness import Fitness, Watcher
@@ -64,14 +65,16 @@ def lease_holder(of: ShardContext) -> LeaseHolder:
     holder = LeaseHolder(
         of.leases,
         of.lease,
-        settings.name,
+        Candidate(
+            settings.name,
+            # None removes the label that an earlier shard of the same name has left.
+            labels={REVISION_LABEL: None, **settings.lease_labels(ring)},
+            annotations=settings.lease_annotations(),
+            pod_uid=settings.pod_uid,
+        ),
         clock=of.clock,
         rng=of.rng,
         timing=settings.lease,
-        # None removes the label that an earlier shard of the same name has left.
-        labels={REVISION_LABEL: None, **settings.lease_labels(ring)},
-        annotations=settings.lease_annotations(),
-        pod_uid=settings.pod_uid,
         on_attempt=lambda _, answered: of.metrics.renewed(ring, succeeded=answered),
     )
     of.cluster.write_while(holder.left)

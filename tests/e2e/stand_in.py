@@ -12,6 +12,7 @@ from sharder.kube.client import connect
 from sharder.kube.typed_stores import leases
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 
 
 class StandIn:
@@ -50,11 +51,10 @@ async def stand_ins(
                 LeaseHolder(
                     leases(client, namespace=SHARDS),
                     ObjectRef(SHARDS, name),
-                    name,
+                    Candidate(name, labels={RING_LABEL: ring}),
                     clock=SystemClock(),
                     rng=random.Random(1),
                     timing=_timing(duration),
-                    labels={RING_LABEL: ring},
                 )
             )
             for name, duration in seconds.items()

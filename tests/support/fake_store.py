@@ -10,7 +10,7 @@ from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import ApiError, Unavailable
 from sharder.core.names import ObjectRef
-from sharder.kube.store import KubeStore
+from sharder.kube.store import KubeStore, Scope
 from sharder.sdk.testing.memory_client import Faults, MemoryClient
 from sharder.sdk.testing.requests import Call, Client
 from sharder.sdk.testing.storage import Storage, Stored
@@ -88,11 +88,10 @@ class FakeStore(KubeStore[T], Generic[T]):
             _Connection(self),
             of,
             resource,
-            labels=labels,
-            namespace=namespace,
-            fields=fields,
+            Scope(namespace, labels, fields),
             unreadable=unreadable,
         )
+        self._of = of
         self._namespace = namespace
         self._state = state or State(server_of([resource]), resource)
 

@@ -13,6 +13,7 @@ from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Watchable
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import fake_leases
@@ -35,12 +36,9 @@ class World:
         return LeaseHolder(
             self.store,
             REF,
-            identity,
+            Candidate(identity, labels, labels, self.pod),
             clock=self.clock,
             rng=FixedRng(),
-            labels=labels,
-            annotations=labels,
-            pod_uid=self.pod,
             watched=self.watched,
             on_attempt=self.note,
         )

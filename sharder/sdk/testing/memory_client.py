@@ -15,7 +15,7 @@ from sharder.core.errors import ApiError, Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
 from sharder.kube.session import TooLong
-from sharder.kube.store import KubeStore
+from sharder.kube.store import KubeStore, Scope
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.requests import Call, Client, Refused
 
@@ -139,7 +139,7 @@ class Collection(KubeStore[T], Generic[T]):
         self, server: ApiServer, resource: Resource, of: type[T], faults: Faults, labels: str = ""
     ) -> None:
         """Read the objects as the type `of`; `faults` are those of the shards' requests."""
-        super().__init__(MemoryClient(server, Client()), of, resource, labels=labels)
+        super().__init__(MemoryClient(server, Client()), of, resource, Scope(labels=labels))
         self._server = server
         self._id = resource.id
         self._faults = faults

@@ -17,7 +17,7 @@ from sharder.core.errors import Conflict, NotFound, Rewound
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.objects import KubeObjects
-from sharder.kube.store import KubeStore
+from sharder.kube.store import KubeStore, Scope
 from sharder.kube.typed_stores import LEASES
 from sharder.ports import Bookmark, Changed, Removed, Store, WatchEvent
 from sharder.runtime.reflector import closing
@@ -41,7 +41,7 @@ class World:
 
     def leases(self, labels: str) -> KubeStore[Lease]:
         """The Leases of the namespace that match."""
-        return KubeStore(self.client, Lease, LEASES, namespace=self.namespace, labels=labels)
+        return KubeStore(self.client, Lease, LEASES, Scope(self.namespace, labels))
 
     def ref(self, name: str) -> ObjectRef:
         return ObjectRef(self.namespace, name)

@@ -12,7 +12,8 @@ from sharder.core.api.ring import UnreadableRing
 from sharder.core.errors import ApiError, Expired, Rejected, Rewound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.kube.client import Client
-from sharder.kube.store import MAX_PAGE_BYTES, PAGE_LIMIT, KubeStore
+from sharder.kube.pages import MAX_PAGE_BYTES, PAGE_LIMIT
+from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import SECRETS, all_rings, leases
 from sharder.ports import Bookmark, Changed, WatchEvent
 from tests.unit.kube.conftest import Script

@@ -18,6 +18,7 @@ from sharder.kube.typed_stores import LEASES
 from sharder.ports import Listed
 from sharder.runtime.clock import SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 from sharder.sdk.testing.fake_clock import FixedRng, settle
 from tests.support.effort import share
 from tests.support.fake_store import FakeStore
@@ -146,7 +147,9 @@ async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> 
     cache = World()
     first = cache.holder()
     await first.acquire()
-    second = LeaseHolder(cache.store, REF, "me", clock=cache.clock, rng=FixedRng(chance))
+    second = LeaseHolder(
+        cache.store, REF, Candidate("me"), clock=cache.clock, rng=FixedRng(chance)
+    )
 
     async with cache.running(first.keep()), cache.running(second.acquire()) as acquiring:
         await cache.clock.advance(100)
@@ -251,7 +254,9 @@ async def test_a_wish_to_be_evacuated_does_not_get_into_the_way_of_a_renewal() -
 async def test_a_request_that_hangs_does_not_hold_up_the_deadline() -> None:
     store = Deaf(Lease, LEASES)
     timing = LeaseTiming(lease_duration=1, renew_deadline=0.02, retry_period=0.005)
-    holder = LeaseHolder(store, REF, "me", clock=SystemClock(), rng=FixedRng(), timing=timing)
+    holder = LeaseHolder(
+        store, REF, Candidate("me"), clock=SystemClock(), rng=FixedRng(), timing=timing
+    )
     await holder.acquire()
 
     with pytest.raises(LeaseLost):
@@ -304,7 +309,7 @@ class Contenders:
         self.together: list[int] = []
         self.links = [Link(self.cache.store), Link(self.cache.store)]
         self.holders = [
-            LeaseHolder(link, REF, name, clock=self.cache.clock, rng=rng)
+            LeaseHolder(link, REF, Candidate(name), clock=self.cache.clock, rng=rng)
             for name, link in zip("ab", self.links, strict=True)
         ]
         self.tasks = [asyncio.create_task(self.hold(holder)) for holder in self.holders]

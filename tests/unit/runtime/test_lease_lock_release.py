@@ -10,6 +10,7 @@ from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES
 from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Candidate
 from sharder.sdk.testing.fake_clock import FixedRng
 from tests.support.fake_store import FakeStore
 from tests.support.lease_locks import DOWN, REF, World
@@ -67,7 +68,7 @@ async def test_what_was_taken_by_a_write_that_was_cancelled_is_released(
         await cache.give("")
     mute = Mute(Lease, LEASES)
     mute._state = cache.store._state
-    holder = LeaseHolder(mute, REF, "me", clock=cache.clock, rng=FixedRng())
+    holder = LeaseHolder(mute, REF, Candidate("me"), clock=cache.clock, rng=FixedRng())
     async with cache.running(holder.acquire()):
         taken = (await cache.lease()).holder_identity
 
