@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
+
 from hack import binaries
 from hack.control_plane import ControlPlane
 from hack.playground import SYSTEM
@@ -111,21 +113,22 @@ class Release:
     async def _start(self) -> None:
         file = self.plane.directory / f"{self._name}.yaml"
         path = r"jsonpath={.data.config\.yaml}"
-        file.write_text(await self.kubectl("get", "cm", "sharder", "-n", SYSTEM, "-o", path))
+        config = yaml.safe_load(
+            await self.kubectl("get", "cm", "sharder", "-n", SYSTEM, "-o", path)
+        )
+        # A pod has all ports for itself, and time.
+        config |= {name: {"bindAddress": "0"} for name in ("health", "metrics", "console")}
+        config["gracefulShutDown"] = "0s"
+        config["webhook"]["server"] |= {"bindAddress": "127.0.0.1", "port": 0}
+        file.write_text(yaml.safe_dump(config))
         token = await asyncio.to_thread(
             self.plane.token_kubeconfig, SYSTEM, "sharder", pod=self._name
         )
         program = str(Path(sys.executable).with_name("sharder"))
         command = [program, "run", "--config", str(file), "--kubeconfig", str(token)]
-        # A pod has all ports for itself, and time.
         variables = {
             "POD_NAME": self._name,
             "POD_NAMESPACE": SYSTEM,
-            "SHARDER_GRACEFUL_SHUT_DOWN": "0s",
-            "SHARDER_HEALTH_BIND_ADDRESS": "0",
-            "SHARDER_METRICS_BIND_ADDRESS": "0",
-            "SHARDER_WEBHOOK_SERVER_BIND_ADDRESS": "127.0.0.1",
-            "SHARDER_WEBHOOK_SERVER_PORT": "0",
             "TMPDIR": str(self.plane.directory),
         }
         self.plane.supervisor.run(self._name, command, os.environ | variables)

@@ -13,6 +13,8 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from math import inf
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -25,11 +27,12 @@ from sharder.cli.serve.certificates import (
     find_certificate,
 )
 from sharder.cli.serve.replica import Replica
-from sharder.cli.serve.startup_and_shutdown import StartupDeadline, shares_of
-from sharder.config import Part, Settings
+from sharder.cli.serve.shutdown import shares_of
+from sharder.config import Settings
 from sharder.config.strategies import installed
 from sharder.controllers.leader import Leader
 from sharder.core.addresses import Address, address_of
+from sharder.core.errors import ApiError
 from sharder.core.leases.state import ShardState
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
@@ -37,10 +40,11 @@ from sharder.kube.reviews import whoami
 from sharder.metrics.registry import Metrics
 from sharder.runtime.child_process import in_child
 from sharder.runtime.clock import SystemClock
+from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
 from webhook.app import App, Health
-from webhook.console_routes import create_console_app
+from webhook.console import Console
 from webhook.server import MAX_CONNECTIONS, Server
 from webhook.tls import ServerTls
 
@@ -50,17 +54,19 @@ COUNT_SECONDS = 10.0
 OTHER_CONNECTIONS = 64
 """Limit of every port except the webhook's: probes, scrapers and people need a handful."""
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
 
-async def serve(settings: Settings, only: Part | None) -> None:
+async def serve(settings: Settings) -> None:
     """Run the service until SIGTERM or SIGINT; a second signal ends it at once.
 
     Raises:
         ConfigError: the service cannot start; the message says how to fix it.
     """
-    client = await connect(settings.client_connection.kubeconfig)
-    service = Service(settings, only, client)
+    client = await connect(settings.client_connection.kubeconfig or os.environ.get("KUBECONFIG"))
+    service = Service(settings, client)
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.TaskGroup() as group:
@@ -79,10 +85,9 @@ async def serve(settings: Settings, only: Part | None) -> None:
 class Service:
     """One replica with its ports."""
 
-    def __init__(self, settings: Settings, only: Part | None, client: Client) -> None:
+    def __init__(self, settings: Settings, client: Client) -> None:
         self._settings = settings
         self._client = client
-        self._only = only
         self._clock = SystemClock()
         self._metrics = Metrics(
             CollectorRegistry(), version=__version__, shard_states=list(ShardState)
@@ -115,42 +120,58 @@ class Service:
     async def run(self) -> None:
         """Start, serve until `stop`, stop."""
         settings, replica = self._settings, self._replica
-        deadline = StartupDeadline(self._clock, self._wait)
         async with AsyncExitStack() as stack:
             health = Health(replica.not_ready)
             await stack.enter_async_context(
                 self._serving("health", settings.health.bind_address, health)
             )
-            source = await self._identify(deadline)
+            source = await self._identify()
             tls = ServerTls(source.first.pair.certificate, source.first.pair.key)
             metrics, console = settings.metrics.bind_address, settings.console.bind_address
-            app = replica.metrics_app()
+            app = replica.metrics_route()
             await stack.enter_async_context(self._serving("metrics", metrics, app, tls))
-            app = create_console_app(replica.console)
-            await stack.enter_async_context(self._serving("console", console, app))
+            page = Console(replica.console.look)
+            await stack.enter_async_context(self._serving("console", console, page))
             async with asyncio.TaskGroup() as group:
                 lag = probe(self._metrics.replica.lagged, self._clock)
                 works = (replica.follow(), lag, keep_trimmed(self._clock))
                 beside = [group.create_task(work) for work in works]
-                await deadline.wait(replica.cache.not_synced)
+                await self._wait(replica.cache.not_synced)
                 # Until objects are counted, the webhook leaves a ring's new ones to the leader.
-                await deadline.wait(self._uncounted, at_most=COUNT_SECONDS)
+                await self._wait(self._uncounted, at_most=COUNT_SECONDS)
                 settled()
                 await self._serve(source, tls)
                 for task in reversed(beside):
                     task.cancel()
 
-    async def _identify(self, deadline: StartupDeadline) -> Source:
+    async def _identify(self) -> Source:
         """Look up who we are, if the settings do not say, and find the certificate."""
         if not self._replica.sharders:
-            name = await deadline.retry(
-                "look up the sharder's user name", partial(whoami, self._client)
-            )
+            ask = partial(whoami, self._client)
+            name = await self._retry("look up the sharder's user name", ask)
             self._replica.sharders = frozenset({name})
         find = partial(
             find_certificate, self._settings, self._client, self._clock, lambda: self._leading
         )
-        return await deadline.retry("find the webhook's certificate", find)
+        return await self._retry("find the webhook's certificate", find)
+
+    async def _retry(self, doing: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Call until it succeeds; the readiness probe and the log say why it does not."""
+        errors = ErrorLog(doing, ignore)
+        while True:
+            try:
+                return await call()
+            except ApiError as error:
+                errors.failed(error)
+                self._not_ready = f"cannot {doing} yet: {error}"
+            await self._clock.sleep(1.0)
+
+    async def _wait(self, pending: Callable[[], str | None], *, at_most: float = inf) -> None:
+        """Wait until `pending` returns None instead of a reason, or for `at_most` seconds."""
+        end = self._clock.monotonic() + at_most
+        while (reason := pending()) is not None and self._clock.monotonic() < end:
+            self._not_ready = reason
+            await self._clock.sleep(0.05)
 
     async def _serve(self, source: Source, tls: ServerTls) -> None:
         """Serve the webhook and lead, from ready to stopped."""
@@ -161,23 +182,19 @@ class Service:
 
         async with AsyncExitStack() as stack:
             self._publish(source.first)
-            server: Server | None = None
-            if self._only is not Part.CONTROLLERS:
-                ours = self._settings.webhook.server
-                app = self._replica.webhook(self._trust.accepts)
-                address = Address(ours.bind_address, ours.port)
-                server = await stack.enter_async_context(
-                    self._serving("webhook", address, app, tls, most=MAX_CONNECTIONS)
-                )
-                if server is not None:
-                    _log.info("webhook is listening", extra={"why": f"port {server.port}"})
+            ours = self._settings.webhook.server
+            app = self._replica.webhook(self._trust.accepts)
+            address = Address(ours.bind_address, ours.port)
+            server = await stack.enter_async_context(
+                self._serving("webhook", address, app, tls, most=MAX_CONNECTIONS)
+            )
+            if server is not None:
+                _log.info("webhook is listening", extra={"why": f"port {server.port}"})
+            leader = self._replica.leader(self._registration)
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
+                "controllers": partial(leader.campaign, self._lead),
             }
-            leader: Leader | None = None
-            if self._only is not Part.WEBHOOK:
-                leader = self._replica.leader(self._registration)
-                tasks["controllers"] = partial(leader.campaign, self._lead)
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(self._replica.supervise(tasks), name="supervisor")
                 self._not_ready = None
@@ -187,12 +204,11 @@ class Service:
                 running.cancel()
             await self._end(server, leader)
 
-    async def _end(self, server: Server | None, leader: Leader | None) -> None:
+    async def _end(self, server: Server | None, leader: Leader) -> None:
         """Serve for the quiet period, then end; the last leader takes the conditions with it."""
         quiet, rest = shares_of(self._settings.graceful_shutdown_timeout.total_seconds())
         async with asyncio.TaskGroup() as group:
-            if leader is not None:
-                group.create_task(leader.withdraw(), name="withdraw")
+            group.create_task(leader.withdraw(), name="withdraw")
             if server is not None:
                 server.retire()
                 await self._clock.sleep(quiet)
@@ -228,9 +244,6 @@ class Service:
     def _uncounted(self) -> str | None:
         names = ", ".join(self._replica.cache.uncounted())
         return f"waiting to count objects of {names}" if names else None
-
-    def _wait(self, why: str) -> None:
-        self._not_ready = why
 
     def _registration(self) -> Registration:
         return self._trust.registration(

@@ -2,28 +2,25 @@
 
 import gc
 import logging
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from sharder.config import Loaded, Part, load
+from sharder.config import Loaded, load
 from sharder.core.errors import ConfigError, SharderError
 from sharder.logs import configure
 
 _log = logging.getLogger(__name__)
 
 
-def start(
-    config: Path | None, *, flags: Mapping[str, str], only: Part | None, strict: bool
-) -> None:
+def start(config: Path | None, *, flags: Mapping[str, str], strict: bool) -> None:
     """Run the service until a signal stops it.
 
     Raises:
         ConfigError: the settings are invalid.
         SharderError: the service cannot continue.
     """
-    loaded = load_file(config, os.environ, flags, strict=strict)
+    loaded = load_file(config, flags, strict=strict)
     logging_settings = loaded.settings.logging
     configure(logging_settings.level, logging_settings.format.value, sys.stderr)
     for sentence in loaded.unknown:
@@ -36,7 +33,7 @@ def start(
     from sharder.cli.serve.service import serve  # noqa: PLC0415 - for the same reason
 
     try:
-        uvloop.run(serve(loaded.settings, only))
+        uvloop.run(serve(loaded.settings))
     except ExceptionGroup as group:
         ours, others = group.split(SharderError)
         if ours is None or others is not None:
@@ -46,12 +43,11 @@ def start(
 
 def load_file(
     config: Path | None,
-    environment: Mapping[str, str],
     flags: Mapping[str, str],
     *,
     strict: bool = False,
 ) -> Loaded:
-    """Return the settings from a file, if given, from variables and from flags.
+    """Return the settings from a file, if given, and from flags.
 
     Raises:
         ConfigError: the file cannot be read, or a setting is invalid.
@@ -61,9 +57,9 @@ def load_file(
     except OSError as error:
         raise ConfigError(f"cannot read {config}: {error.strerror}") from error
     try:
-        return load(data, environment, flags, strict=strict)
+        return load(data, flags, strict=strict)
     except ConfigError as error:
-        where = "" if config is None else f" in {config}, variables or flags"
+        where = "" if config is None else f" in {config} or flags"
         raise ConfigError(f"invalid settings{where}: {error}") from error
 
 
