@@ -23,17 +23,13 @@ DOCUMENT: Final = ROOT / "docs/commands.md"
 
 REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "rings": reports.RingsReport,
-    "cleanup": reports.CleanupReport,
     "shards": reports.ShardsReport,
     "objects": reports.ObjectsReport,
     "explain": reports.Explanation,
     "plan": PlanReport,
     "check": CheckReport,
-    "cordon": reports.OperationReport,
-    "certs": reports.CertificatesReport,
 }
 """What `-o json` prints, by the first command that prints it."""
-STEERING: Final = tuple(reports.Operation)
 PHASE: Final = "[state of a shard](concepts.md#the-states-of-a-shard)"
 
 HEAD: Final = """\
@@ -97,9 +93,7 @@ def _row(argument: Argument) -> str:
 
 
 def _fields_of(command: Command) -> Iterator[str]:
-    if command.name in STEERING[1:]:
-        yield "`-o json`: as [`sharder cordon`](#sharder-cordon).\n"
-    elif report := REPORTS.get(command.name):
+    if report := REPORTS.get(command.name):
         yield "| Field | Type | Meaning |\n|---|---|---|\n" + "".join(_fields(report, ""))
 
 

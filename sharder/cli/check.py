@@ -14,7 +14,7 @@ from collections.abc import (
 from functools import partial
 from typing import Final, TypeVar
 
-from sharder.cli import certs
+from sharder.cli.check_certificates import bundle_of, certificates_of
 from sharder.cli.check_webhook import answer, configuration_of
 from sharder.cli.output import aligned, write
 from sharder.config import Settings
@@ -92,13 +92,13 @@ async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) 
     every = {ring.name: ring for ring in _known(rings, [])}
     chosen = [] if isinstance(rings, Unread) else _chosen(every, names)
     secret, namespace = await _secret(client, secret_ref), secret_ref.namespace
-    certificates = _applied(partial(certs.certificates_of, now=now), secret)
+    certificates = _applied(partial(certificates_of, now=now), secret)
     spaces = await _all_of(namespaces(client).stream())
     selected = [(ring, _applied(partial(_selected, ring), spaces)) for ring in chosen]
     lease_ref = ObjectRef(namespace, Settings().leader_election.resource_name)
     stored = await _all_of(leases(client, labels=RING_LABEL).stream())
     configured = await _all_of(webhook_configurations(client).stream(RING_LABEL))
-    bundle = _applied(certs.bundle_of, secret)
+    bundle = _applied(bundle_of, secret)
     about = partial(_ring, client, stored=stored, configured=configured, bundle=bundle)
     return Facts(
         now=now,

@@ -8,24 +8,19 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from sharder.cli.progress import Progress
-from sharder.core.api.cluster import Secret
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.since import DatedObject
 from sharder.core.names import RING_LABEL
 from sharder.kube.client import Client, connect
-from sharder.kube.discovery import Served, served
 from sharder.kube.objects import KubeObjects, dated_objects
 from sharder.kube.typed_stores import (
-    MUTATING,
     all_rings,
     leases,
     namespaces,
-    secrets,
 )
-from sharder.ports import Objects, Readable, Store, WebhookConfigurations
+from sharder.ports import Objects, Readable, Store
 from sharder.runtime.clock import Clock, SystemClock
 
 T = TypeVar("T")
@@ -39,18 +34,18 @@ class Cluster:
     """Including those that cannot be decoded."""
     leases: Store[Lease]
     namespaces: Readable[PartialObject]
-    secrets: Store[Secret]
-    configurations: WebhookConfigurations
     objects: Objects
     dated: Callable[[Resource, str], Readable[DatedObject]]
     """Objects of a resource by label selector, with the writes of each client."""
-    served: Callable[[], Awaitable[Served]]
-    """Returns the resources that can be listed and patched."""
     now: datetime
     """The time for which the state of Leases is determined."""
     clock: Clock
-    shown: Progress
-    """Progress and warnings, on stderr."""
+
+
+def warn(warning: str) -> None:
+    """Print a warning on stderr."""
+    line = f"warning: {warning}"
+    print(line if line.isprintable() else repr(line), file=sys.stderr)
 
 
 def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], Awaitable[T]]) -> T:
@@ -66,19 +61,12 @@ def read(kubeconfig: str | None, context: str | None, ask: Callable[[Cluster], A
             rings=all_rings(client),
             leases=leases(client, labels=RING_LABEL),
             namespaces=namespaces(client),
-            secrets=secrets(client, namespace=""),
-            configurations=KubeObjects(client).of(MUTATING),
             objects=KubeObjects(client),
             dated=partial(dated_objects, client),
-            served=partial(served, client),
             now=clock.now(),
             clock=clock,
-            shown=Progress(sys.stderr),
         )
-        try:
-            return await ask(cluster)
-        finally:
-            cluster.shown.erase()
+        return await ask(cluster)
 
     return run(kubeconfig, context, work)
 

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-import msgspec
-
-from sharder.cli.cluster import Cluster
+from sharder.cli.cluster import Cluster, warn
 from sharder.cli.cluster_view import View, count, view_of
-from sharder.cli.reports import OperationReport
-from sharder.cli.steering import EVACUATE, Outcome, steer
+from sharder.cli.output import write
+from sharder.cli.steering import EVACUATE, steer
 from sharder.core.errors import ApiError, Expired, SharderError, Unavailable
 from sharder.core.names import ShardName
 from sharder.core.preview.observe import ObjectCount
@@ -24,27 +22,26 @@ EMPTY_POLLS: Final = 2
 _NEXT: Final = 'wait again, or end it with "sharder uncordon"'
 
 
-async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> OperationReport:
-    """Mark a shard for evacuation, except in a dry run, and count the shard's objects.
+async def begin(cluster: Cluster, *, ring: str, shard: str, dry_run: bool) -> str:
+    """Mark a shard for evacuation, except in a dry run; return the result, and what it has.
 
     Raises:
         ConfigError: there is no such ring or shard.
         ApiError: in a dry run, the objects cannot be counted.
     """
-    report = await steer(cluster, EVACUATE, ring, shard, dry_run=dry_run)
+    result = await steer(cluster, EVACUATE, ring, shard, dry_run=dry_run)
     try:
         left = await _count(cluster, await view_of(cluster, ring), ShardName(shard))
     except ApiError:
         if dry_run:
             raise
-        return report  # the shard is marked, so the operation has succeeded
-    result = f"{report.result}; it has {left.all.words}"
-    return msgspec.structs.replace(report, objects=left.all.objects, result=result)
+        return result  # the shard is marked, so the operation has succeeded
+    return f"{result}; it has {left.all.words}"
 
 
 async def complete(
     cluster: Cluster, *, ring: str, shards: Sequence[str], within: timedelta | None
-) -> Outcome:
+) -> None:
     """Evacuate shards and wait until they have no objects; `within` limits the wait.
 
     All shards are marked before the wait begins, so that none gets the objects of another shard.
@@ -56,18 +53,14 @@ async def complete(
     """
     begun = cluster.clock.monotonic()
     try:
-        reports = [await steer(cluster, EVACUATE, ring, shard, dry_run=False) for shard in shards]
+        for shard in shards:
+            await steer(cluster, EVACUATE, ring, shard, dry_run=False)
         for shard in shards:
             await _wait(cluster, ring, ShardName(shard), begun, within)
+            write(f"{shard} has no objects left")
     except asyncio.CancelledError:
-        cluster.shown.warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
+        warn(f"interrupted; an evacuation that has begun continues: {_NEXT}")
         raise
-    return Outcome(
-        tuple(
-            msgspec.structs.replace(report, objects=0, result=f"{shard} has no objects left")
-            for report, shard in zip(reports, shards, strict=True)
-        )
-    )
 
 
 async def _wait(
@@ -81,7 +74,7 @@ async def _wait(
             left = await _count(cluster, view, shard)
         except (Expired, Unavailable) as error:
             empty = 0
-            cluster.shown.show(f"cannot count the objects of {shard}: {error}")
+            warn(f"cannot count the objects of {shard}: {error}")
         else:
             draining = left.draining[shard]
             said = f"{shard} has {left.all.words}, {draining} of them draining"
@@ -89,7 +82,6 @@ async def _wait(
             if current is not None and not current.evacuating:
                 raise SharderError(f"another client ended the evacuation: {said}")
             empty = 0 if left.all else empty + 1
-            cluster.shown.show(said)
         spent = cluster.clock.monotonic() - begun
         if empty == 0 and within is not None and spent >= within.total_seconds():
             raise SharderError(

@@ -147,69 +147,34 @@ def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) 
 
 
 @command(
-    argument(
-        "--rotate",
-        metavar="serving|authority",
-        choices=("serving", "authority"),
-        help="Request a new certificate, or a new authority and then a certificate.",
-    ),
-    SHARDER_NAMESPACE,
-    SECRET,
-)
-def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> None:
-    """Show or replace the webhook's certificate and authorities.
-
-    The output includes the phase of a replacement; no key is shown.  No call to the webhook fails
-    while it is replaced; a new authority takes twice certificates.overlap, two minutes by default.
-    Needs the right to get the Secret, and to patch it for --rotate.  With cert-manager and the
-    chart, give --secret sharder-cert-manager.
-
-    sharder certs
-    sharder certs -o json | jq '.certificates[] | {role, notAfter}'
-    sharder certs --rotate serving
-    sharder certs --rotate authority
-    """
-    from sharder.cli import certs as of_secret
-    from sharder.cli import tables
-
-    ref = ObjectRef(namespace, secret)
-    if rotate is not None:
-        print(call.read(partial(of_secret.rotate, ref=ref, request=rotate)))
-        return
-    report = call.read(partial(of_secret.show, ref=ref))
-    call.show(report, tables.certificates)
-
-
-@command(
     argument("name", metavar="NAME", help="Name of the deleted ControllerRing."),
     argument(
         "--resource",
         dest="resources",
         metavar="RESOURCE",
         action="append",
-        default=[],
-        help="Resource, such as deployments.apps; repeat for several; default: all.",
+        required=True,
+        help="Resource, such as secrets or deployments.apps; repeat for several.",
     ),
     DRY_RUN,
+    output=(),
 )
 def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> None:
-    """Remove what a deleted ring has left on objects.
+    """Remove what a ring has left on objects of resources.
 
-    It removes the ring's labels and annotations, in all namespaces.  Refuses while the ring
-    exists, except for a --resource that has left the ring.  Safe to rerun; exits with 1 and names
-    the objects that could not be cleaned.
+    It removes the ring's labels and annotations, in all namespaces.  Refuses a resource that is
+    still part of the ring.  Safe to rerun; exits with 1 and names the objects that could not be
+    cleaned.
 
-    sharder cleanup old-ring --dry-run
-    sharder cleanup old-ring
-    sharder cleanup my-ring --resource configmaps
+    sharder cleanup old-ring --resource secrets --dry-run
+    sharder cleanup old-ring --resource secrets --resource deployments.apps
     """
     from sharder.cli import cleanup as cleaning
-    from sharder.cli import tables
 
     ask = partial(cleaning.clean_up, ring=name, resources=resources, dry_run=dry_run)
-    report = call.read(ask)
-    call.show(report, tables.cleanup)
-    cleaning.require_complete(report)
+    sweeps = call.read(ask)
+    cleaning.draw(sweeps)
+    cleaning.require_complete(sweeps)
 
 
 @command(
@@ -217,9 +182,6 @@ def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> No
         "--config", metavar="FILE", of=Path, help="A SharderConfig; without it defaults apply."
     ),
     argument("--kubeconfig", metavar="FILE", help="Overrides clientConnection.kubeconfig."),
-    argument(
-        "--only", choices=("webhook", "controllers"), help="Run only this part; default: both."
-    ),
     switch("--strict-config", help="Treat unknown fields as errors."),
     argument(
         "--log-level",
@@ -234,21 +196,18 @@ def run(
     call: Call,
     *,
     config: Path | None,
-    only: str | None,
     strict_config: bool,
     log_level: str | None,
     log_format: str | None,
 ) -> None:
     """Run the webhook, and the controllers while it leads.
 
-    Every field of the configuration can be set by a variable: controller.sharder.syncPeriod by
-    SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD.  Flags override variables, which override the file.
+    Flags override the file.
 
     sharder run --config config.yaml
     sharder run --kubeconfig ~/.kube/config --log-format text --log-level debug
     """
     from sharder.cli.serve.start import start
-    from sharder.config import Part
 
     flags = {
         "clientConnection.kubeconfig": call.kubeconfig,
@@ -256,8 +215,7 @@ def run(
         "logging.format": log_format,
     }
     given = {path: value for path, value in flags.items() if value is not None}
-    part = None if only is None else Part(only)
-    start(config, flags=given, only=part, strict=strict_config)
+    start(config, flags=given, strict=strict_config)
 
 
 @command(
@@ -269,17 +227,13 @@ def run(
 def console(call: Call, *, port: int, no_browser: bool, namespace: str) -> None:
     """Open the console of the leader in a browser, until Ctrl-C.
 
-    Forwards a local port to the leader with kubectl, and signs in with a token of the sharder's
-    own account; without the right to create one, the page asks for a token.
+    Forwards a local port to the leader with kubectl, which needs the right to do so.
 
     sharder console
     sharder console --no-browser --port 9090
     """
-    from sharder.cli.console import Relay
-    from sharder.cli.console import run as relay
+    from sharder.cli.console import Kubectl
+    from sharder.cli.console import run as forward
 
-    relay(
-        Relay(namespace=namespace, kubeconfig=call.kubeconfig, context=call.context),
-        port=port,
-        browse=not no_browser,
-    )
+    kubectl = Kubectl(namespace=namespace, kubeconfig=call.kubeconfig, context=call.context)
+    forward(kubectl, port=port, browse=not no_browser)

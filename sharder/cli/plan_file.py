@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 from sharder.config.strategies import custom_of
-from sharder.core.api.lease import parse_time
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, plan_dump
@@ -12,20 +11,16 @@ from sharder.core.preview.report import PlanReport
 from sharder.core.preview.what_if import WhatIf
 
 
-def plan_file(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
-    """Return the plan for a dump; the file `-` means stdin.
+def plan_file(file: Path, what_if: WhatIf) -> PlanReport:
+    """Return the plan for a dump, at its newest renewTime; the file `-` means stdin.
 
     Raises:
-        ConfigError: the file cannot be read or decoded, `now` is not a time, or `what_if` is not
-            possible.
+        ConfigError: the file cannot be read or decoded, or `what_if` is not possible.
     """
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}") from error
-    instant = parse_time(now)
-    if now is not None and instant is None:
-        raise ConfigError(f"--now {now} is not a time such as 2026-03-01T12:00:00Z")
     try:
         dump = decode_dump(data)
     except ConfigError as error:
@@ -33,7 +28,7 @@ def plan_file(file: Path, now: str | None, what_if: WhatIf) -> PlanReport:
     strategy = what_if.ring(dump.ring).spec.placement.strategy
     return plan_dump(
         dump,
-        instant or dump.newest_renewal(),
+        dump.newest_renewal(),
         DEFAULT_NAMESPACES,
         what_if=what_if,
         custom=custom_of(strategy),

@@ -28,29 +28,18 @@ def rings(call: Call) -> None:
     call.show(call.read(cluster_view.rings), partial(tables.rings, form=call.form))
 
 
-@command(
-    RING,
-    switch("-w", "--watch", help="Show them again and again on a terminal, until Ctrl-C."),
-    output=WIDE,
-)
-def shards(call: Call, ring: str, *, watch: bool) -> None:
+@command(RING, output=WIDE)
+def shards(call: Call, ring: str) -> None:
     """List the shards of a ring, with their state and objects.
 
     sharder shards my-ring
     sharder shards my-ring -o wide
-    sharder shards my-ring -w
     sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
     """
     from sharder.cli import cluster_view, tables
 
-    ask, draw = partial(cluster_view.shards, name=ring), partial(tables.shards, form=call.form)
-    if watch and call.form not in {"table", "wide"}:
-        raise UsageError(f"--watch cannot be combined with --output {call.form}")
-    if watch and sys.stdout.isatty():
-        from sharder.cli.watch import watch as again
-
-        call.read(partial(again, ask=ask, draw=draw))
-    call.show(call.read(ask), draw)
+    report = call.read(partial(cluster_view.shards, name=ring))
+    call.show(report, partial(tables.shards, form=call.form))
 
 
 @command(
@@ -112,11 +101,6 @@ def explain(call: Call, ring: str, words: list[str], *, namespace: str | None) -
         of=Path,
         help="Plan from a dump instead of a cluster; - reads stdin.",
     ),
-    argument(
-        "--now",
-        metavar="TIME",
-        help="Time at which a dump's Leases are judged; default: its newest renewTime.",
-    ),
     argument("--strategy", metavar="NAME", help="Plan with this strategy, such as BoundedLoad."),
     argument(
         "--add",
@@ -139,7 +123,6 @@ def plan(
     ring: str | None,
     *,
     file: Path | None,
-    now: str | None,
     strategy: str | None,
     add: list[str],
     remove: list[str],
@@ -165,8 +148,6 @@ def plan(
 
     if (file is None) == (ring is None):
         raise UsageError("give either RING or --file")
-    if now is not None and file is None:
-        raise UsageError("--now needs --file")
     try:
         supposed = what_if_of(strategy=strategy, add=add, remove=remove, resume=resume)
     except ConfigError as error:
@@ -174,7 +155,7 @@ def plan(
     if file is not None:
         from sharder.cli import plan_file
 
-        report = plan_file.plan_file(file, now, supposed)
+        report = plan_file.plan_file(file, supposed)
     else:
         from sharder.cli import explain as planning
 

@@ -1,6 +1,5 @@
 """`sharder dump`: write the input of a ring's plan, for `sharder plan --file`."""
 
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
@@ -21,25 +20,18 @@ _READ: Final = frozenset(
 )
 """Annotations that placement uses; other annotations can contain data of the object."""
 
-_PROGRESS_OBJECTS: Final = 500
-"""Lines of the dump between two updates of the progress: about a page of the API server."""
-
 
 async def write_dump(cluster: Cluster, *, name: str, write: Callable[[bytes], object]) -> None:
     """Write a ring, its Leases, the namespaces, and the metadata of its objects in scope.
 
-    Each document is one line of JSON, and is written as soon as it is read; progress is on stderr.
+    Each document is one line of JSON, and is written as soon as it is read.
 
     Raises:
         ConfigError: there is no such ring.
         ApiError: the ring's objects cannot be read.
     """
-    written = 0
     async for document in _documents(cluster, await view_of(cluster, name)):
         write(msgspec.json.encode(document) + b"\n")
-        written += 1
-        if written % _PROGRESS_OBJECTS == 0 and not sys.stdout.isatty():
-            cluster.shown.show(f"dumping {name}: {written} objects")
 
 
 async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:

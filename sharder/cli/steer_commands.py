@@ -22,13 +22,12 @@ from sharder.cli.arguments import (
 )
 from sharder.cli.command import Call, UsageError, argument, command, switch
 from sharder.cli.words import targets
-from sharder.core.errors import SharderError
 
 if TYPE_CHECKING:
-    from sharder.cli.steering import Outcome, Steering
+    from sharder.cli.steering import Steering
 
 
-@command(RING, SHARDS, DRY_RUN)
+@command(RING, SHARDS, DRY_RUN, output=())
 def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     """Keep new objects away from shards.
 
@@ -40,7 +39,7 @@ def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     _steer(call, "CORDON", [(ring, shard) for shard in shards], dry_run=dry_run)
 
 
-@command(RING, SHARDS, DRY_RUN)
+@command(RING, SHARDS, DRY_RUN, output=())
 def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     """Let shards get objects again; ends cordon and evacuate.
 
@@ -63,6 +62,7 @@ def uncordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None
         of=duration,
         help="Longest time to wait, such as 90s or 15m; default: no limit.",
     ),
+    output=(),
 )
 def evacuate(
     call: Call,
@@ -90,15 +90,14 @@ def evacuate(
     from sharder.cli import evacuation, steering
 
     if wait:
-        done = call.read(partial(evacuation.complete, ring=ring, shards=shards, within=timeout))
+        call.read(partial(evacuation.complete, ring=ring, shards=shards, within=timeout))
     else:
         begin = partial(evacuation.begin, ring=ring, dry_run=dry_run)
         writes = [partial(begin, shard=shard) for shard in shards]
-        done = call.read(partial(steering.one_by_one, writes=writes))
-    _show(call, done)
+        call.read(partial(steering.one_by_one, writes=writes))
 
 
-@command(RINGS, DRY_RUN)
+@command(RINGS, DRY_RUN, output=())
 def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
     """Pause movement of rings: no object is drained.
 
@@ -110,7 +109,7 @@ def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
     _steer(call, "PAUSE", [(ring, ring) for ring in rings], dry_run=dry_run)
 
 
-@command(RINGS, DRY_RUN)
+@command(RINGS, DRY_RUN, output=())
 def resume(call: Call, rings: list[str], *, dry_run: bool) -> None:
     """Resume movement of paused rings.
 
@@ -128,6 +127,7 @@ def resume(call: Call, rings: list[str], *, dry_run: bool) -> None:
     switch("--remove", help="Remove the pins of the objects; give no SHARD."),
     NAMESPACE,
     DRY_RUN,
+    output=(),
 )
 def pin(
     call: Call,
@@ -166,17 +166,4 @@ def _steer(
     found = getattr(steering, what) if isinstance(what, str) else what
     write = partial(steering.steer, steering=found, dry_run=dry_run)
     writes = [partial(write, ring=ring, name=name) for ring, name in targets]
-    _show(call, call.read(partial(steering.one_by_one, writes=writes)))
-
-
-def _show(call: Call, done: "Outcome") -> None:
-    """Print the reports of the writes that succeeded before any error."""
-    from sharder.cli import reports, tables
-
-    if len(done.reports) + len(done.errors) == 1:
-        for report in done.reports:
-            call.show(report, tables.operation)
-    elif done.reports:
-        call.show(reports.OperationsReport(items=done.reports), tables.operations)
-    if done.errors:
-        raise SharderError("; ".join(dict.fromkeys(map(str, done.errors))))
+    call.read(partial(steering.one_by_one, writes=writes))

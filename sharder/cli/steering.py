@@ -9,10 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from sharder.cli.cluster import Cluster
+from sharder.cli.cluster import Cluster, warn
 from sharder.cli.cluster_view import View, view_of
 from sharder.cli.lookup import find, lease_of, ring_named
-from sharder.cli.reports import FieldChange, FieldValue, Operation, OperationReport
+from sharder.cli.output import write
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.api.ring import ControllerRing
@@ -34,6 +34,8 @@ MAX_TRIES: Final = 5
 """Conflicts after which a command gives up; shards write their Leases every few seconds."""
 
 Steerable: TypeAlias = ControllerRing | Lease | PartialObject
+Value: TypeAlias = str | bool | None
+"""Of an annotation, a label or a field; None: absent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +56,18 @@ class Target:
 
 
 class Steering(NamedTuple):
-    """What a command writes, and the sentences of its report.
+    """What a command writes, and the sentences that it prints.
 
     The sentences can have `{name}`, `{is_}` in place of the verb, and `{was}` for the value that
     is replaced.
     """
 
-    operation: Operation
+    command: str
     of: GroupResource | None
     """The resource to write; None: an object of the ring."""
     field: str
     """The path of the map or struct that has the values."""
-    wanted: Mapping[str, FieldValue]
+    wanted: Mapping[str, Value]
     done: str
     already: str
     """The result if nothing has to be written."""
@@ -74,29 +76,29 @@ class Steering(NamedTuple):
 
 
 CORDON: Final = Steering(
-    Operation.CORDON, LEASES.id, "metadata.annotations", {CORDONED_ANNOTATION: "true"},
+    "cordon", LEASES.id, "metadata.annotations", {CORDONED_ANNOTATION: "true"},
     done="{name} {is_} cordoned: it keeps its objects and gets no new ones",
     already="{name} is already cordoned",
 )  # fmt: skip
 UNCORDON: Final = Steering(
-    Operation.UNCORDON, LEASES.id, "metadata.annotations",
+    "uncordon", LEASES.id, "metadata.annotations",
     {CORDONED_ANNOTATION: None, EVACUATE_ANNOTATION: None},
     done="{name} {is_} uncordoned: it gets new objects",
     already="{name} is already uncordoned",
 )  # fmt: skip
 EVACUATE: Final = Steering(
-    Operation.EVACUATE, LEASES.id, "metadata.annotations", {EVACUATE_ANNOTATION: "true"},
+    "evacuate", LEASES.id, "metadata.annotations", {EVACUATE_ANNOTATION: "true"},
     done="{name} {is_} marked for evacuation: it gets no new objects",
     already="{name} is already marked for evacuation",
 )  # fmt: skip
 PAUSE: Final = Steering(
-    Operation.PAUSE, RINGS.id, "spec.movement", {"paused": True},
+    "pause", RINGS.id, "spec.movement", {"paused": True},
     done="{name} {is_} paused: no objects are drained; those whose shard is gone are still "
     "reassigned",
     already="{name} is already paused",
 )  # fmt: skip
 RESUME: Final = Steering(
-    Operation.RESUME, RINGS.id, "spec.movement", {"paused": False},
+    "resume", RINGS.id, "spec.movement", {"paused": False},
     done="{name} {is_} resumed: objects move to where they belong",
     already="{name} is not paused",
 )  # fmt: skip
@@ -107,7 +109,7 @@ def pin(ring: str, shard: str | None) -> Steering:
     to = None if shard is None else ShardName(shard)
     what = "unpinned" if to is None else f"pinned to {to}"
     return Steering(
-        Operation.PIN, None, "metadata.labels", {pin_label(RingName(ring)): to},
+        "pin", None, "metadata.labels", {pin_label(RingName(ring)): to},
         done=f"{{name}} {{is_}} {what}{{was}}",
         already="{name} is not pinned" if to is None else f"{{name}} is already {what}",
         shard=to,
@@ -127,22 +129,22 @@ def _warnings(target: Target, steering: Steering) -> tuple[str, ...]:
     is_outside = isinstance(target.obj, PartialObject) and not snapshot.selects(target.obj)
     restores = meta.annotation(EVACUATE_ANNOTATION) == EVACUATE_ON_STOP
     paused = f'movement of {ring} is paused; run "sharder resume" to continue'
-    table: Mapping[Operation, Mapping[str, bool]] = {
-        Operation.CORDON: {
+    table: Mapping[str, Mapping[str, bool]] = {
+        "cordon": {
             f"no other shard of {ring} accepts objects: new objects wait": is_last,
             f'{shard} is still being evacuated; run "sharder uncordon" to end that': is_evacuating,
         },
-        Operation.UNCORDON: {
+        "uncordon": {
             f"{shard} evacuates itself before it stops, and restores the annotation while it "
             "runs": restores,
         },
-        Operation.EVACUATE: {
+        "evacuate": {
             f"no other shard of {ring} accepts objects: its objects stay": is_last,
             f"{shard} is not available; when it is back it gets no objects until "
             '"sharder uncordon"': not is_available,
             paused: is_available and is_paused,
         },
-        Operation.PIN: {
+        "pin": {
             f"{meta.ref} is not in the scope of {ring}: the pin has no effect": is_outside,
             f"{shard} is not available: the pin has no effect until it is": not is_available,
             f"{shard} is being evacuated: the pin has no effect": is_evacuating,
@@ -150,9 +152,9 @@ def _warnings(target: Target, steering: Steering) -> tuple[str, ...]:
             paused: is_paused and owner not in {None, shard},
         },
     }
-    if steering.operation is Operation.PIN and pinned is None:
+    if steering.command == "pin" and pinned is None:
         return ()
-    return tuple(text for text, applies in table.get(steering.operation, {}).items() if applies)
+    return tuple(text for text, applies in table.get(steering.command, {}).items() if applies)
 
 
 async def _find(cluster: Cluster, view: View, steering: Steering, name: str) -> Target:
@@ -174,31 +176,28 @@ async def _find(cluster: Cluster, view: View, steering: Steering, name: str) -> 
     return Target(view=view, resource=served.id, obj=obj, store=cluster.objects.of(served))
 
 
-Write: TypeAlias = Callable[[Cluster], Awaitable[OperationReport]]
+async def one_by_one(
+    cluster: Cluster, *, writes: Iterable[Callable[[Cluster], Awaitable[str]]]
+) -> None:
+    """Do all writes and print their results; an error of one does not stop the next one.
 
-
-class Outcome(NamedTuple):
-    """The reports of the writes that succeeded, and the errors of the others."""
-
-    reports: tuple[OperationReport, ...]
-    errors: tuple[SharderError, ...] = ()
-
-
-async def one_by_one(cluster: Cluster, *, writes: Iterable[Write]) -> Outcome:
-    """Do all writes; an error of one does not stop the next one."""
-    reports, errors = list[OperationReport](), list[SharderError]()
-    for write in writes:
+    Raises:
+        SharderError: there were errors; the message has all of them.
+    """
+    errors = list[str]()
+    for each in writes:
         try:
-            reports.append(await write(cluster))
+            write(await each(cluster))
         except SharderError as error:
-            errors.append(error)
-    return Outcome(tuple(reports), tuple(errors))
+            errors.append(str(error))
+    if errors:
+        raise SharderError("; ".join(dict.fromkeys(errors)))
 
 
 async def steer(
     cluster: Cluster, steering: Steering, ring: str, name: str, *, dry_run: bool
-) -> OperationReport:
-    """Write to the target of this name, except in a dry run; show its warnings.
+) -> str:
+    """Write to the target of this name, except in a dry run; warn, and return the result.
 
     Raises:
         ConfigError: there is no such ring or target.
@@ -213,54 +212,38 @@ async def steer(
 
 async def _attempt(
     cluster: Cluster, steering: Steering, ring: str, name: str, *, dry_run: bool
-) -> OperationReport:
+) -> str:
     view = await view_of(cluster, ring_named(ring))
     target = await _find(cluster, view, steering, name)
-    changes = _changes(target.obj, steering)
+    values = _values(target.obj)
+    changes = {key: new for key, new in steering.wanted.items() if values.get(key) != new}
     if changes and not dry_run:
         await _write(target, steering, changes)
-    warnings = _warnings(target, steering)
-    for warning in warnings:
-        cluster.shown.warn(warning)
-    before = changes[0].before if changes else None
+    for warning in _warnings(target, steering):
+        warn(warning)
+    before = next((values.get(key) for key in changes), None)
     result = (steering.done if changes else steering.already).format(
         name=target.name,
         is_="would be" if dry_run else "is",
         was=f" (was {before})" if before else "",
     )
-    return OperationReport(
-        ring=view.snapshot.name,
-        operation=steering.operation,
-        dry_run=dry_run,
-        object=f"{target.resource} {target.obj.metadata.ref}",
-        changes=changes,
-        result=f"dry run, nothing is written: {result}" if dry_run and changes else result,
-        objects=None,
-        warnings=warnings,
-    )
+    return f"dry run, nothing is written: {result}" if dry_run and changes else result
 
 
-async def _write(target: Target, steering: Steering, changes: Iterable[FieldChange]) -> None:
+async def _write(target: Target, steering: Steering, changes: Mapping[str, Value]) -> None:
     meta, (outer, inner) = target.obj.metadata, steering.field.split(".")
     patch: dict[str, dict[str, Json]] = {"metadata": {"resourceVersion": meta.resource_version}}
-    patch.setdefault(outer, {})[inner] = {change.key: change.after for change in changes}
-    if _changes(await target.store.patch(meta.ref, patch), steering):
+    patch.setdefault(outer, {})[inner] = {**changes}
+    values = _values(await target.store.patch(meta.ref, patch))
+    if any(values.get(key) != value for key, value in steering.wanted.items()):
         raise SharderError(
             f"{target.resource} {meta.ref} did not keep the change: check the mutating webhooks, "
             "and whether its CRD is from an older sharder"
         )
 
 
-def _changes(obj: Steerable, steering: Steering) -> tuple[FieldChange, ...]:
-    """Return the values of the object that differ from the wanted ones."""
-    current: Mapping[str, FieldValue]
+def _values(obj: Steerable) -> Mapping[str, Value]:
+    """Return the values that commands steer."""
     if isinstance(obj, ControllerRing):
-        current = {"paused": obj.spec.movement.paused}
-    else:
-        meta = obj.metadata
-        current = (meta.annotations if isinstance(obj, Lease) else meta.labels) or {}
-    return tuple(
-        FieldChange(field=steering.field, key=key, before=current.get(key), after=value)
-        for key, value in steering.wanted.items()
-        if current.get(key) != value
-    )
+        return {"paused": obj.spec.movement.paused}
+    return (obj.metadata.annotations if isinstance(obj, Lease) else obj.metadata.labels) or {}

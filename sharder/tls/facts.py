@@ -21,8 +21,6 @@ class CertificateFacts:
 
     subject: str
     """As in RFC 4514: `CN=sharder webhook`."""
-    serial: str
-    """Hexadecimal, upper case."""
     names: tuple[str, ...]
     """DNS names and IP addresses; none for an authority."""
     not_before: datetime
@@ -79,7 +77,6 @@ def names_in(certificate: x509.Certificate) -> tuple[str, ...]:
 def _facts(certificate: x509.Certificate) -> CertificateFacts:
     return CertificateFacts(
         subject=certificate.subject.rfc4514_string(),
-        serial=f"{certificate.serial_number:X}",
         names=names_in(certificate),
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,

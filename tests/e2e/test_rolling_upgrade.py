@@ -5,30 +5,29 @@ the API server reaches them through something that is as slow as a Service.
 """
 
 import asyncio
+import json
 import random
 import ssl
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 
-import msgspec
 import pytest
 
 from hack.control_plane import ControlPlane
 from hack.ownership import OWNER
-from hack.playground import NAMESPACE, RING, Playground
-from sharder.cli.reports import CertificateRole, CertificatesReport
+from hack.playground import NAMESPACE, RING, SYSTEM, Playground
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition
-from sharder.core.names import CREATED_WEBHOOK_NAME, ObjectRef
+from sharder.core.names import CREATED_WEBHOOK_NAME, ROTATE_ANNOTATION, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import rings
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of
+from sharder.tls.rotation import Request
 from tests.e2e.endpoints import LATE_SECONDS, POLL_SECONDS, Endpoints
 from tests.e2e.stand_in import stand_ins
 from tests.support.eventually import eventually
@@ -41,7 +40,7 @@ CREATES_PER_SECOND = 30
 SECONDS = 40
 SHARDS = {"shard-0": 3600, "shard-1": 3600}
 CERTIFICATES = {"secretName": "sharder-certificates", "overlap": "5s"}
-SHARDER = Path(sys.executable).with_name("sharder")
+_SECRET = ("secret", CERTIFICATES["secretName"], "--namespace", SYSTEM)
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 
 
@@ -183,7 +182,8 @@ async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
 async def _replace_authority(playground: Playground) -> tuple[str, str]:
     """Have the replicas replace their authority; return its fingerprint before and after."""
     before = await _authority(playground)
-    await _sharder(playground, "certs", "--rotate", "authority")
+    request = f"{ROTATE_ANNOTATION}={Request.AUTHORITY}"
+    await _kubectl(playground, "annotate", *_SECRET, request)
 
     async def another() -> str:
         now = await _authority(playground)
@@ -195,15 +195,13 @@ async def _replace_authority(playground: Playground) -> tuple[str, str]:
 
 async def _authority(playground: Playground) -> str:
     """Return the fingerprint of the issuing authority, empty while it is replaced."""
-    printed = await _sharder(playground, "certs", "-o", "json")
-    report = msgspec.json.decode(printed, type=CertificatesReport)
-    [issuing] = [c for c in report.certificates if c.role is CertificateRole.ISSUING]
-    return issuing.fingerprint if report.phase == "stable" else ""
+    stored = json.loads(await _kubectl(playground, "get", *_SECRET, "-o", "json"))
+    found = facts_of(CertificateBundle.from_secret_data(stored["data"]).ca)
+    return found[0].fingerprint if len(found) == 1 else ""
 
 
-async def _sharder(playground: Playground, *arguments: str) -> bytes:
-    command = [str(SHARDER), *arguments, "--kubeconfig", str(playground.plane.admin_kubeconfig)]
-    return await asyncio.to_thread(lambda: subprocess.check_output(command))
+async def _kubectl(playground: Playground, *words: str) -> str:
+    return await asyncio.to_thread(playground.plane.kubectl, *words)
 
 
 async def _covered(client: Client) -> Condition:

@@ -104,7 +104,7 @@ class Scene:
         await self.secrets.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
 
     async def ask(self, what: Request | str | None) -> None:
-        """Ask for a rotation, as `sharder certs --rotate` does."""
+        """Ask for a rotation, as a person does."""
         await self.secrets.patch(REF, {"metadata": {"annotations": {ROTATE_ANNOTATION: what}}})
 
     async def asked(self) -> str:

@@ -1,6 +1,6 @@
 """The API server of the testing kit, with what the sharder and its commands need beside.
 
-Replacing, applying and dry runs; lists in pages; reviews and aggregated discovery; a watch cache
+Replacing, applying and dry runs; lists in pages; reviews; a watch cache
 that can be behind, and a server that can be away.
 """
 
@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import groupby
 from typing import Final, NamedTuple
 
 import msgspec
@@ -174,8 +173,6 @@ class FullServer(ApiServer):
             return 201, msgspec.json.encode({"status": self._reviewed(review, call)})
         if call.path == "/version":
             return 200, b'{"gitVersion":"v1.36.0","major":"1","minor":"36"}'
-        if call.path in {"/api", "/apis"} and "apidiscovery" in call.accept:
-            return 200, msgspec.json.encode(self._aggregated(is_core=call.path == "/api"))
         seconds = call.query.get("timeout", "").removesuffix("s")
         try:
             async with asyncio.timeout(float(seconds) if seconds else None):
@@ -230,38 +227,6 @@ class FullServer(ApiServer):
         resource = GroupResource(str(asked.get("group") or ""), name)
         namespace = str(asked.get("namespace") or "")
         return self.allows(client, str(asked.get("verb")), resource, namespace)
-
-    def _aggregated(self, *, is_core: bool) -> Json:
-        def group_of(resource: Resource) -> str:
-            return resource.id.group
-
-        served = [each for each in self.resources if (not each.id.group) is is_core]
-        items: list[Json] = []
-        for group, found in groupby(sorted(served, key=group_of), key=group_of):
-            of_group = list(found)
-            # The latest version is the preferred one.
-            names = dict.fromkeys(each.version for each in reversed(of_group))
-            versions: list[Json] = [
-                {
-                    "version": version,
-                    "resources": [_described(it) for it in of_group if it.version == version],
-                    "freshness": "Current",
-                }
-                for version in names
-            ]
-            items.append({"metadata": {"name": group}, "versions": versions})
-        return {"kind": "APIGroupDiscoveryList", "items": items}
-
-
-def _described(resource: Resource) -> Json:
-    return {
-        "resource": resource.id.resource,
-        "responseKind": {"kind": resource.kind},
-        "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "singularResource": resource.singular or resource.kind.lower(),
-        "shortNames": list(resource.short_names),
-        "verbs": _VERBS,
-    }
 
 
 def _in(body: Json, *keys: str) -> Json:

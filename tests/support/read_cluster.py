@@ -1,6 +1,5 @@
 """A cluster in memory as the commands of `sharder` read it."""
 
-import io
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
@@ -8,17 +7,13 @@ import msgspec
 from typing_extensions import override
 
 from sharder.cli.cluster import Cluster
-from sharder.cli.progress import Progress
-from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
 from sharder.core.api.since import DatedObject
 from sharder.core.names import GroupResource
-from sharder.kube.discovery import Served
-from sharder.kube.typed_stores import SECRETS as SECRETS_RESOURCE
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fake_store import FakeStore
-from tests.support.fakes import WEBHOOKS, FakeObjects, fake_leases, fake_rings
+from tests.support.fakes import FakeObjects, fake_leases, fake_rings
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 
 NAMESPACES = Resource(
@@ -48,31 +43,22 @@ class ScriptedClock(FakeClock):
 
 
 class ReadCluster:
-    """A cluster with the ring `demo`, the namespace `default` and the shards a and b.
-
-    `screen` is what a person sees on stderr.
-    """
+    """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
 
     def __init__(self, *resources: Resource) -> None:
         self.rings, self.leases = fake_rings(), fake_leases()
         self.namespaces = FakeStore(PartialObject, NAMESPACES)
-        self.configurations = FakeStore(PartialObject, WEBHOOKS)
         self.resources = resources or RESOURCES
         self.objects = FakeObjects(*self.resources)
-        self.clock, self.screen = ScriptedClock(), io.StringIO()
-        self.silent: tuple[str, ...] = ()
+        self.clock = ScriptedClock()
         self.cluster = Cluster(
             rings=self.rings,
             leases=self.leases,
             namespaces=self.namespaces,
-            secrets=FakeStore(Secret, SECRETS_RESOURCE),
-            configurations=self.configurations,
             objects=self.objects,
             dated=self._dated,
-            served=self._served,
             now=NOW + timedelta(seconds=20),
             clock=self.clock,
-            shown=Progress(self.screen),
         )
 
     async def filled(
@@ -93,9 +79,6 @@ class ReadCluster:
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
         return self
-
-    async def _served(self) -> Served:
-        return Served(resources=self.resources, silent=self.silent)
 
     def _dated(self, resource: Resource, labels: str) -> FakeStore[DatedObject]:
         return self.objects.stores[resource.id].decoding(DatedObject, labels)

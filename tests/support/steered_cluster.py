@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from typing_extensions import override
 
-from sharder.cli.reports import OperationReport
 from sharder.cli.steering import Steering, steer
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
@@ -40,7 +39,7 @@ class Steered(ReadCluster):
         self.writes._state = self.leases._state
         self.cluster = replace(self.cluster, leases=self.writes)
 
-    async def steer(self, steering: Steering, name: str = A) -> OperationReport:
+    async def steer(self, steering: Steering, name: str = A) -> str:
         return await steer(self.cluster, steering, DEMO, name, dry_run=False)
 
     async def annotate(self, shard: str, annotations: dict[str, str | None]) -> None:
@@ -62,7 +61,3 @@ class Steered(ReadCluster):
         assert isinstance(labels, dict)
         body: Json = {"metadata": {"labels": labels["labels"]}}
         await self.objects.stores[WIDGETS].patch(ObjectRef("default", f"w{number}"), body)
-
-    def warnings(self) -> list[str]:
-        lines = self.screen.getvalue().splitlines()
-        return [line.removeprefix("warning: ") for line in lines if line.startswith("warning: ")]

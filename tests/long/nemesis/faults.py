@@ -2,21 +2,18 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from hack.control_plane import KubectlError
-from hack.playground import NAMESPACE, RING, SHARDS
+from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import StrategyName
-from sharder.core.names import RING_LABEL, RingName, webhook_configuration
+from sharder.core.names import RING_LABEL, ROTATE_ANNOTATION, RingName, webhook_configuration
 from tests.history.schedule import (
     AUTHORITY,
     BUDGET,
@@ -166,14 +163,11 @@ class Faults:
         await self._write("delete", "mutatingwebhookconfiguration", name)
 
     async def _rotate(self, fault: Fault) -> None:
-        """Request certificates as a person does; a replacement that runs already is refused."""
-        admin = str(self.actors.stage.plane.admin_kubeconfig)
-        program = str(Path(sys.executable).parent / "sharder")
+        """Request certificates as a person does."""
         what = "authority" if fault.target == AUTHORITY else "serving"
-        command = [program, "certs", "--rotate", what, "--kubeconfig", admin]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
-        if done.returncode != 0:
-            self.done.append("failed")
+        request = f"{ROTATE_ANNOTATION}={what}"
+        secret = ("secret", "sharder-certificates", "-n", SYSTEM)
+        await self._write("annotate", "--overwrite", *secret, request)
 
     async def _edit_ring(self, fault: Fault) -> None:
         strategy = self.actors.stage.setup.strategy

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from sharder.cli.cleanup import CHECKED_EVERY, PAUSES, clean_up
-from sharder.cli.reports import CleanupReport
+from sharder.cli.cleanup import CHECKED_EVERY, PAUSES, Sweep, clean_up
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.errors import (
     Expired,
@@ -49,8 +48,9 @@ class Fake(ReadCluster):
     async def add_ring(self) -> None:
         await self.rings.create("", as_body(ring()))
 
-    async def run(self, *resources: str, dry_run: bool = False) -> CleanupReport:
-        return await clean_up(self.cluster, ring=DEMO, resources=resources, dry_run=dry_run)
+    async def run(self, *resources: str) -> list[Sweep]:
+        every = resources or ("secrets",)
+        return await clean_up(self.cluster, ring=DEMO, resources=every, dry_run=False)
 
     async def stored(self, resource: GroupResource) -> dict[str, PartialObject]:
         return {o.metadata.name: o for o in (await self.objects.stores[resource].list()).items}
@@ -63,8 +63,8 @@ class Fake(ReadCluster):
         return sum(call.verb == "patch" for call in self.hooked.calls)
 
 
-def counts(report: CleanupReport) -> dict[str, tuple[int, int, int, int]]:
-    return {r.resource: (r.found, r.cleaned, r.skipped, r.failed) for r in report.resources}
+def counts(sweeps: list[Sweep]) -> dict[str, tuple[int, int, int]]:
+    return {str(s.resource.id): (len(s.found), s.cleaned, len(s.failures)) for s in sweeps}
 
 
 # What is refused
@@ -76,11 +76,10 @@ async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> No
     await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(many)))
     fake.hooked.before.append(on("patch", SECRETS, once(fake.add_ring)))
 
-    report = await fake.run()
+    sweeps = await fake.run()
 
-    (row,) = (row for row in report.resources if row.resource == "secrets")
-    assert row.found == CHECKED_EVERY
-    assert "is part of ControllerRing demo" in str(row.problem)
+    assert len(sweeps[0].found) == CHECKED_EVERY
+    assert "is part of ControllerRing demo" in sweeps[0].failures[0]
     assert len(await fake.marked(SECRETS)) > 100
 
 
@@ -95,9 +94,9 @@ async def test_a_lost_race_is_decided_anew() -> None:
     touch = once(lambda: fake.objects.stores[SECRETS].patch(ref, touched))
     fake.hooked.before.append(on("patch", SECRETS, touch))
 
-    report = await fake.run()
+    sweeps = await fake.run()
 
-    assert counts(report) == {"secrets": (1, 1, 0, 0)}
+    assert counts(sweeps) == {"secrets": (1, 1, 0)}
     assert (await fake.stored(SECRETS))["s"].metadata.labels == {"x": "y"}
     assert fake.clock.slept == [0.2]
 
@@ -107,9 +106,9 @@ async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
     await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
     fake.hooked.before.append(on("patch", SECRETS, raising(Unavailable("away"))))
 
-    report = await fake.run()
+    sweeps = await fake.run()
 
-    assert counts(report) == {"secrets": (1, 0, 0, 1)}
+    assert counts(sweeps) == {"secrets": (1, 0, 1)}
     assert fake.patches() == 1 + len(PAUSES)
     assert fake.clock.slept == list(PAUSES)
 
@@ -124,10 +123,10 @@ async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
 
     fake.hooked.after.append(on("patch", SECRETS, put_back))
 
-    report = await fake.run()
+    sweeps = await fake.run()
 
-    assert counts(report) == {"secrets": (1, 0, 0, 1)}
-    assert "another client restores the labels" in report.resources[0].failures[0].why
+    assert counts(sweeps) == {"secrets": (1, 0, 1)}
+    assert "another client restores the labels" in sweeps[0].failures[0]
 
 
 async def test_a_list_that_breaks_is_a_problem_of_its_resource() -> None:
@@ -141,7 +140,7 @@ async def test_a_list_that_breaks_is_a_problem_of_its_resource() -> None:
     fake.hooked.before.append(on("next", SECRETS, once(expire), name="s-3"))
     fake.hooked.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-1"))
 
-    report = await fake.run()
+    sweeps = await fake.run("widgets.example.com", "secrets")
 
-    assert counts(report) == {"widgets.example.com": (1, 1, 0, 0), "secrets": (3, 2, 0, 1)}
-    assert [row.problem for row in report.resources] == [None, "too old"]
+    assert counts(sweeps) == {"widgets.example.com": (1, 1, 0), "secrets": (3, 2, 2)}
+    assert {*sweeps[1].failures} == {"secrets default/s-1: no", "secrets: too old"}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hack.reference.commands import DOCUMENT, REPORTS, STEERING, document
+from hack.reference.commands import DOCUMENT, REPORTS, document
 from sharder.cli.command import COMMANDS
 from sharder.config import load
 from tests.support.documents import blocks
@@ -19,7 +19,7 @@ def test_every_command_that_prints_json_has_its_fields_on_the_page() -> None:
         if any("--output" in argument.names for argument in command.arguments)
     }
 
-    assert printing == {*REPORTS, *STEERING}
+    assert printing == {*REPORTS}
 
 
 def test_the_configuration_that_is_shown_is_valid() -> None:

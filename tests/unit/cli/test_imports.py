@@ -11,7 +11,7 @@ import pytest
 from sharder.cli import main
 from sharder.core.names import API_GROUP, API_VERSION
 
-SERVER = {"fastapi", "uvicorn", "uvloop", "httptools", "prometheus_client", "starlette"}
+SERVER = {"uvloop", "httptools", "prometheus_client"}
 CLIENT = {"yaml", "sharder.kube.session", "asyncio"}
 SLOW = {"kubernetes", "pydantic", "typer", "rich", "importlib.metadata"}
 """What took most of the time to start."""
@@ -92,7 +92,7 @@ def test_the_service_and_its_shards_leave_out_the_kubernetes_client(
 MISSING = """
 import sys
 from sharder.cli import main
-for module, command in (("cryptography", "certs"), ("uvicorn", "run")):
+for module, command in (("cryptography", "check"), ("httptools", "run")):
     sys.modules[module], sys.argv = None, ["sharder", command]
     try:
         main()
@@ -116,7 +116,7 @@ def test_what_is_not_installed_is_named_with_the_extra_that_has_it(
     advice = "is not installed; install the extra: pip install"
     assert done.stderr.splitlines() == [
         f"sharder: cryptography {advice} 'sharder[cli]'",
-        f"sharder: uvicorn {advice} 'sharder[server]'",
+        f"sharder: httptools {advice} 'sharder[server]'",
     ]
     assert done.stdout.split() == ["1", "1"]
 

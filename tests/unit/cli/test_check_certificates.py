@@ -1,0 +1,70 @@
+"""Facts about what `sharder check` reads of the Secret of the certificates."""
+
+import base64
+from datetime import datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+from sharder.cli.check_certificates import certificates_of
+from sharder.core.api.cluster import Secret
+from sharder.core.api.meta import ObjectMeta
+from sharder.tls.bundle import CertificateBundle
+from sharder.tls.rotation import Step, carry_out, new_bundle
+from tests.support.certificates import POLICY
+from tests.support.values import NOW
+
+BUNDLE = new_bundle(POLICY, NOW)
+INTRODUCING = carry_out(Step.INTRODUCE, BUNDLE, POLICY, NOW)
+RETIRING = carry_out(Step.SWITCH, INTRODUCING, POLICY, NOW)
+LATER = NOW + timedelta(days=80, hours=1)
+
+
+def secret(data: dict[str, str]) -> Secret:
+    return Secret(metadata=ObjectMeta(name="certificates", namespace="sharding-system"), data=data)
+
+
+@pytest.mark.parametrize(
+    ("bundle", "roles"),
+    [
+        (BUNDLE, ["serving", "issuing"]),
+        (INTRODUCING, ["serving", "issuing", "next"]),
+        (RETIRING, ["serving", "retiring", "issuing"]),
+    ],
+)
+def test_the_roles_show_how_far_a_rotation_is(bundle: CertificateBundle, roles: list[str]) -> None:
+    found = certificates_of(secret(bundle.to_secret_data()), LATER)
+
+    assert [each.role for each in found.certificates] == roles
+    assert (found.foreign, found.problem) == (False, None)
+
+
+def foreign(ends: datetime) -> dict[str, str]:
+    """Return what cert-manager or `kubectl create secret tls` puts into a Secret."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "theirs")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(days=1))
+        .not_valid_after(ends)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("sharder.sharding-system.svc")]),
+            critical=False,
+        )
+        .sign(key, SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    parts = {"tls.crt": certificate, "tls.key": private, "ca.crt": certificate}
+    return {name: base64.b64encode(part).decode() for name, part in parts.items()}
+
+
+def test_a_certificate_of_another_issuer_is_reported_as_theirs() -> None:
+    found = certificates_of(secret(foreign(LATER + timedelta(days=30))), LATER)
+
+    assert (found.foreign, found.problem) == (True, None)
+    assert [each.role for each in found.certificates] == ["serving"]
