@@ -136,7 +136,7 @@ def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) 
     account needs the rights of a shard.
 
     sharder inject my-ring --image example.com/sharder:0.3 -f deployment.yaml
-    helm template my-chart | sharder inject my-ring --image sharder:0.3
+    cat deployment.yaml | sharder inject my-ring --image example.com/sharder:0.3
     sharder inject my-ring -f deployment.yaml --uninject
     """
     from sharder.cli.proxied import print_injected

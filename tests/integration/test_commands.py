@@ -32,8 +32,9 @@ COMMANDS = [
     command.partition(" | jq ")[0]  # not everyone has jq
     for page in ("docs/commands.md", "docs/cli.md")
     for command in commands(read(Path(page)))
-    # tests/e2e has the service, test_check.py and test_console_command.py what needs one
-    if not command.startswith(("sharder run", "sharder check", "sharder console"))
+    # tests/e2e has the service, tests/long the proxy, and what needs a service is in test_check.py
+    # and test_console_command.py
+    if not command.startswith(("sharder run", "sharder proxy", "sharder check", "sharder console"))
 ]
 
 
@@ -41,6 +42,8 @@ COMMANDS = [
 def ring(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ring:
     folder = tmp_path_factory.mktemp("documents")
     placement: Json = {"strategy": "BoundedLoad"}
+    deployment = workload(RingName("my-controller"))[2]
+    (folder / "deployment.yaml").write_text(json.dumps(deployment))  # JSON is YAML
     return install(control_plane, folder, prefix="commands", more=others, placement=placement)
 
 
@@ -121,6 +124,14 @@ def test_every_command_of_the_document_succeeds(ring: Ring, on_call: Path) -> No
         done = ring.shell(command, None if "sharder cleanup " in command else on_call)
         assert (done.returncode, done.stderr) == (0, ""), command
         assert done.stdout or ">" in command, command
+
+
+def test_the_server_accepts_a_controller_with_the_proxy(ring: Ring) -> None:
+    shown = "kubectl get deployment my-controller -n my-controller -o yaml"
+    applied = "kubectl apply --server-side --force-conflicts --dry-run=server -f - -o yaml"
+    done = ring.shell(f"{shown} | sharder inject my-ring --image sharder:0.3 | {applied}")
+
+    assert (done.returncode, "restartPolicy: Always" in done.stdout) == (0, True), done.stderr
 
 
 def test_those_on_call_may_clean_up_the_resources_of_their_rings(
