@@ -20,7 +20,6 @@ INTERNAL: Final = {
     "Shard": {"handled", "serve_on"},
     "Settings": {"check", "drain_on_stop_seconds", "lease_annotations", "lease_labels"},
     "Backoff": {"delay", "whole"},
-    "Leadership": {"holds_lease"},
     "FakeCluster": set(vars(Cluster)),
 }
 """Members that only the SDK itself uses."""

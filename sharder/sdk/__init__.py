@@ -19,7 +19,6 @@ from sharder.core.errors import ConfigError, Conflict, NotFound, SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.logs import configure_logs
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.leader import Leadership
 from sharder.sdk.predicates import (
     annotations_changed,
     any_of,
@@ -37,7 +36,6 @@ __all__ = [
     "ConfigError",
     "Conflict",
     "Document",
-    "Leadership",
     "LeaseTiming",
     "NotFound",
     "OwnMeta",
@@ -65,7 +63,6 @@ _DEPRECATED: Final = {
     "Unavailable": ("sharder.core.errors", "SharderError"),
     "NameTaken": ("sharder.sdk.children", "Conflict"),
     "Json": ("sharder.core.api.meta", "Any"),
-    "LeaderTask": ("sharder.sdk.leader", "Callable[[Leadership], Awaitable[None]]"),
     "OnDelete": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[None]]"),
     "Predicate": ("sharder.sdk.predicates", "Callable[[OwnMeta, OwnMeta], bool]"),
     "Reconcile": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[float | None]]"),

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
 from sharder.core.errors import ConfigError, SharderError
@@ -14,7 +13,6 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.controllers import Controllers
-from sharder.sdk.leader import LeaderTask, LeaderTasks
 from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
 from sharder.sdk.reconciler import BACKOFF, OnDelete, Reconcile, Reconciler, require_apart
 from sharder.shard.cluster import Cluster
@@ -23,7 +21,7 @@ from sharder.shard.identity import Identity
 from sharder.shard.lifecycle import until_signal
 from sharder.shard.membership import Membership, connected
 from sharder.shard.resources import Handled, parse_resource
-from sharder.shard.rights import Right, lease_rights
+from sharder.shard.rights import Right
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings, local_settings
 
@@ -53,7 +51,6 @@ class Shard:
         self._ring = RingName(ring)
         self._settings = settings
         self._reconcilers: list[Reconciler] = []
-        self._leader = LeaderTasks(self._ring)
         self._rights: list[Right] = []
         self._stop = asyncio.Event()
 
@@ -108,20 +105,6 @@ class Shard:
         require_apart([*self._reconcilers, new])
         self._reconcilers.append(new)
 
-    def leader_only(self, task: LeaderTask) -> None:
-        """Run a task on one shard of the ring at a time; call it once for each task.
-
-        Shards with such tasks campaign for the Lease `<ring>-leader` in the namespace of their own
-        Leases.
-
-        Args:
-            task: Runs until it returns, or is cancelled because another shard might lead.
-
-        Raises:
-            ConfigError: a task of the same name was added before.
-        """
-        self._leader.add(task)
-
     def needs(self, verb: str, resource: str, *, namespace: str = "") -> None:
         """Check one more right before the shard takes its Lease.
 
@@ -149,7 +132,6 @@ class Shard:
         if self._settings is None:
             self._settings = local_settings()
         self._settings.check(self._ring)
-        self._leader.lease(self._settings)
         return self._settings
 
     @property
@@ -213,12 +195,11 @@ class Shard:
         metrics: ShardMetrics,
     ) -> None:
         settings = self.settings
-        leader = self._leader.lease(settings)
         membership = Membership(
             identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
             settings=settings,
             handled=self.handled,
-            rights=(*(lease_rights(leader) if leader else ()), *self._rights),
+            rights=self._rights,
             stop=self._stop,
             rejoins=True,
             drain_on_stop=lambda: settings.drain_on_stop_seconds,
@@ -231,13 +212,10 @@ class Shard:
     def _controllers(
         self, context: ShardContext, holder: LeaseHolder, check: RingCheck
     ) -> Controllers:
-        beside: list[Callable[[], Awaitable[None]]] = [check.run]
-        if lease := self._leader.lease(context.settings):
-            beside.append(partial(self._leader.campaign, context, lease))
         return Controllers(
             context,
             self._reconcilers,
-            *beside,
+            check.run,
             holds_lease=lambda: holder.valid(context.clock.monotonic()),
         )
 

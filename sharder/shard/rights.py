@@ -34,21 +34,16 @@ def needed_rights(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:
             for child in children_of(handled)
             for verb in CHILD_VERBS
         ),
-        *lease_rights(lease),
-    )
-
-
-def lease_rights(lease: ObjectRef) -> tuple[Right, ...]:
-    """Return the rights that a shard needs to hold a Lease."""
-    return tuple(
         # RBAC cannot restrict `create` by name.
-        Right(
-            verb=verb,
-            resource=LEASES,
-            namespace=lease.namespace,
-            name="" if verb == "create" else lease.name,
-        )
-        for verb in LEASE_VERBS
+        *(
+            Right(
+                verb=verb,
+                resource=LEASES,
+                namespace=lease.namespace,
+                name="" if verb == "create" else lease.name,
+            )
+            for verb in LEASE_VERBS
+        ),
     )
 
 

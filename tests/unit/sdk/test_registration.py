@@ -1,7 +1,6 @@
 """What a shard does that has more than a function: predicates, several resources, rights."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -11,7 +10,6 @@ from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import (
     Backoff,
-    Leadership,
     OwnMeta,
     Request,
     Shard,
@@ -21,15 +19,14 @@ from sharder.sdk import (
 )
 from sharder.sdk.predicates import Predicate
 from sharder.sdk.reconciler import OnDelete
-from sharder.sdk.testing import FakeClock, FixedRng, settle
-from sharder.shard.rights import LEASES, Right
+from sharder.sdk.testing import settle
+from sharder.shard.rights import Right
 from tests.unit.sdk.scene import (
     DRAIN,
     LEASE,
     ME,
     OWNER,
     RING,
-    SETTINGS,
     Controller,
     Scene,
     at_work,
@@ -37,16 +34,11 @@ from tests.unit.sdk.scene import (
 
 NAME = "example.com/cleanup"
 WIDGET = ObjectRef("default", "one")
-LEADER = ObjectRef("default", f"{RING}-leader")
 OLD = OwnMeta(name="one", generation=3, labels={OWNER: ME, "tier": "web"}, annotations={"a": "b"})
 
 
 async def nothing(request: Request) -> None:
     """Clean up nothing."""
-
-
-async def lead(leadership: Leadership) -> None:
-    """Do nothing."""
 
 
 async def create_widget(scene: Scene, **metadata: Json) -> None:
@@ -223,22 +215,12 @@ def test_only_what_a_reconciler_handles_can_be_kept() -> None:
         )
 
 
-async def test_a_shard_does_not_bear_the_name_of_the_leaders_lease() -> None:
-    shard = Shard(ring=RING, settings=replace(SETTINGS, name=LEADER.name))
-    shard.reconciler("secrets", Controller())
-    shard.leader_only(lead)
-
-    with pytest.raises(ConfigError, match="leader's Lease"):
-        await shard.serve_on(Scene().cluster, clock=FakeClock(), rng=FixedRng())
-
-
 @pytest.mark.parametrize(
     "right",
     [
         Right(verb="delete", resource=GroupResource("", "configmaps")),
         Right(verb="patch", resource=GroupResource("example.com", "widgets/status")),
         Right(verb="create", resource=GroupResource("", "configmaps"), namespace="mirror"),
-        Right(verb="patch", resource=LEASES, namespace="default", name=LEADER.name),
     ],
     ids=lambda right: f"{right.verb} {right.resource}",
 )
@@ -247,7 +229,6 @@ async def test_rights_to_what_else_is_done_are_needed_before_the_lease(right: Ri
     scene.cluster.denied = {right}
 
     def add(shard: Shard) -> None:
-        shard.leader_only(lead)
         shard.needs("delete", "configmaps")
         shard.needs("create", "configmaps", namespace="mirror")
         shard.needs("patch", "widgets/status.example.com")
