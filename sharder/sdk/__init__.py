@@ -19,12 +19,7 @@ from sharder.core.errors import ConfigError, Conflict, NotFound, SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.logs import configure_logs
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.predicates import (
-    annotations_changed,
-    any_of,
-    generation_changed,
-    labels_changed,
-)
+from sharder.sdk.predicates import generation_changed, labels_changed
 from sharder.sdk.reconciler import PermanentError, Requeue
 from sharder.sdk.request import Request
 from sharder.sdk.shard import Shard
@@ -45,8 +40,6 @@ __all__ = [
     "Settings",
     "Shard",
     "SharderError",
-    "annotations_changed",
-    "any_of",
     "configure_logs",
     "generation_changed",
     "labels_changed",
@@ -55,18 +48,10 @@ __all__ = [
 
 _DEPRECATED: Final = {
     "ApiError": ("sharder.core.errors", "SharderError"),
-    "Forbidden": ("sharder.core.errors", "SharderError"),
     "InvalidObject": ("sharder.core.errors", "SharderError"),
     "LeaseLost": ("sharder.core.errors", "SharderError"),
     "NotOwned": ("sharder.sdk.reads.owned", "SharderError"),
-    "Rejected": ("sharder.core.errors", "SharderError"),
-    "Unavailable": ("sharder.core.errors", "SharderError"),
-    "NameTaken": ("sharder.sdk.children", "Conflict"),
-    "Json": ("sharder.core.api.meta", "Any"),
-    "OnDelete": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[None]]"),
-    "Predicate": ("sharder.sdk.predicates", "Callable[[OwnMeta, OwnMeta], bool]"),
     "Reconcile": ("sharder.sdk.reconciler", "Callable[[Request], Awaitable[float | None]]"),
-    "Selector": ("sharder.sdk.predicates", "Callable[[OwnMeta], bool]"),
 }
 """The module and the replacement of each name that goes in the next release."""
 

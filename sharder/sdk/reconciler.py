@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, is_label_key
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.predicates import (
-    Predicate,
-    Selector,
-    any_change,
-    any_of,
-    every_object,
-    safe,
-    selection_changed,
-)
-from sharder.shard.objects import OwnMeta
+from sharder.sdk.predicates import Predicate, any_change
 
 if TYPE_CHECKING:
     from sharder.sdk.request import Request
@@ -67,10 +58,10 @@ An error requeues the object with back-off.
 """
 
 OnDelete: TypeAlias = Callable[["Request"], Awaitable[None]]
-"""Cleans up after one object that is being deleted, or that `selects` no longer selects.
+"""Cleans up after one object that is being deleted.
 
-It can run any number of times.  When it returns, the finalizer is removed, and a deleted object is
-gone.  It raises `Requeue` while the clean-up is not finished.
+It can run any number of times.  When it returns, the finalizer is removed, and the object is gone.
+It raises `Requeue` while the clean-up is not finished.
 """
 
 
@@ -81,7 +72,6 @@ class Reconciler:
     resource: GroupResource
     owns: tuple[GroupResource, ...] = ()
     reconcile: Reconcile
-    selects: Selector = every_object
     on_delete: OnDelete | None = None
     finalizer: str = ""
     """Keeps a deleted object until `on_delete` has returned; empty without `on_delete`."""
@@ -90,23 +80,6 @@ class Reconciler:
     """Which changes of an object need a reconcile."""
     cache: frozenset[GroupResource] = frozenset()
     """Resources whose objects are kept in memory."""
-
-    @property
-    def needs_reconcile(self) -> Predicate:
-        """Which changes of an object need a reconcile; the author's predicates can fail."""
-        return safe(any_of(selection_changed(self.selects), self.when))
-
-    def apply_to(self, meta: OwnMeta) -> bool:
-        """Return whether the object needs a function: it is selected, or has the finalizer."""
-        return bool(self.selects(meta)) or meta.has_finalizer(self.finalizer)
-
-    def keep(self, meta: OwnMeta) -> bool:
-        """Return whether the object gets the finalizer: it is selected, and not being deleted."""
-        return meta.deletion_timestamp is None and bool(self.selects(meta))
-
-    def kept_finalizer(self, meta: OwnMeta) -> str | None:
-        """Return the finalizer that is added to the object if it is missing, None if none is."""
-        return self.finalizer if self.finalizer and self.keep(meta) else None
 
     def check(self) -> None:
         """Raise `ConfigError` unless the reconciler is valid."""

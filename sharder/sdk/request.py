@@ -224,10 +224,10 @@ class Request:
             Conflict: another client has changed the object since this request last saw it.
             LeaseLost, NotOwned: this shard must not write the object.
         """
-        if name == self._context.reconciler.kept_finalizer(self._meta):
+        if name == self._context.reconciler.finalizer and not self._meta.deletion_timestamp:
             raise ConfigError(
-                f"the finalizer {name} would be added to {self._ref} again: leave the object out "
-                "by `selects`, or retire the finalizer by a reconciler without on_delete"
+                f"the finalizer {name} would be added to {self._ref} again: retire it by a "
+                "reconciler without on_delete"
             )
         if self._meta.has_finalizer(name):
             kept = [each for each in self._meta.finalizers if each != name]

@@ -27,7 +27,7 @@ class ResourceContext:
         self.identity = shard.identity
         self.reconciler = reconciler
         self.holds_lease = holds_lease
-        self.owned = OwnedObjects(self.identity, when=reconciler.needs_reconcile)
+        self.owned = OwnedObjects(self.identity, when=reconciler.when)
         self.measures = Measures(self.identity.ring, resource.id, shard.metrics, shard.clock)
         is_cached = reconciler.cache.__contains__
         self.main = Collected(resource, shard, keep=_any if is_cached(resource.id) else None)

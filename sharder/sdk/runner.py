@@ -2,29 +2,21 @@
 
 With `on_delete`, an object gets the finalizer before its first `reconcile`, and keeps it until
 `on_delete` has returned.  So everything that `reconcile` has created outside the cluster is
-cleaned up, even if the object is deleted, or no longer selected, while no shard runs.
+cleaned up, even if the object is deleted while no shard runs.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
-from typing import Final
 
-from sharder.core.errors import Conflict, InvalidObject, NotFound, SharderError
+from sharder.core.errors import InvalidObject, NotFound, SharderError
 from sharder.core.names import ObjectRef
 from sharder.sdk.children import NameTaken
 from sharder.sdk.measures import Result
 from sharder.sdk.reconciler import PermanentError, Requeue, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
-
-_ATTEMPTS: Final = 3
-"""Attempts to write the finalizers: other controllers write them at the same time."""
-_RECHECK_SECONDS: Final = 1.0
-"""The delay if the API server has a newer state of an object than the watch: the watch is late."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,12 +31,6 @@ class Runner:
         self._failures: dict[ObjectRef, int] = {}
         self._given_up: dict[ObjectRef, str] = {}
         """The resourceVersion of each object that is not retried until it changes."""
-        self._released: dict[ObjectRef, str] = {}
-        """Uids of deleted objects without our finalizer; the watch might still show them with it.
-
-        For other objects the caller waits until the watch shows the write.  The answer to the
-        write that ends a deleted object has the resourceVersion from before the write.
-        """
 
     async def run(self, ref: ObjectRef) -> float | None:
         """Run the function that the object needs; return the seconds until the next run, or None.
@@ -54,22 +40,9 @@ class Runner:
         meta = self._context.owned.get(ref)
         if meta is None or self._given_up.get(ref) == meta.resource_version:
             return None
-        try:
-            if not self._reconciler.apply_to(meta):
-                self._reset(ref)
-                self._measures.skipped(ref)
-                return None
-        except Exception as error:  # noqa: BLE001 - `selects` is foreign code
-            self._warn(ref, repr(error), traceback=True)
-            return self._back_off(ref)
         return await self._run(Request(ref, meta, self._context))
 
     def forget(self, ref: ObjectRef) -> None:
-        """Forget an object that is gone, or on another shard."""
-        self._reset(ref)
-        self._released.pop(ref, None)
-
-    def _reset(self, ref: ObjectRef) -> None:
         """Reset the back-off of an object, and allow retries after a `PermanentError`."""
         self._failures.pop(ref, None)
         self._given_up.pop(ref, None)
@@ -84,7 +57,7 @@ class Runner:
             returned = await self._handle(request)
             after = None if returned is None else seconds_of(returned)
             result = Result.SUCCESS if after is None else Result.REQUEUE_AFTER
-            self._reset(request.ref)
+            self.forget(request.ref)
         except Exception as error:  # noqa: BLE001 - an author's function can raise anything
             result, after = await self._failed(request, error)
         finally:
@@ -99,54 +72,20 @@ class Runner:
         own, meta = self._reconciler, request.metadata
         if own.on_delete is None:
             return await own.reconcile(request)
-        if self._released.get(request.ref) == meta.uid:
-            return None
-        if own.keep(meta):
-            await self._write(request, partial(request.add_finalizer, own.finalizer), keep=True)
+        if meta.deletion_timestamp is None:
+            await request.add_finalizer(own.finalizer)
             if not request.metadata.has_finalizer(own.finalizer):
                 why = f"finalizer {own.finalizer} was removed in the write that added it"
                 raise InvalidObject(why)
             return await own.reconcile(request)
         if meta.has_finalizer(own.finalizer):
             await own.on_delete(request)
-            await self._remove_finalizer(request)
-        return None
-
-    async def _remove_finalizer(self, request: Request) -> None:
-        """Remove the finalizer; no error if the object is gone."""
-
-        async def remove() -> None:
-            if request.metadata.deletion_timestamp is not None:
-                # Before the write: the watch can show the result, which leads to `forget`, before
-                # the answer arrives.
-                self._released[request.ref] = request.metadata.uid
-            await request.remove_finalizer(self._reconciler.finalizer)
-
-        try:
+            seen = self._context.owned.get(request.ref)
             with suppress(NotFound):
-                await self._write(request, remove, keep=False)
-        except BaseException:
-            self._released.pop(request.ref, None)
-            raise
-
-    async def _write(
-        self, request: Request, write: Callable[[], Awaitable[None]], *, keep: bool
-    ) -> None:
-        """Write the finalizers; after a conflict read the object again and retry.
-
-        Raises:
-            Requeue: the object needs another function now.  The next run calls it, by what the
-                watch has shown: a watch that is listed again can skip the state that was read.
-        """
-        for attempt in range(1, _ATTEMPTS + 1):
-            if self._reconciler.keep(request.metadata) is not keep:
-                raise Requeue(after=_RECHECK_SECONDS)
-            try:
-                return await write()
-            except Conflict:
-                if attempt == _ATTEMPTS:
-                    raise
-                await request.get(fresh=True)
+                await request.remove_finalizer(own.finalizer)
+            if seen is not None:
+                # The answer does not say whether the object is gone.  If not, the watch shows it.
+                self._context.owned.forget(request.ref, version=seen.resource_version)
         return None
 
     async def _failed(self, request: Request, error: Exception) -> tuple[Result, float | None]:
@@ -161,7 +100,7 @@ class Runner:
             return Result.CANCELLED, self._back_off(ref)
         match error:
             case Requeue():
-                self._reset(ref)
+                self.forget(ref)
                 return Result.REQUEUE_AFTER, error.seconds
             case PermanentError():
                 measures.metrics.gave_up(measures.resource)

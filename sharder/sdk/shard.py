@@ -13,7 +13,7 @@ from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.controllers import Controllers
-from sharder.sdk.predicates import Predicate, Selector, any_change, every_object
+from sharder.sdk.predicates import Predicate, any_change
 from sharder.sdk.reconciler import BACKOFF, OnDelete, Reconcile, Reconciler, require_apart
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
@@ -60,7 +60,6 @@ class Shard:
         reconcile: Reconcile,
         *,
         owns: Sequence[str] = (),
-        selects: Selector = every_object,
         on_delete: OnDelete | None = None,
         finalizer: str = "",
         backoff: Backoff = BACKOFF,
@@ -75,9 +74,8 @@ class Shard:
                 loop, and must not leave anything running when it returns.
             owns: The resources of children: a change of a child requeues its parent.  The ring
                 lists them as controlledResources.
-            selects: Which objects to reconcile, by their metadata; the others get no finalizer.
-            on_delete: Cleans up after an object that is being deleted, or is no longer selected;
-                it runs instead of `reconcile`, and a deleted object is gone when it has returned.
+            on_delete: Cleans up after an object that is being deleted; it runs instead of
+                `reconcile`, and the object is gone when it has returned.
             finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
                 Never change it: objects keep the old one until it is removed by hand.
             backoff: The delay after a failure of an object.
@@ -94,7 +92,6 @@ class Shard:
             resource=parse_resource(resource),
             owns=tuple(map(parse_resource, owns)),
             reconcile=reconcile,
-            selects=selects,
             on_delete=on_delete,
             finalizer=finalizer,
             backoff=backoff,

@@ -4,6 +4,7 @@ Only one watch updates the objects, so states arrive in order; answers to this s
 are never stored.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 
 from sharder.core.errors import SharderError
@@ -11,6 +12,8 @@ from sharder.core.names import ObjectRef
 from sharder.sdk.predicates import Predicate, any_change
 from sharder.shard.identity import Identity, Ownership
 from sharder.shard.objects import OwnMeta, OwnObject
+
+_log = logging.getLogger(__name__)
 
 
 class NotOwned(SharderError):
@@ -70,4 +73,11 @@ class OwnedObjects:
         ownership = self._identity.ownership_of
         if not ownership(old) is ownership(new) is Ownership.OURS:
             return True
-        return old.deletion_timestamp != new.deletion_timestamp or self._when(old, new)
+        try:
+            return old.deletion_timestamp != new.deletion_timestamp or self._when(old, new)
+        except Exception as error:  # noqa: BLE001 - one object must not stop the shard
+            # The message repeats the fields: an author's log format might not show them.
+            fields = {"object": str(new.ref), "error": repr(error)}
+            text = "predicate failed, reconciling: %s: %r"
+            _log.warning(text, new.ref, error, exc_info=True, extra=fields)
+            return True

@@ -13,7 +13,6 @@ from sharder.sdk import (
     OwnMeta,
     Request,
     Shard,
-    any_of,
     generation_changed,
     labels_changed,
 )
@@ -73,14 +72,6 @@ def test_a_new_generation_is_a_change_of_the_spec() -> None:
 def test_a_label_that_goes_or_changes_is_a_change(labels: dict[str, str] | None) -> None:
     assert labels_changed("tier")(OLD, changed(labels=labels))
     assert labels_changed()(OLD, changed(labels=labels))
-
-
-def test_any_of_several_changes_is_enough() -> None:
-    predicate = any_of(generation_changed, labels_changed("tier"))
-
-    assert predicate(OLD, changed(generation=4))
-    assert predicate(OLD, changed(labels=None))
-    assert not predicate(OLD, changed(annotations=None))
 
 
 def never(_old: OwnMeta, _new: OwnMeta) -> bool:

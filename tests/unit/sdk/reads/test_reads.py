@@ -10,7 +10,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
-from sharder.sdk import Request, Shard
+from sharder.sdk import Request
 from sharder.sdk.testing.fake_clock import settle
 from sharder.sdk.testing.rules import merge
 from sharder.sdk.testing.writer import Admission, Attributes
@@ -21,7 +21,6 @@ from tests.unit.sdk.scene import (
     OTHER,
     OWNER,
     SECRETS,
-    WIDGETS,
     Controller,
     Scene,
     Webhook,
@@ -238,35 +237,3 @@ async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() ->
         await scene.let_watches_flow()
 
         assert set(seen[1:]) == {"1"}
-
-
-async def test_a_finalizer_is_added_though_memory_is_behind_another_clients_write() -> None:
-    scene, widgets = Scene(), Controller()
-
-    async def meddle(attributes: Attributes) -> Document:
-        assert attributes.obj is not None
-        if attributes.resource.id == WIDGETS.id and not scene.cluster.held:
-            scene.hold_up_watches()
-            ref = ObjectRef("default", attributes.place.name)
-            await scene.cluster.widgets.patch(ref, {"metadata": {"labels": {"new": "yes"}}})
-        return attributes.obj
-
-    async def clean_up(_: Request) -> None:
-        pass
-
-    def add(shard: Shard) -> None:
-        shard.reconciler(
-            "widgets.example.com",
-            widgets,
-            on_delete=clean_up,
-            finalizer="example.com/cleanup",
-            cache=["widgets.example.com"],
-        )
-
-    scene.cluster.server.writer.admission = Webhook(meddle)
-    async with at_work(scene, Controller(), more=add):
-        body: Json = {"metadata": {"name": "one", "labels": {OWNER: ME}}}
-        await scene.cluster.widgets.create("default", body)
-        await settle()
-
-        assert widgets.started == ["one"]
