@@ -19,7 +19,6 @@ from sharder.core.names import GroupResource
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.reflector import follow
 from sharder.shard.context import ShardContext
-from sharder.shard.fitness import in_served_versions
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
 
@@ -69,30 +68,20 @@ class Drains:
             cancel: Cancels the handlers and daemons of the object with this uid.
         """
         self._context = context
-        self._resource = resource
         self._touch = touch
         self._is_running = is_running
         self._cancel = cancel
         self._clock = context.clock
         self._drains: dict[str, Drain] = {}
-        self._view()
-
-    def _view(self) -> None:
-        """Look at the objects in the version in which the resource is served now."""
-        context, identity = self._context, self._context.identity
-        resource, cluster = context.found[self._resource], context.cluster
+        served, cluster, identity = context.found[resource], context.cluster, context.identity
         draining = f"{identity.selector},{identity.drain_label}"
-        self._objects = cluster.objects(resource, draining)
+        self._objects = cluster.objects(served, draining)
         self.watched = Watched(
-            self._objects, resource, cluster.find, clock=context.clock, rng=context.rng
+            self._objects, served, cluster.find, clock=context.clock, rng=context.rng
         )
 
     async def run(self) -> None:
         """Watch the draining objects, and act on slow drains, until cancelled."""
-        await in_served_versions(self._context.found, self._run)
-
-    async def _run(self) -> None:
-        self._view()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow(), name="follow drains")
             group.create_task(self._poll(), name="poll drains")

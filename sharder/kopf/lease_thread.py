@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
-from typing import Final, Self
+from typing import Self
 
 from sharder.core.errors import LeaseLost
 from sharder.core.names import GroupResource
@@ -26,10 +26,7 @@ from sharder.runtime.lease_lock import LeaseHolder
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
 from sharder.shard.membership import Membership, connected
-from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
-
-_REMEDY: Final = "name all resources in one call of sharder.kopf.join"
 
 _log = logging.getLogger(__name__)
 
@@ -112,24 +109,21 @@ class LeaseThread:
         try:
             asyncio.run(self._serve())
         except Exception as error:
-            if self._acquired.done():
+            if not self._acquired.done():
+                self._acquired.set_exception(error)
+            elif not isinstance(error, LeaseLost):
                 raise
-            self._acquired.set_exception(error)
         else:
             self._acquired.cancel()  # no effect if it has a result
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         membership = Membership(
-            identity=self._identity,
+            ring=self._identity.ring,
             settings=self._settings,
             handled=dict.fromkeys(self._resources, ()),
             stop=self._stop,
-            rejoins=False,  # kopf has no way to stop its work and begin anew
-            drain_on_stop=self._drain_on_stop,
             until_alive=self._until_kopf_runs,
-            one_shard=_REMEDY,
-            one_more=_REMEDY,
             metrics=self._metrics,
             clock=self._clock,
             rng=self._rng,
@@ -137,13 +131,13 @@ class LeaseThread:
         try:
             await membership.serve(connected(self._settings, self._metrics), self._begin)
         except Exception as error:
-            if not self._acquired.done():
+            if not self._acquired.done() or self._ended.is_set():
                 raise
             # Nothing renews the Lease any more, so there is no time to clean up.
             _log.error("ending the process: %s", error, exc_info=not isinstance(error, LeaseLost))
             os._exit(1)
 
-    def _begin(self, context: ShardContext, holder: LeaseHolder, _: RingCheck) -> Self:
+    def _begin(self, context: ShardContext, holder: LeaseHolder) -> Self:
         self._holder = holder
         self._drains = [
             Drains(
@@ -173,10 +167,6 @@ class LeaseThread:
             self._kopf_loop.call_soon_threadsafe(self._gate.cancel, uid)
 
     # `Life` uses the following while the Lease is held: this is its `Workload`.
-
-    def _drain_on_stop(self) -> float:
-        """Return how many seconds the evacuation can take, 0 if kopf has ended already."""
-        return 0.0 if self._ended.is_set() else self._settings.drain_on_stop_seconds
 
     @property
     def objects(self) -> int:

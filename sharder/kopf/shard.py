@@ -43,8 +43,8 @@ def join(
         ring: The ControllerRing's name.
         resources: All resources of the ring that have handlers, such as `secrets` or
             `deployments.apps`, including controlled resources.
-        settings: The settings of this replica, by default from its environment.  `workers` and
-            `reacquire` have no effect.
+        settings: The settings of this replica, by default from its environment.  `workers` has
+            no effect.
         registry: The operator's registry, as in kopf's decorators.
 
     Raises:

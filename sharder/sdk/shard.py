@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
 from sharder.core.errors import ConfigError, SharderError
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import RingName
 from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock, SystemClock
@@ -17,12 +17,10 @@ from sharder.sdk.predicates import Predicate, any_change
 from sharder.sdk.reconciler import BACKOFF, OnDelete, Reconcile, Reconciler, require_apart
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Identity
 from sharder.shard.lifecycle import until_signal
 from sharder.shard.membership import Membership, connected
 from sharder.shard.resources import Handled, parse_resource
 from sharder.shard.rights import Right
-from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings, local_settings
 
 _log = logging.getLogger(__name__)
@@ -157,8 +155,8 @@ class Shard:
         has ended.
 
         Raises:
-            LeaseLost: the Lease was lost, and no work runs any more; with `settings.reacquire`
-                only after `stop`.
+            LeaseLost: the Lease was lost, or the shard gave it back because it cannot work; no
+                work runs any more.
             ConfigError: there is no usable kubeconfig, another Shard of this process uses the
                 Lease, or the settings are invalid; the message names all problems.
             NotFound: the API server does not serve one of the resources.
@@ -193,26 +191,21 @@ class Shard:
     ) -> None:
         settings = self.settings
         membership = Membership(
-            identity=Identity(ring=self._ring, shard=ShardName(settings.name)),
+            ring=self._ring,
             settings=settings,
             handled=self.handled,
             rights=self._rights,
             stop=self._stop,
-            rejoins=True,
-            drain_on_stop=lambda: settings.drain_on_stop_seconds,
             metrics=metrics,
             clock=clock,
             rng=rng,
         )
         await membership.serve(connection, self._controllers)
 
-    def _controllers(
-        self, context: ShardContext, holder: LeaseHolder, check: RingCheck
-    ) -> Controllers:
+    def _controllers(self, context: ShardContext, holder: LeaseHolder) -> Controllers:
         return Controllers(
             context,
             self._reconcilers,
-            check.run,
             holds_lease=lambda: holder.valid(context.clock.monotonic()),
         )
 

@@ -1,5 +1,6 @@
 """The dependencies that all parts of one shard share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sharder.core.api.meta import Resource
@@ -20,8 +21,8 @@ class ShardContext:
     cluster: Cluster
     identity: Identity
     settings: Settings
-    found: dict[GroupResource, Resource]
-    """The shard's resources as they are served now."""
+    found: Mapping[GroupResource, Resource]
+    """The shard's resources as they are served."""
     metrics: ShardMetrics
     clock: Clock
     rng: Rng

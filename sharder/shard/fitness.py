@@ -1,8 +1,8 @@
 """A shard that cannot watch is no shard: it says so on its Lease, and gives the Lease back.
 
 After one Lease duration without a working watch the Lease says why.  After a second one the shard
-gives the Lease back, if another shard of the ring can work, and takes it again when its watches
-have worked for one Lease duration.
+gives the Lease back, if another shard of the ring can work, and its process ends.  The next
+process takes the Lease when its watches have worked for one Lease duration.
 
 However many shards give up at once, one keeps its Lease.  A shard first stores its problem on its
 Lease and then lists the Leases of the ring, both by quorum, and it counts only shards without a
@@ -10,24 +10,21 @@ problem.  So the shard that was the last to store its problem sees the problems 
 give up.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
-from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.leases.shard import can_take_over
-from sharder.core.names import RING_LABEL, GroupResource
+from sharder.core.names import RING_LABEL
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.reflector import follow
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject
-from sharder.shard.watched import Moved, Watched
+from sharder.shard.watched import Watched
 
 _KEEP_SECONDS: Final = 30.0
 """Between two writes to a Lease that was given back: the sharder deletes it after a minute."""
@@ -64,7 +61,7 @@ class Fitness:
         one Lease duration without a failure.
         """
         if await self.holder.left_because():
-            await in_served_versions(self.context.found, self._until_watched)
+            await self._until_watched()
         self.holder.report("")
 
     async def until_unfit(self) -> str:
@@ -126,33 +123,3 @@ class Fitness:
         while True:
             await self.context.clock.sleep(_KEEP_SECONDS)
             await self.holder.left_because()
-
-
-async def in_served_versions(
-    found: dict[GroupResource, Resource], run: Callable[[], Awaitable[None]]
-) -> None:
-    """Await `run`, and begin anew whenever a resource is served in another version.
-
-    `found` gets the resources as they are served.
-    """
-    while True:
-        try:
-            await run()
-        except* Moved as group:
-            for moved in _moves(group):
-                found[moved.resource.id] = moved.resource
-                _log.info("beginning anew: %s", moved)
-        else:
-            return
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            # The task group raised this error instead of the cancellation.
-            raise asyncio.CancelledError
-
-
-def _moves(group: BaseExceptionGroup[Moved]) -> list[Moved]:
-    return [
-        move
-        for each in group.exceptions
-        for move in (_moves(each) if isinstance(each, BaseExceptionGroup) else [each])
-    ]

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
+from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
@@ -89,32 +90,22 @@ class Life:
     holder: LeaseHolder
     work: Workload
     stop: asyncio.Event
-    drain_on_stop: Callable[[], float]
-    """Returns how many seconds an evacuation after `stop` can take; 0 skips it."""
     _why: str = ""
 
-    async def live(self) -> str:
+    async def live(self) -> None:
         """Acquire the Lease and work until `stop` is set; return when the Lease is released.
-
-        If the shard gives its Lease back because it cannot work, the reason is returned, otherwise
-        an empty text.
 
         Cancellation stops at once: the work is cancelled, then the Lease is released.  A lost
         Lease is not released: it was lost because the API server did not answer, and a late
         release would move all objects away from a shard that is about to return.
 
         Raises:
-            LeaseLost: another holder has the Lease, or might have it; no work runs any more.
+            LeaseLost: another holder has the Lease, or might have it; or the shard cannot work
+                here and gave the Lease back.  No work runs any more.
         """
         fitness, is_lost = Fitness(context=self.context, holder=self.holder, work=self.work), False
-
-        async def take() -> None:
-            await fitness.until_fit()
-            await self.holder.acquire()
-
         try:
-            is_taken, _ = await race(take(), self.stop.wait())
-            if is_taken:
+            if await self._take(fitness):
                 await self.holder.while_held(partial(self._work, fitness))
         except LeaseLost:
             is_lost = True
@@ -122,7 +113,23 @@ class Life:
         finally:
             if not is_lost and await self.holder.release():
                 _log.info("stopped, Lease released", extra=self._fields)
-        return self._why
+        if self._why:
+            raise LeaseLost(self._why)
+
+    async def _take(self, fitness: Fitness) -> bool:
+        """Acquire the Lease when the shard can work; return False if `stop` is set first."""
+
+        async def take() -> None:
+            await fitness.until_fit()
+            await self.holder.acquire()
+
+        try:
+            is_taken, _ = await race(take(), self.stop.wait())
+        except* LeaseLost as errors:
+            why = first_message(errors)
+        else:
+            return is_taken
+        raise LeaseLost(why)
 
     @property
     def _fields(self) -> dict[str, str]:
@@ -142,7 +149,7 @@ class Life:
         if self._why:
             # The message has all details: an author's log format might show no fields.
             _log.warning("giving the Lease back: %s", self._why, extra=self._fields)
-        elif seconds := self.drain_on_stop():
+        elif (seconds := self.context.settings.drain_on_stop_seconds) and not self.work.is_empty:
             await drain(self.holder, self.work, within=seconds, clock=self.context.clock)
         stopping.set()
 

@@ -1,8 +1,11 @@
-"""Make a process a shard: check that it can work, take the Lease, work, and join again."""
+"""Make a process a shard: check that it can work, take the Lease, and work.
+
+A process holds its Lease once: what ends its work ends the process, and Kubernetes restarts it.
+"""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -10,13 +13,12 @@ from contextlib import (
     contextmanager,
 )
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from sharder.core.addresses import address_of
 from sharder.core.api.meta import Resource
-from sharder.core.errors import ApiError, ConfigError, Forbidden, LeaseLost, Unavailable
-from sharder.core.names import GroupResource, ObjectRef
+from sharder.core.errors import ApiError, ConfigError, Forbidden, Unavailable
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.kube.client import SHARD_AGENT, connect
 from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.backoff import Backoff, Rng
@@ -44,16 +46,13 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def alone_on(lease: ObjectRef, kubeconfig: str, *, remedy: str) -> Iterator[None]:
-    """Reject a second shard of this process on the same Lease: it would wait forever.
-
-    `remedy` ends the message: it says how an author combines the two shards.
-    """
+def alone_on(lease: ObjectRef, kubeconfig: str) -> Iterator[None]:
+    """Reject a second shard of this process on the same Lease: it would wait forever."""
     key = (kubeconfig, lease)
     if key in _LEASES_IN_USE:
         raise ConfigError(
-            f"another shard of this process uses Lease {lease}: give each a name of its own, or "
-            f"{remedy}"
+            f"another shard of this process uses Lease {lease}: handle all resources in one "
+            "shard, or give each shard a name of its own"
         )
     _LEASES_IN_USE.add(key)
     try:
@@ -77,21 +76,14 @@ async def connected(settings: Settings, metrics: ShardMetrics) -> AsyncGenerator
 class Membership:
     """The membership of this process in a ring, until `stop` is set."""
 
-    identity: Identity
+    ring: RingName
     settings: Settings
     handled: Handled
     rights: Sequence[Right] = ()
     """Rights that the shard needs beside those for its resources and its Lease."""
     stop: asyncio.Event
-    rejoins: bool
-    """Whether the shard can begin anew after it has given its Lease back, or lost it."""
-    drain_on_stop: Callable[[], float]
-    """Returns how many seconds an evacuation before the stop can take; 0 skips it."""
     until_alive: Callable[[], Awaitable[None]] = at_once
-    one_shard: str = "add the reconcilers to one Shard"
-    """How an author combines two shards of one process."""
-    one_more: str = "add a reconciler"
-    """How an author adds a resource to the shard."""
+    """Returns when the event loop of the work has run."""
     metrics: ShardMetrics
     clock: Clock
     rng: Rng
@@ -99,26 +91,28 @@ class Membership:
     async def serve(
         self,
         connection: AbstractAsyncContextManager[Cluster],
-        begin: Callable[[ShardContext, LeaseHolder, RingCheck], Workload],
+        begin: Callable[[ShardContext, LeaseHolder], Workload],
     ) -> None:
-        """Work until `stop` is set; `begin` returns new work for each time under the Lease.
-
-        State from before the Lease was lost is outdated.
+        """Do the work that `begin` returns, until `stop` is set.
 
         Raises:
-            LeaseLost: the Lease was lost, and no work runs any more.
+            LeaseLost: the Lease was lost or given back, and no work runs any more.
             ConfigError: another shard of this process uses the Lease, there is no usable
                 kubeconfig, or the process cannot listen on its address.
             NotFound: the API server does not serve one of the resources.
         """
-        settings, checks = self.settings, list[Callable[[], str]]()
+        settings = self.settings
+        work: Workload | None = None
 
         def not_ready() -> str:
-            return checks[-1]() if checks else "resources and rights are not checked yet"
+            if work is None:
+                return "resources and rights are not checked yet"
+            return self._not_ready(holder, work)
 
-        lease = ObjectRef(settings.namespace, settings.name)
         async with AsyncExitStack() as stack:
-            stack.enter_context(alone_on(lease, settings.kubeconfig, remedy=self.one_shard))
+            stack.enter_context(
+                alone_on(ObjectRef(settings.namespace, settings.name), settings.kubeconfig)
+            )
             await stack.enter_async_context(
                 probes(
                     address_of(settings.http_address),
@@ -128,61 +122,30 @@ class Membership:
                 )
             )
             cluster = await stack.enter_async_context(connection)
-            await self._join(cluster, checks, begin)
+            # The checks come before the Lease, so that a shard that cannot work gets no objects.
+            if (found := await self._discover(cluster)) is None:
+                return
+            context = self._context(cluster, found)
+            holder = lease_holder(context)
+            if await self._until_suitable(context, holder):
+                work = begin(context, holder)
+                await Life(context=context, holder=holder, work=work, stop=self.stop).live()
 
-    async def _join(
-        self,
-        cluster: Cluster,
-        checks: list[Callable[[], str]],
-        begin: Callable[[ShardContext, LeaseHolder, RingCheck], Workload],
-    ) -> None:
-        # The checks come before the Lease, so that a shard that cannot work gets no objects.
-        found = await self._discover(cluster)
-        if found is None:
-            return
-        context = ShardContext(
+    def _context(self, cluster: Cluster, found: Mapping[GroupResource, Resource]) -> ShardContext:
+        return ShardContext(
             cluster=cluster,
-            identity=self.identity,
+            identity=Identity(ring=self.ring, shard=ShardName(self.settings.name)),
             settings=self.settings,
             found=found,
             metrics=self.metrics,
             clock=self.clock,
             rng=self.rng,
         )
-        holder = lease_holder(context)
-        check = RingCheck(
-            cluster, self.identity.ring, self.handled, clock=self.clock, remedy=self.one_more
-        )
-        while await self._until_suitable(context, check, holder):
-            work = begin(context, holder, check)
-            checks[:] = [partial(self._not_ready, holder, work)]
-            if not await self._work(context, holder, work) or not self.rejoins:
-                return
 
     def _not_ready(self, holder: LeaseHolder, work: Workload) -> str:
         if not holder.valid(self.clock.monotonic()):
             return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
         return work.not_ready()
-
-    async def _work(self, context: ShardContext, holder: LeaseHolder, work: Workload) -> bool:
-        """Work under the Lease; return whether the shard is to join again."""
-        try:
-            life = Life(
-                context=context,
-                holder=holder,
-                work=work,
-                stop=self.stop,
-                drain_on_stop=self.drain_on_stop,
-            )
-            why = await life.live()
-        except LeaseLost as error:
-            if self.stop.is_set() or not (self.rejoins and self.settings.reacquire):
-                raise
-            ring, shard = self.identity.ring, self.identity.shard
-            fields = {"ring": ring, "shard": shard, "error": str(error)}
-            _log.warning("rejoining ring %s: %s", ring, error, extra=fields)
-            return True
-        return bool(why)
 
     async def _discover(self, cluster: Cluster) -> dict[GroupResource, Resource] | None:
         """Return the resources as they are served; None if `stop` is set first.
@@ -203,15 +166,14 @@ class Membership:
                 return found
         return None
 
-    async def _until_suitable(
-        self, context: ShardContext, check: RingCheck, holder: LeaseHolder
-    ) -> bool:
+    async def _until_suitable(self, context: ShardContext, holder: LeaseHolder) -> bool:
         """Wait until the shard handles all main resources of its ring, and has all its rights.
 
         If the API server does not answer a check, the shard continues with a warning.  Returns
         False if `stop` is set first.
         """
         rights = (*needed_rights(self.handled, context.lease), *self.rights)
+        check = RingCheck(context.cluster, self.ring, self.handled)
         errors, failures = ErrorLog("start work", ignore), 0
         while not self.stop.is_set():
             problem = await check.problem() or await missing(rights, context.cluster)

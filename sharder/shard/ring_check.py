@@ -2,18 +2,13 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 from sharder.core.api.ring import RingResource
 from sharder.core.errors import ApiError, Forbidden, InvalidObject, NotFound
 from sharder.core.names import RingName
-from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
 from sharder.shard.cluster import Cluster
 from sharder.shard.resources import Handled
-
-CHECK_SECONDS: Final = 60.0
-"""Between two checks while the shard works."""
 
 _log = logging.getLogger(__name__)
 
@@ -21,21 +16,10 @@ _log = logging.getLogger(__name__)
 class RingCheck:
     """Compares a ring with the resources that a shard handles; needs the right to get the ring."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        ring: RingName,
-        handled: Handled,
-        *,
-        clock: Clock,
-        remedy: str = "add a reconciler",
-    ) -> None:
-        """`remedy` is part of the message: it says how an author adds a resource to the shard."""
+    def __init__(self, cluster: Cluster, ring: RingName, handled: Handled) -> None:
         self._cluster = cluster
         self._ring = ring
         self._handled = handled
-        self._clock = clock
-        self._remedy = remedy
         self._logged = Once[RingName]()
 
     async def problem(self) -> str:
@@ -54,23 +38,13 @@ class RingCheck:
         if foreign := sorted(str(each.id) for each in resources if each.id not in self._handled):
             return (
                 f"ControllerRing {self._ring} also assigns {', '.join(foreign)}, which this shard "
-                f"would neither reconcile nor release: {self._remedy}, or list them in another "
+                "would neither reconcile nor release: handle them too, or list them in another "
                 "ring"
             )
         problems = "; ".join(mismatches(resources, self._handled))
         if self._logged.is_new(self._ring, problems) and problems:
             _log.warning("ControllerRing %s does not fit this shard: %s", self._ring, problems)
         return ""
-
-    async def run(self) -> None:
-        """Repeat the check until cancelled; log when the ring gets resources without handler."""
-        known = ""
-        while True:
-            await self._clock.sleep(CHECK_SECONDS)
-            problem = await self.problem()
-            if problem and problem != known:
-                _log.warning("working on a part of the ring's objects only: %s", problem)
-            known = problem
 
 
 def _why_unreadable(ring: RingName, error: ApiError | InvalidObject) -> str:

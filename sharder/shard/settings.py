@@ -73,8 +73,6 @@ class Settings:
     """How long reconciles can continue at a clean stop (a pod has 30 s by default)."""
     drain_on_stop: timedelta | float = timedelta(0)
     """How long (seconds) a clean stop waits until other shards have the objects; 0: not at all."""
-    reacquire: bool = False
-    """Whether to acquire a lost Lease again, instead of ending with an error."""
     region: str = ""
     """Where the shard runs, for placements that spread over regions."""
     zone: str = ""
@@ -229,7 +227,6 @@ def settings_from(
         drain_grace=given.time("SHARD_DRAIN_GRACE", 10),
         stop_grace=given.time("SHARD_STOP_GRACE", 20),
         drain_on_stop=given.time("SHARD_DRAIN_ON_STOP", 0),
-        reacquire=False,
         **{name: given.text(f"SHARD_{name.upper()}") for name in _ON_LEASE},
         pod_uid=given.text("POD_UID") or pod_uid,
         http_address=given.text("SHARD_HTTP_ADDRESS") or "0",

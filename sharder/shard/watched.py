@@ -1,14 +1,14 @@
-"""A collection that a shard watches: how well that works, and in which version it is served.
+"""A collection that a shard watches: how well that works, and whether it is still served.
 
-While the watch fails, the resource is discovered again: its CRD might serve it in another version
-by now, or no longer at all.
+While the watch fails, the resource is discovered again: its CRD might serve it no longer, or in
+another version.  Then the process ends without releasing its Lease, and starts anew with it.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from sharder.core.api.meta import Resource
-from sharder.core.errors import ApiError, Expired, NotFound
+from sharder.core.errors import ApiError, Expired, LeaseLost, NotFound
 from sharder.core.names import GroupResource
 from sharder.ports import Listed, Watchable, WatchEvent
 from sharder.runtime.backoff import UNSERVED, Rng
@@ -24,16 +24,8 @@ Find: TypeAlias = Callable[[GroupResource], Awaitable[Resource]]
 T = TypeVar("T")
 
 
-class Moved(Exception):
-    """A resource is served in another version: everything that reads or writes it begins anew."""
-
-    def __init__(self, resource: Resource) -> None:
-        super().__init__(f"{resource.id} is served as {resource.version} now")
-        self.resource = resource
-
-
 class Watched(Generic[T]):
-    """A collection to list and to watch; both raise `Moved` if discovery shows the reason."""
+    """A collection to list and to watch; both raise `LeaseLost` if its version has changed."""
 
     def __init__(
         self, inner: Watchable[T], resource: Resource, find: Find, *, clock: Clock, rng: Rng
@@ -120,4 +112,4 @@ class Watched(Generic[T]):
             if not self._is_served:
                 self._is_served, self._failing = True, (now, now)
             if found != self._resource:
-                raise Moved(found)
+                raise LeaseLost(f"{found.id} is served as {found.version} now: start again")

@@ -105,9 +105,6 @@ class Collected:
         """Yield the events of the objects; the cache has applied an event before it is yielded.
 
         Readers that wait for the watch continue only after the caller has handled the event.
-
-        Raises:
-            Moved: the resource is served in another version.
         """
         move, clock, rng = self.progress.move, self._context.clock, self._context.rng
         events = follow(self.watched, doing=doing, clock=clock, rng=rng, on_bookmark=move)

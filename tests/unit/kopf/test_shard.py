@@ -106,12 +106,8 @@ async def test_two_operators_of_one_process_cannot_be_one_shard(
 ) -> None:
     join(registry)
 
-    with alone_on(ObjectRef("default", "shard-a"), "/absent", remedy=""):
-        await start(
-            registry,
-            problem="uses Lease default/shard-a: give each a name of its own, or name all "
-            "resources in one call of sharder.kopf.join",
-        )
+    with alone_on(ObjectRef("default", "shard-a"), "/absent"):
+        await start(registry, problem="uses Lease default/shard-a: handle all resources in one")
 
 
 def test_without_kopf_one_line_says_what_to_install(tmp_path: Path) -> None:

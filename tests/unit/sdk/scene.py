@@ -217,7 +217,6 @@ async def at_work(
     drain_grace: timedelta = timedelta(seconds=10),
     stop_grace: timedelta = timedelta(seconds=20),
     drain_on_stop: timedelta | float = 0.0,
-    reacquire: bool = False,
     workers: int = 10,
     revision: str = "",
     metrics: ShardMetrics | None = None,
@@ -233,7 +232,6 @@ async def at_work(
         drain_grace=drain_grace,
         stop_grace=stop_grace,
         drain_on_stop=drain_on_stop,
-        reacquire=reacquire,
         workers=workers,
         revision=revision,
     )

@@ -164,22 +164,6 @@ async def test_cancelling_the_shard_ends_the_work_and_then_releases_the_lease() 
         assert await scene.holder() == ""
 
 
-async def test_a_shard_may_join_again_after_the_thief_has_had_the_lease() -> None:
-    scene, controller = Scene(), Controller(is_held=True)
-    await scene.create_secret("one")
-
-    async with at_work(scene, controller, reacquire=True) as (_, task):
-        await scene.steal_lease()
-        await scene.clock.advance(TIMING.lease_duration)
-        assert controller.started == ["one"]
-        await scene.clock.advance(TIMING.lease_duration)
-
-        assert not task.done()
-        assert controller.started == ["one", "one"]
-        assert not controller.overlapped
-        assert await scene.holder() == ME
-
-
 async def test_a_shard_whose_resource_is_not_served_takes_no_lease() -> None:
     scene = Scene()
     shard = Shard(ring=RING, settings=SETTINGS)

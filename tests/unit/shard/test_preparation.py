@@ -167,8 +167,8 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
         assert controller.started == ["one"]
     assert caplog.messages == [
         "cannot start work: ControllerRing demo also assigns gadgets.example.com, "
-        "widgets.example.com, which this shard would neither reconcile nor release: add a "
-        "reconciler, or list them in another ring"
+        "widgets.example.com, which this shard would neither reconcile nor release: handle "
+        "them too, or list them in another ring"
     ]
 
 
