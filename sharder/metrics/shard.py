@@ -10,7 +10,7 @@ from typing import Final
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-from sharder.core.names import GroupResource, ObjectRef, RingName
+from sharder.core.names import GroupResource, RingName
 from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import RING, Families
 
@@ -115,7 +115,7 @@ class ShardMetrics(ClientGoMetrics):
         self._limit.hide(name)
         self._active.hide(name)
 
-    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
+    def began(self, resource: GroupResource) -> None:
         """Count a reconcile as running."""
         name = str(resource)
         self._running[name] = self._running.get(name, 0) + 1

@@ -40,7 +40,7 @@ class Measures:
         if arrived is not None:
             self.metrics.taken_over(self.ring, self.resource, now - arrived)
         self.skipped(ref)
-        self.metrics.began(self.resource, ref)
+        self.metrics.began(self.resource)
         return now
 
     def ended(self, result: Result, began: float) -> None:

@@ -20,7 +20,7 @@ from sharder.kube.client import REQUEST_SECONDS, Client
 from sharder.kube.session import Request
 from sharder.kube.typed_stores import LEASES as LEASE_RESOURCE
 from sharder.kube.typed_stores import MUTATING, NAMESPACES
-from sharder.sdk.testing import FakeClock
+from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN

@@ -10,17 +10,8 @@ async def test_a_secret_gets_its_checksums() -> None:
         child = await test.cluster.get("configmaps", "demo-checksums")
 """
 
-from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from sharder.sdk.testing.fake_cluster import FakeCluster
 from sharder.sdk.testing.resources import custom
 from sharder.sdk.testing.shard_test import SETTINGS, ShardTest
 
-__all__ = [
-    "SETTINGS",
-    "FakeClock",
-    "FakeCluster",
-    "FixedRng",
-    "ShardTest",
-    "custom",
-    "settle",
-]
+__all__ = ["SETTINGS", "FakeCluster", "ShardTest", "custom"]

@@ -1,6 +1,6 @@
 """A cluster in memory: the objects of the API server, and the writes of other clients."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar, overload
 
@@ -13,10 +13,8 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.typed_stores import LEASES, NAMESPACES
-from sharder.metrics.shard import ShardMetrics
-from sharder.runtime.clock import Clock
 from sharder.sdk.testing.api_server import ApiServer
-from sharder.sdk.testing.fake_clock import FakeClock, StillBusy
+from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.sdk.testing.memory_client import Collection, Faults, MemoryClient
 from sharder.sdk.testing.requests import Call, Client, Place, Refused, place_of
 from sharder.sdk.testing.resources import BUILT_IN
@@ -30,29 +28,6 @@ _SHARD: Final = Client(username="shard")
 """The user of all shards; a test acts as another one."""
 
 T = TypeVar("T")
-
-
-class ReconcileCounts(ShardMetrics):
-    """The reconciles of each object at the present time: a count ends when the time moves."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self._time = clock.monotonic()
-        self._counts = Counter[ObjectRef]()
-
-    @override
-    def began(self, resource: GroupResource, ref: ObjectRef) -> None:
-        """Count a reconcile."""
-        super().began(resource, ref)
-        if self._time != self._clock.monotonic():
-            self._time = self._clock.monotonic()
-            self._counts.clear()
-        self._counts[ref] += 1
-
-    def most(self) -> tuple[ObjectRef, int] | None:
-        """Return the object with the most reconciles, and their number; None without any."""
-        return max(self._counts.items(), key=lambda item: item[1], default=None)
 
 
 class _ShardClient(MemoryClient):
@@ -107,8 +82,6 @@ class FakeCluster(Cluster):
     def __init__(self, *resources: Resource, clock: FakeClock | None = None) -> None:
         """Start empty; `resources` are custom resources, made by `custom`."""
         self.clock = clock or FakeClock()
-        self.reconciles = ReconcileCounts(self.clock)
-        """How often the shards reconcile."""
         self.rings: dict[RingName, ControllerRing] = {}
         """The rings that the shards can read."""
         self.denied: set[Right] = set()
@@ -137,18 +110,6 @@ class FakeCluster(Cluster):
     async def may(self, right: Right) -> bool:
         """Return whether shards have the right."""
         return right not in self.denied
-
-    def serve(self, resource: Resource) -> None:
-        """Serve a resource in this version, and in no other, like a changed CRD."""
-        if (known := self._resources.get(resource.id)) is not None:
-            self.server.withdraw(known.id, known.version)
-        self._resources[resource.id] = resource
-        self.server.serve(resource)
-
-    def withdraw(self, resource: str) -> None:
-        """Serve a resource no longer, like a deleted CRD."""
-        gone = self._resources.pop(self._named(resource).id)
-        self.server.withdraw(gone.id, gone.version)
 
     def store(self, resource: str) -> Collection[Document]:
         """Return the objects of a resource, such as `secrets` or `deployments.apps`.
@@ -206,14 +167,8 @@ class FakeCluster(Cluster):
 
     async def delete(self, resource: str, name: str) -> None:
         """Delete the object; if it has finalizers, it stays until they are removed."""
-        await self._delete(self._named(resource), self.ref(resource, name))
-        await self.advance(0)
-
-    async def collect_garbage(self) -> None:
-        """Delete the objects whose ownerReferences only name deleted objects, like Kubernetes."""
-        while orphans := self._orphans():
-            for resource, ref in orphans:
-                await self._delete(resource, ref)
+        store, meta = self.store(resource), await self.metadata(resource, name)
+        await store.delete(meta.ref, uid=meta.uid, resource_version=meta.resource_version)
         await self.advance(0)
 
     def disconnect(self) -> None:
@@ -229,18 +184,9 @@ class FakeCluster(Cluster):
         """Advance the clock by `seconds`, and let the shards work meanwhile.
 
         Raises:
-            AssertionError: the shards are never done; the message names the object.
+            AssertionError: the shards are never done.
         """
-        try:
-            await self.clock.advance(seconds)
-        except StillBusy as busy:
-            if (most := self.reconciles.most()) is None:
-                raise
-            ref, count = most
-            raise StillBusy(
-                f"still busy after {count:,} reconciles of {ref}; does the reconcile write the "
-                "object each time, or return a delay of 0?"
-            ) from busy
+        await self.clock.advance(seconds)
 
     def ref(self, resource: str, name: str) -> ObjectRef:
         """Parse `namespace/name`; the namespace defaults to `default`, if the resource has any."""
@@ -248,23 +194,6 @@ class FakeCluster(Cluster):
         if not self._named(resource).namespaced:
             return ObjectRef("", name)
         return ObjectRef(namespace if slash else "default", bare)
-
-    async def _delete(self, resource: Resource, ref: ObjectRef) -> None:
-        store = self._store(resource, OwnObject)
-        meta = (await store.get(ref)).metadata
-        await store.delete(ref, uid=meta.uid, resource_version=meta.resource_version)
-
-    def _orphans(self) -> Sequence[tuple[Resource, ObjectRef]]:
-        objects = self.server.storage.objects.items()
-        known = [(of, ref, stored.meta) for of, all_ in objects for ref, stored in all_.items()]
-        uids = {meta.uid for _, _, meta in known}
-        return [
-            (self._resources[of], ref)
-            for of, ref, meta in known
-            if (owners := {owner.uid for owner in meta.owner_references or ()})
-            and not owners & uids
-            and not meta.deletion_timestamp
-        ]
 
     def _named(self, resource: str) -> Resource:
         try:

@@ -163,11 +163,6 @@ class Collection(KubeStore[T], Generic[T]):
         lost = errors or (Unavailable("the API server does not answer"),)
         self._faults.losing.extend(_checked(lost))
 
-    def recover(self) -> None:
-        """Let all requests succeed from now on."""
-        self._faults.failing.clear()
-        self._faults.losing.clear()
-
     def hang_up(self) -> None:
         """End all watches cleanly, as the API server does after a while."""
         self._server.hang_up(self._id)

@@ -54,9 +54,7 @@ class ShardTest:
     async def __aenter__(self) -> Self:
         self.cluster.rings.setdefault(self.shard.ring, self._ring())
         cluster = self.cluster
-        running = self.shard.serve_on(
-            cluster, clock=cluster.clock, rng=FixedRng(), metrics=cluster.reconciles
-        )
+        running = self.shard.serve_on(cluster, clock=cluster.clock, rng=FixedRng())
         self._task = asyncio.create_task(running, name="shard")  # noqa: TID251 - ends with the block
         try:
             await cluster.advance(0)

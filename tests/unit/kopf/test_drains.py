@@ -13,7 +13,8 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import Conflict, Unavailable
 from sharder.kopf.drains import Drains
 from sharder.metrics.shard import ShardMetrics
-from sharder.sdk.testing import SETTINGS, FakeCluster, FixedRng
+from sharder.sdk.testing import SETTINGS, FakeCluster
+from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Identity
 from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A

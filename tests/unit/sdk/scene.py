@@ -22,7 +22,7 @@ from sharder.core.names import (
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import LeaseTiming, Request, Settings, Shard, testing
 from sharder.sdk.reconciler import Reconcile
-from sharder.sdk.testing import FakeClock, FixedRng, settle
+from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from sharder.sdk.testing.memory_client import Collection
 from sharder.sdk.testing.storage import Change
 from sharder.sdk.testing.writer import Admission, Attributes

@@ -18,7 +18,7 @@ from sharder.sdk import (
 )
 from sharder.sdk.predicates import Predicate
 from sharder.sdk.reconciler import OnDelete
-from sharder.sdk.testing import settle
+from sharder.sdk.testing.fake_clock import settle
 from sharder.shard.rights import Right
 from tests.unit.sdk.scene import (
     DRAIN,

@@ -95,15 +95,16 @@ def play() -> Play:
 
 
 @pytest.mark.parametrize(
-    "new",
-    [custom(THINGS, kind="Thing", version="v1"), custom(PARTS, kind="Part", version="v2")],
+    ("old", "new"),
+    zip(OLD, [replace(OLD[0], version="v1"), replace(OLD[1], version="v2")], strict=True),
     ids=["main", "owned"],
 )
 async def test_a_process_starts_again_with_its_lease_if_a_resource_has_another_version(
-    play: Play, new: Resource
+    play: Play, old: Resource, new: Resource
 ) -> None:
     async with play.at_work("a") as (test,):
-        play.cluster.serve(new)
+        play.cluster.server.withdraw(old.id, old.version)
+        play.cluster.server.serve(new)
         await play.cluster.advance(AWHILE)
 
         assert f"{new.id} is served as {new.version} now" in str(await test.ended())

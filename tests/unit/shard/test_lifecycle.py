@@ -9,8 +9,7 @@ import pytest
 from sharder.core.errors import LeaseLost, NotFound, Unavailable
 from sharder.core.names import RING_LABEL
 from sharder.sdk import Shard
-from sharder.sdk.testing import FixedRng
-from sharder.sdk.testing.fake_clock import settle
+from sharder.sdk.testing.fake_clock import FixedRng, settle
 from tests.unit.sdk.scene import (
     DRAIN,
     LEASE,

@@ -18,7 +18,7 @@ from sharder.core.errors import (
 )
 from sharder.core.names import RingName
 from sharder.sdk import Shard
-from sharder.sdk.testing import FixedRng
+from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.shard.rights import LEASES, Right, needed_rights
 from tests.unit.sdk.scene import (
     CONFIGMAPS,

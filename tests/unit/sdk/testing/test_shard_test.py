@@ -175,10 +175,8 @@ async def returns_at_once(_: Request) -> float:
 
 
 @pytest.mark.parametrize("reconcile", [writes_each_time, returns_at_once])
-async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
-    reconcile: Reconcile,
-) -> None:
-    message = r"still busy after [\d,]+ reconciles of default/demo; does the reconcile write"
+async def test_a_shard_that_is_never_done_fails_the_test(reconcile: Reconcile) -> None:
+    message = r"still busy after [\d,]+ turns of the event loop; does a reconcile write"
     cluster = FakeCluster()
 
     async with ShardTest(shard_of(reconcile), cluster) as test:
@@ -187,18 +185,6 @@ async def test_a_shard_that_is_never_done_fails_the_test_and_names_the_object(
     with pytest.raises(AssertionError, match=message):
         await ShardTest(shard_of(reconcile), cluster).__aenter__()
     assert len(asyncio.all_tasks()) == 1
-
-
-async def test_garbage_is_what_has_lost_all_its_owners() -> None:
-    async with ShardTest(shard_of()) as test:
-        await test.create(SECRET)
-        await test.cluster.collect_garbage()
-        kept = await test.cluster.list("configmaps")
-        await test.cluster.delete("secrets", "demo")
-        await test.cluster.collect_garbage()
-
-        assert len(kept) == 1
-        assert await test.cluster.list("configmaps") == []
 
 
 async def test_an_unknown_resource_is_explained() -> None:
