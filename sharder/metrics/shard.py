@@ -19,9 +19,6 @@ PREFIX: Final = "controller_sharding_"
 RECONCILE_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 """Seconds: some of the buckets of controller-runtime."""
 
-HANDOFF_BUCKETS: Final = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""Seconds: from one write to a queue of many objects."""
-
 _CONTROLLER: Final = ("controller",)
 _RESOURCE: Final = (RING, "group", "resource")
 
@@ -36,11 +33,6 @@ _COUNTS: Final = {
         "Reconciles that failed and are not retried",
         *_CONTROLLER,
     ),
-    PREFIX + "name_taken_total": (
-        "Reconciles that failed because an object that the parent does not control has "
-        "the name of a child",
-        *_RESOURCE,
-    ),
     PREFIX + "lease_renewals_total": (
         "Attempts of this shard to take or renew its Lease, by result: `success`, or "
         "`error` without an answer in time",
@@ -51,18 +43,6 @@ _TIMES: Final = {
     "controller_runtime_reconcile_time_seconds": (
         RECONCILE_BUCKETS,
         ("Time of a reconcile", *_CONTROLLER),
-    ),
-    PREFIX + "drain_seconds": (
-        HANDOFF_BUCKETS,
-        ("Time from when this shard sees a drain until it has acknowledged it", *_RESOURCE),
-    ),
-    PREFIX + "takeover_seconds": (
-        HANDOFF_BUCKETS,
-        (
-            "Time from when this shard first sees an object as its own until its first "
-            "reconcile begins",
-            *_RESOURCE,
-        ),
     ),
 }
 _GAUGES: Final = {
@@ -86,8 +66,8 @@ class ShardMetrics(ClientGoMetrics):
         self._running: dict[str, int] = {}
         families = Families(registry)
         counts = families.counts(_COUNTS).values()
-        self._reconciles, self._errors, self._permanent, self._names_taken, self._renewals = counts
-        self._seconds, self._drains, self._takeovers = families.times(_TIMES).values()
+        self._reconciles, self._errors, self._permanent, self._renewals = counts
+        (self._seconds,) = families.times(_TIMES).values()
         self._active, self._limit, self._objects = families.gauges(_GAUGES).values()
 
     def renewed(self, ring: RingName, *, succeeded: bool) -> None:
@@ -132,18 +112,6 @@ class ShardMetrics(ClientGoMetrics):
     def gave_up(self, resource: GroupResource) -> None:
         """Count a reconcile that is not retried."""
         self._permanent.add(str(resource))
-
-    def name_taken(self, ring: RingName, resource: GroupResource) -> None:
-        """Count a reconcile that failed because a child's name is taken."""
-        self._names_taken.add(ring, resource.group, resource.resource)
-
-    def drained(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
-        """Record how long a drain was open."""
-        self._drains.observe(seconds, ring, resource.group, resource.resource)
-
-    def taken_over(self, ring: RingName, resource: GroupResource, seconds: float) -> None:
-        """Record how long an object waited for its first reconcile."""
-        self._takeovers.observe(seconds, ring, resource.group, resource.resource)
 
     def render(self) -> tuple[bytes, str]:
         """Return all metrics of the registry in Prometheus' text format, and its content type."""

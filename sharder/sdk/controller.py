@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from sharder.core.errors import LeaseLost
+from sharder.core.errors import Conflict, LeaseLost
 from sharder.core.movement.patches import acknowledge
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
@@ -28,10 +28,8 @@ from sharder.shard.objects import OwnObject
 
 DRAINS_AT_ONCE: Final = 10
 """How many drains are acknowledged at a time."""
-DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=10.0)
-"""Seconds; short, because another shard waits."""
-REVERTED_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
-"""Seconds; long, because each retry is a write that calls every webhook."""
+DRAIN_BACKOFF: Final = Backoff(base=0.2, cap=30.0)
+"""Seconds; another shard waits, but each retry can be a write that calls every webhook."""
 
 _CAUSES: Final = (
     "either the writer is not the shard (its pod needs the name of the shard, or its "
@@ -58,7 +56,6 @@ class Controller:
         shard, name = context.shard, str(context.main.resource.id)
         self._context = context
         self._owned = context.owned
-        self._measures = context.measures
         self._runner = Runner(context)
         self._handoff = Handoff(context.main, context.children)
         self._clock = shard.clock
@@ -78,10 +75,9 @@ class Controller:
             )
             for each in (name, f"{name}-drains")
         )
-        self._reverted: dict[ObjectRef, tuple[int, float]] = {}
-        """How often a webhook restored the labels of an acknowledgement, and when (monotonic
-        seconds) to acknowledge again.  The queue's back-off does not help, as each watch event
-        makes the object due at once: writes and changes would follow each other without a pause.
+        self._reverted: set[ObjectRef] = set()
+        """Objects whose acknowledgement a webhook has reverted.  Their events do not make them due
+        at once: writes and changes would follow each other without a pause.
         """
 
     @property
@@ -100,8 +96,8 @@ class Controller:
         Reconciles that still run after `stop_grace` are cancelled.  Cancellation of this method
         cancels all work at once.  In both cases no reconcile runs after this method has ended.
         """
-        ring, resource = self._measures.ring, self._measures.resource
-        metrics, workers = self._measures.metrics, self._context.shard.settings.workers
+        ring, resource = self._context.identity.ring, self._context.main.resource.id
+        metrics, workers = self._context.shard.metrics, self._context.shard.settings.workers
         metrics.show_controller(ring, resource, objects=lambda: len(self._owned), workers=workers)
         try:
             await self._run(stop, workers=workers, stop_grace=stop_grace)
@@ -183,16 +179,16 @@ class Controller:
         """Queue the work that the object's ownership requires."""
         running = self._running.get(ref)
         ownership = self._owned.ownership(ref)
-        self._measures.see(ref, ownership)
         if ownership is not Ownership.DRAINING:
-            self._reverted.pop(ref, None)
+            self._reverted.discard(ref)
         match ownership:
             case Ownership.OURS:
                 if running is not None:
                     running.deadline = None
                 self._reconciles.add(ref)
             case Ownership.DRAINING:
-                self._drains.add(ref)
+                if ref not in self._reverted:
+                    self._drains.add(ref)
             case Ownership.ELSEWHERE:
                 # Deleted, or moved without a drain: another shard might already work on it.
                 self._runner.forget(ref)
@@ -206,7 +202,7 @@ class Controller:
             async with asyncio.timeout(None) as scope:
                 self._running[ref] = _Running(scope)
                 await self._handoff.settle(ref)
-                await self._context.main.progress.until_shown(ref)
+                await self._context.main.progress.until_written()
                 if self._owned.ownership(ref) is not Ownership.OURS:
                     return None
                 return await self._runner.run(ref)
@@ -223,6 +219,9 @@ class Controller:
 
         After a conflict or a lost answer the watch shows the current state, and the drain is
         evaluated again.
+
+        Raises:
+            ApiError: the queue is to back off.
         """
         meta = self._owned.get(ref)
         if meta is None or self._owned.ownership(ref) is not Ownership.DRAINING:
@@ -230,9 +229,6 @@ class Controller:
         running = self._running.get(ref)
         if running is not None:
             return self._limit(ref, running)
-        times, until = self._reverted.get(ref, (0, 0.0))
-        if (wait := until - self._clock.monotonic()) > 0:
-            return wait
         identity = self._context.identity
         patch = acknowledge(
             meta, owner_label=identity.owner_label, drain_label=identity.drain_label
@@ -240,28 +236,23 @@ class Controller:
         self._require_lease()
         written = await self._context.main.objects.patch(ref, patch)
         if identity.ownership_of(written.metadata) is Ownership.DRAINING:
-            # A webhook restored both labels.  The write might cause no event, so keep the object.
-            return self._back_off(ref, times + 1)
-        self._reverted.pop(ref, None)
+            # The write might cause no event, so keep the object.
+            self._log_reverted(ref)
+            raise Conflict("a webhook restored both labels")
+        self._reverted.discard(ref)
         # The watch might be ahead of this answer, and show that the object has come back.
         self._owned.forget(ref, version=meta.resource_version)
-        self._measures.acknowledged(ref)
         _log.info("drain acknowledged", extra=self._context.fields(ref))
         return None
 
-    def _back_off(self, ref: ObjectRef, times: int) -> float:
-        """Return the seconds until the next acknowledgement of a reverted drain; log the first."""
-        seconds = REVERTED_BACKOFF.delay(times, self._context.shard.rng)
-        self._reverted[ref] = (times, self._clock.monotonic() + seconds)
-        if times == 1:
-            # The message repeats the fields: an author's log format might not show them.
-            _log.warning(
-                "drain of %s not acknowledged: its labels were restored, will retry; %s",
-                ref,
-                _CAUSES,
-                extra=self._context.fields(ref),
-            )
-        return seconds
+    def _log_reverted(self, ref: ObjectRef) -> None:
+        """Log that an acknowledgement was reverted, once for each drain."""
+        if ref in self._reverted:
+            return
+        self._reverted.add(ref)
+        # The message repeats the fields: an author's log format might not show them.
+        text = "drain of %s not acknowledged: its labels were restored, will retry; %s"
+        _log.warning(text, ref, _CAUSES, extra=self._context.fields(ref))
 
     def _limit(self, ref: ObjectRef, running: _Running) -> float | None:
         """Cancel a reconcile of a draining object after `drain_grace`; return the seconds left."""

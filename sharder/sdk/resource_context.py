@@ -7,7 +7,6 @@ import msgspec
 from sharder.core.api.meta import ObjectMeta, PartialObject, api_group
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.measures import Measures
 from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reconciler import Reconciler
@@ -28,7 +27,6 @@ class ResourceContext:
         self.reconciler = reconciler
         self.holds_lease = holds_lease
         self.owned = OwnedObjects(self.identity, when=reconciler.when)
-        self.measures = Measures(self.identity.ring, resource.id, shard.metrics, shard.clock)
         is_cached = reconciler.cache.__contains__
         self.main = Collected(resource, shard, keep=_any if is_cached(resource.id) else None)
         self.children = [

@@ -9,16 +9,29 @@ import asyncio
 import logging
 from contextlib import suppress
 from datetime import timedelta
+from enum import StrEnum
 
 from sharder.core.errors import InvalidObject, NotFound, SharderError
 from sharder.core.names import ObjectRef
 from sharder.sdk.children import NameTaken
-from sharder.sdk.measures import Result
 from sharder.sdk.reconciler import PermanentError, Requeue, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
 
 _log = logging.getLogger(__name__)
+
+
+class Result(StrEnum):
+    """How a reconcile ended, in the words of controller-runtime."""
+
+    SUCCESS = "success"
+    """It returned None, so the object waits for a change."""
+    REQUEUE_AFTER = "requeue_after"
+    """It returned a delay or raised `Requeue`."""
+    ERROR = "error"
+    """It raised another error."""
+    CANCELLED = "cancelled"
+    """The object left or drained, or the shard stopped; controller-runtime has no such result."""
 
 
 class Runner:
@@ -27,7 +40,8 @@ class Runner:
     def __init__(self, context: ResourceContext) -> None:
         self._context = context
         self._reconciler = context.reconciler
-        self._measures = context.measures
+        self._metrics = context.shard.metrics
+        self._resource = context.main.resource.id
         self._failures: dict[ObjectRef, int] = {}
         self._given_up: dict[ObjectRef, str] = {}
         """The resourceVersion of each object that is not retried until it changes."""
@@ -49,7 +63,9 @@ class Runner:
 
     async def _run(self, request: Request) -> float | None:
         """Measure the run, and log its start and end: the log shows that none overlap."""
-        result, began = Result.CANCELLED, self._measures.began(request.ref)
+        clock = self._context.shard.clock
+        result, began = Result.CANCELLED, clock.monotonic()
+        self._metrics.began(self._resource)
         _log.info("reconcile started", extra=self._context.fields(request.ref))
         if (task := asyncio.current_task()) is not None:
             task.set_name(f"reconcile of {request.ref}")  # for a warning that it blocks the loop
@@ -62,7 +78,7 @@ class Runner:
             result, after = await self._failed(request, error)
         finally:
             request.permit.close()
-            self._measures.ended(result, began)
+            self._metrics.ended(self._resource, result, clock.monotonic() - began)
             why = str(result)
             _log.info("reconcile ended", extra=self._context.fields(request.ref, why=why))
         return after
@@ -90,7 +106,7 @@ class Runner:
 
     async def _failed(self, request: Request, error: Exception) -> tuple[Result, float | None]:
         """Log the error; return the result of the reconcile and the seconds until the next one."""
-        ref, task, measures = request.ref, asyncio.current_task(), self._measures
+        ref, task = request.ref, asyncio.current_task()
         if request.permit.was_refused or (task is not None and task.cancelling()):
             why = str(error) or repr(error)
             # The message repeats the fields, as in `_warn`.
@@ -103,7 +119,7 @@ class Runner:
                 self.forget(ref)
                 return Result.REQUEUE_AFTER, error.seconds
             case PermanentError():
-                measures.metrics.gave_up(measures.resource)
+                self._metrics.gave_up(self._resource)
                 self._warn(ref, str(error), what="failed, no retry until the object changes")
                 self._failures.pop(ref, None)
                 self._given_up[ref] = request.metadata.resource_version
@@ -112,9 +128,8 @@ class Runner:
                 self._warn(ref, str(error))
             case _:
                 self._warn(ref, repr(error), traceback=True)
-        measures.metrics.retried(str(measures.resource))
+        self._metrics.retried(str(self._resource))
         if isinstance(error, NameTaken):
-            measures.metrics.name_taken(measures.ring, measures.resource)
             await self._context.record(request.metadata, "NameTaken", str(error), warning=True)
         return Result.ERROR, self._back_off(ref)
 

@@ -61,7 +61,7 @@ class ObjectCache:
         """
         if self._progress.is_doubted:
             return None
-        await self._progress.until_shown(ref)
+        await self._progress.until_written()
         await self._progress.until_true(lambda: ref not in self._deleted)
         cached = self._objects.get(ref)
         return None if cached is None else msgspec.Raw(cached.raw)
@@ -75,7 +75,7 @@ class ObjectCache:
         """
         if self._progress.is_doubted:
             raise Unavailable("a write had no answer: the children have to be listed again")
-        await self._progress.until_children_shown(uid)
+        await self._progress.until_written()
         await self._progress.until_true(
             lambda: self._deleted.keys().isdisjoint(self._children.get(uid, {}))
         )

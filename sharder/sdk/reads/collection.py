@@ -149,7 +149,7 @@ class Collected:
                 raise Unavailable(
                     f"{child.ref}, which this shard has created, has the owner label {owner!r}"
                 )
-            self.progress.wrote(child)
+            self.progress.wrote(child.resource_version)
         self._strays.pop(stray.ref, None)
 
     def _is_stray(self, child: ObjectMeta) -> bool:
@@ -161,7 +161,7 @@ class Collected:
         if written.controller is not None and self._is_stray(written):
             self._strays[written.ref] = written
         else:
-            self.progress.wrote(written)
+            self.progress.wrote(written.resource_version)
         return answer
 
     @contextmanager

@@ -7,13 +7,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from sharder.core.api.meta import ObjectMeta
 from sharder.core.api.versions import is_older
 from sharder.core.errors import Unavailable
-from sharder.core.names import ObjectRef
 from sharder.runtime.clock import Clock
 from sharder.runtime.task_pool import race
-from sharder.shard.objects import is_controlled
 
 WAIT_SECONDS: Final = 30.0
 """Limit of a wait for the watch: then the watch counts as broken, and the reconcile is retried."""
@@ -32,36 +29,30 @@ def is_reached(position: str, version: str) -> bool:
 
 
 class Progress:
-    """The position of a watch, and this shard's writes that it has not shown yet."""
+    """The position of a watch, and whether it has reached this shard's writes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._position = ""
-        self._writes: dict[ObjectRef, ObjectMeta] = {}
-        """The last write to each object, until the watch has shown it."""
+        self._written = ""
+        """The newest version that this shard has written."""
         self._moved = asyncio.Event()
         self.is_doubted = False
         """Whether a write had no answer, so that it might have happened at any version."""
 
-    def wrote(self, written: ObjectMeta) -> None:
-        """Note a write: `written` is from the API server's answer, and the watch will show it."""
-        before, version = self._writes.get(written.ref), written.resource_version
-        is_new = before is None or is_reached(version, before.resource_version)
-        if is_new and not is_reached(self._position, version):
-            self._writes[written.ref] = written
+    def wrote(self, version: str) -> None:
+        """Note a write, by the API server's answer; the watch will show it."""
+        if is_reached(version, self._written):
+            self._written = version
 
     def move(self, position: str) -> None:
         """Note that the watch has shown everything up to `position`.
 
         At an earlier position than before, etcd was restored without this shard's last writes.
         """
-        is_restored = is_older(position, self._position)
+        if is_older(position, self._position):
+            self._written = ""
         self._position = position
-        self._writes = {
-            ref: written
-            for ref, written in self._writes.items()
-            if not (is_restored or is_reached(position, written.resource_version))
-        }
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
@@ -73,18 +64,9 @@ class Progress:
         """
         await self.until_true(lambda: is_reached(self._position, version))
 
-    async def until_shown(self, ref: ObjectRef) -> None:
-        """Return when the watch has shown this shard's writes to the object."""
-        await self.until_true(lambda: bool(self._position) and ref not in self._writes)
-
-    async def until_children_shown(self, uid: str) -> None:
-        """Return when the watch has shown this shard's writes to the object's children."""
-        await self.until_true(
-            lambda: (
-                bool(self._position)
-                and not any(is_controlled(each, uid) for each in self._writes.values())
-            )
-        )
+    async def until_written(self) -> None:
+        """Return when the watch has shown all writes of this shard so far."""
+        await self.until(self._written)
 
     async def until_true(self, holds: Callable[[], bool]) -> None:
         """Return when `holds` is true, which is checked after each event of the watch.

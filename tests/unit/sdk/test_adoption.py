@@ -7,13 +7,11 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, drain_label, owner_label
-from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Request, Shard
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 from sharder.sdk.testing.writer import Admission, Attributes
 from sharder.shard.objects import Document
-from tests.support.samples import total
 from tests.unit.sdk.scene import Scene, Webhook, at_work
 
 RING: Final = RingName("demo")
@@ -125,14 +123,12 @@ async def test_a_parent_that_is_being_deleted_adopts_nothing_even_if_the_watch_i
         assert await controllers(cluster) == []
 
 
-async def test_a_taken_name_is_an_event_on_the_parent_and_counted(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    scene, metrics = Scene(), ShardMetrics()
+async def test_a_taken_name_is_an_event_on_the_parent(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene()
     await scene.configmaps.create("default", {"metadata": {"name": "shared"}})
     await scene.create_secret("one")
 
-    async with at_work(scene, reconciler(adopt=False), metrics=metrics):
+    async with at_work(scene, reconciler(adopt=False)):
         await scene.clock.advance(30)
 
     (event,) = (await scene.cluster.events.list()).items
@@ -144,5 +140,3 @@ async def test_a_taken_name_is_an_event_on_the_parent_and_counted(
         "ensure(…, adopt=True), or delete or rename it"
     )
     assert caplog.messages[0] == f"reconcile failed: default/one: {event['message']}"
-    scraped = metrics.render()[0].decode()
-    assert total(scraped, "controller_sharding_name_taken_total", resource="secrets") > 1

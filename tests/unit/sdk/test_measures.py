@@ -13,7 +13,6 @@ from sharder.sdk import PermanentError, Request, Requeue
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
 from tests.unit.sdk.scene import (
-    OTHER,
     OWNER,
     Controller,
     Scene,
@@ -117,38 +116,6 @@ async def test_the_objects_of_a_shard_are_shown_while_it_works() -> None:
     assert b"controller_runtime_max_concurrent_reconciles{" not in generate_latest(
         measured.registry
     )
-
-
-async def test_a_drain_is_timed_from_when_it_is_seen_until_it_is_acknowledged() -> None:
-    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
-    ref = await scene.create_secret("one")
-
-    async with at_work(scene, controller, metrics=measured):
-        await scene.drain(ref)
-        await scene.clock.advance(2)
-        await scene.label(ref, {"changed": "meanwhile"})
-        controller.released.set()
-        await settle()
-
-        assert measured.own("drain_seconds_count") == 1
-        assert measured.own("drain_seconds_sum") == 2
-
-
-async def test_an_object_is_taken_over_when_its_first_reconcile_begins() -> None:
-    scene, controller, measured = Scene(), Controller(is_held=True), Measured()
-    await scene.create_secret("one")
-    ref = await scene.create_secret("two", owner=OTHER)
-
-    async with at_work(scene, controller, workers=1, metrics=measured):
-        await scene.label(ref, {OWNER: "shard-a"})
-        await scene.clock.advance(2)
-        controller.is_held = False
-        controller.released.set()
-        await settle()
-        await scene.label(ref, {"again": "1"})
-
-        assert measured.own("takeover_seconds_count") == 2
-        assert measured.own("takeover_seconds_sum") == 2
 
 
 async def test_attempts_to_renew_the_lease_are_counted_by_result() -> None:
