@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import count
+from math import inf
 from typing import Final, Protocol
 
 from sharder.core.errors import LeaseLost
@@ -163,24 +164,20 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
     Raises:
         LeaseLost: another holder has the Lease.
     """
-
-    async def evacuate() -> None:
-        await holder.evacuate()
-        while not work.is_empty:
-            await clock.sleep(_POLL_SECONDS)
-
-    async def log_progress() -> None:
-        while True:
+    deadline, told = clock.monotonic() + within, -inf
+    await holder.evacuate()
+    while not work.is_empty and clock.monotonic() < deadline:
+        if clock.monotonic() >= told + LOG_SECONDS:
             # The count is in the message: an author's log format might show no fields.
             _log.info("evacuating before stop: %d objects left", work.objects)
-            await clock.sleep(LOG_SECONDS)
-
-    _, is_late, _ = await race(evacuate(), clock.sleep(within), log_progress())
+            told = clock.monotonic()
+        await clock.sleep(_POLL_SECONDS)
     if not work.objects:
         _log.info("evacuated")
+    elif work.is_empty:
+        _log.warning("evacuation ended early: %d objects left", work.objects)
     else:
-        how = "drain_on_stop timed out with" if is_late else "evacuation ended early:"
-        _log.warning("%s %d objects left", how, work.objects)
+        _log.warning("drain_on_stop timed out with %d objects left", work.objects)
 
 
 async def until_signal(

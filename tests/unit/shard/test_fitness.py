@@ -96,7 +96,7 @@ def play() -> Play:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    zip(OLD, [replace(OLD[0], version="v1"), replace(OLD[1], version="v2")], strict=True),
+    [(OLD[0], replace(OLD[0], version="v1")), (OLD[1], replace(OLD[1], version="v2"))],
     ids=["main", "owned"],
 )
 async def test_a_process_starts_again_with_its_lease_if_a_resource_has_another_version(
