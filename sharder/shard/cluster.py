@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
@@ -15,21 +15,14 @@ from sharder.kube.objects import discover
 from sharder.kube.reviews import is_allowed
 from sharder.kube.store import KubeStore, Scope
 from sharder.kube.typed_stores import leases, rings
-from sharder.ports import Watchable
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 from sharder.shard.identity import Identity
 from sharder.shard.objects import OwnObject, Whole, api_version, whole
 from sharder.shard.rights import Right
 
-
-class OwnObjects(Watchable[OwnObject], Protocol):
-    """The objects of this shard, to watch, and to patch for an acknowledgement."""
-
-    async def patch(self, ref: ObjectRef, body: Json) -> OwnObject:
-        """Merge `body` into the object, guarded by its `metadata.resourceVersion`."""
-        ...
-
+OwnObjects: TypeAlias = KubeStore[OwnObject] | KubeStore[Whole]
+"""The objects of this shard, to watch, and to patch for an acknowledgement."""
 
 Documents: TypeAlias = KubeStore[msgspec.Raw]
 """Whole objects of one resource, undecoded."""

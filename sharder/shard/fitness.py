@@ -11,10 +11,11 @@ give up.
 """
 
 import logging
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 from sharder.core.errors import ApiError, Forbidden
 from sharder.core.leases.shard import can_take_over
@@ -38,21 +39,14 @@ _RULE: Final = (
 _log = logging.getLogger(__name__)
 
 
-class Watcher(Protocol):
-    """Work that depends on watches."""
-
-    def problem(self, seconds: float) -> str:
-        """Return why a resource could not be watched for `seconds`, empty if all could be."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitness:
     """Whether a shard can watch its resources, and what follows for its Lease."""
 
     context: ShardContext
     holder: LeaseHolder
-    work: Watcher
+    problem: Callable[[float], str]
+    """Returns why a resource could not be watched for so many seconds, empty if all could be."""
 
     async def until_fit(self) -> None:
         """Return when the shard can take its Lease.
@@ -70,8 +64,8 @@ class Fitness:
         duration, looked_at, logged = timing.lease_duration, -inf, ""
         while True:
             await clock.sleep(timing.retry_period)
-            self.holder.report(self.work.problem(duration))
-            problem = self.work.problem(2 * duration)
+            self.holder.report(self.problem(duration))
+            problem = self.problem(2 * duration)
             if not problem:
                 logged = ""
             if not problem or not self.holder.reported or clock.monotonic() < looked_at + duration:

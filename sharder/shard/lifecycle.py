@@ -27,7 +27,7 @@ from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
 from sharder.shard.context import ShardContext
-from sharder.shard.fitness import Fitness, Watcher
+from sharder.shard.fitness import Fitness
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """The first signal stops a shard cleanly, the second one at once."""
@@ -39,8 +39,12 @@ LOG_SECONDS: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Workload(Watcher, Protocol):
+class Workload(Protocol):
     """The work that a shard does while it holds its Lease."""
+
+    def problem(self, seconds: float) -> str:
+        """Return why a resource could not be watched for `seconds`, empty if all could be."""
+        ...
 
     @property
     def objects(self) -> int:
@@ -104,7 +108,8 @@ class Life:
             LeaseLost: another holder has the Lease, or might have it; or the shard cannot work
                 here and gave the Lease back.  No work runs any more.
         """
-        fitness, is_lost = Fitness(context=self.context, holder=self.holder, work=self.work), False
+        context, holder, is_lost = self.context, self.holder, False
+        fitness = Fitness(context=context, holder=holder, problem=self.work.problem)
         try:
             if await self._take(fitness):
                 await self.holder.while_held(partial(self._work, fitness))
