@@ -1,24 +1,21 @@
 """A shard on a cluster in memory, and a test that plays the sharder."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 
-from sharder.core.api.lease import Lease
-from sharder.core.api.meta import Json, PartialObject
+from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
-from sharder.core.leases.state import is_held
 from sharder.core.names import SHARDER_IDENTITY, GroupResource, ObjectRef, drain_label, owner_label
 from sharder.sdk.shard import Shard
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.sdk.testing.fake_cluster import FakeCluster
-from sharder.shard.objects import Document, is_controlled
-from sharder.shard.resources import parse_resource
+from sharder.shard.objects import Document
 from sharder.shard.settings import Settings
 
 SETTINGS: Final = Settings(name="shard-a", namespace="default", lease=LeaseTiming())
@@ -104,30 +101,6 @@ class ShardTest:
         """Ask the owner to release the object; `owner` is empty when it has acknowledged."""
         await self._label(resource, name, {self._drain: "true"})
 
-    async def hand_over(self, resource: str, name: str, to: str) -> None:
-        """Move the object to the shard `to` as the sharder does: children first, then the object.
-
-        An owner that holds its Lease must release the object before.
-
-        Raises:
-            AssertionError: the owner has not released the object yet; its drain stays open.
-        """
-        owner = await self.owner(resource, name)
-        if any(lease.metadata.name == owner and is_held(lease) for lease in await self._leases()):
-            await self.drain(resource, name)
-            if await self.owner(resource, name):
-                raise AssertionError(
-                    f"shard {owner} has not released {resource} {name}: let its reconcile end, "
-                    "or advance the clock by drain_grace"
-                )
-        uid = (await self.cluster.metadata(resource, name)).uid
-        for child in self.shard.handled.get(parse_resource(resource), ()):
-            for each in await self.cluster.list(str(child)):
-                meta = msgspec.convert(each, PartialObject).metadata
-                if is_controlled(meta, uid):
-                    await self.assign(str(child), str(meta.ref), to)
-        await self.assign(resource, name, to)
-
     async def lose_lease(self) -> None:
         """Take over the Lease, as the sharder does with a dead shard, and let the shard notice."""
         body: Json = {"spec": {"holderIdentity": SHARDER_IDENTITY}}
@@ -160,9 +133,6 @@ class ShardTest:
 
     async def _label(self, resource: str, name: str, labels: Mapping[str, str | None]) -> None:
         await self.cluster.patch(resource, name, {"metadata": {"labels": labels}})
-
-    async def _leases(self) -> Sequence[Lease]:
-        return (await self.cluster.lease_store.list()).items
 
     def _ring(self) -> ControllerRing:
         resources: list[Json] = [

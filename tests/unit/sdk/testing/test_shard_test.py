@@ -100,55 +100,6 @@ async def test_an_object_is_read_in_a_shape() -> None:
 SHARD_B = Settings(name="shard-b", namespace="default")
 
 
-async def test_an_object_is_handed_over_after_its_children() -> None:
-    cluster = FakeCluster()
-    async with (
-        ShardTest(shard_of(), cluster) as test,
-        ShardTest(shard_of(settings=SHARD_B), cluster),
-    ):
-        await test.create(SECRET)
-        await cluster.create({"kind": "ConfigMap", "metadata": {"name": "foreign"}})
-        before = await cluster.metadata("configmaps", "demo-sums")
-        await test.hand_over("secrets", "demo", to="shard-b")
-
-        parent = await cluster.metadata("secrets", "demo")
-        child = await cluster.metadata("configmaps", "demo-sums")
-        assert child.uid == before.uid
-        assert await test.owner("configmaps", "demo-sums") == "shard-b"
-        assert await test.owner("secrets", "demo") == "shard-b"
-        assert await test.owner("configmaps", "foreign") == ""
-        assert int(child.resource_version) < int(parent.resource_version)
-
-
-async def test_an_object_of_a_shard_that_is_gone_is_handed_over_without_a_drain() -> None:
-    cluster = FakeCluster()
-    async with ShardTest(shard_of(), cluster) as test:
-        await test.create(SECRET)
-    async with ShardTest(shard_of(settings=SHARD_B), cluster) as other:
-        await other.hand_over("secrets", "demo", to="shard-b")
-        await cluster.delete("configmaps", "demo-sums")
-
-        assert await other.owner("configmaps", "demo-sums") == "shard-b"
-
-
-async def test_an_object_is_not_handed_over_while_its_shard_works_on_it() -> None:
-    gate = asyncio.Event()
-
-    async def wait(_: Request) -> None:
-        await gate.wait()
-
-    async with ShardTest(shard_of(wait)) as test:
-        await test.create(SECRET)
-        with pytest.raises(AssertionError, match="shard-a has not released secrets demo"):
-            await test.hand_over("secrets", "demo", to="shard-b")
-        assert await test.owner("secrets", "demo") == "shard-a"
-
-        gate.set()
-        await test.cluster.advance(0)
-        await test.hand_over("secrets", "demo", to="shard-b")
-        assert await test.owner("secrets", "demo") == "shard-b"
-
-
 async def test_time_passes_when_the_test_says_so() -> None:
     times = list[float]()
 
