@@ -8,7 +8,6 @@ import msgspec
 from sharder.sdk import (
     PermanentError,
     Request,
-    Requeue,
     Settings,
     Shard,
     configure_logs,
@@ -66,11 +65,11 @@ async def keep_grant(request: Request) -> None:
         await request.event("Granted", "the quota of the Namespace is larger now")
 
 
-async def end_grant(request: Request) -> None:
-    """Delete the ConfigMap of a grant; after this has returned, the grant is gone."""
+async def end_grant(request: Request) -> float | None:
+    """Delete the ConfigMap of a grant; when it is gone, the grant is gone too."""
     metadata = {"name": f"quota-{request.ref.name}"}
-    if not await request.delete({"kind": "ConfigMap", "metadata": metadata}):
-        raise Requeue(after=5)
+    is_gone = await request.delete({"kind": "ConfigMap", "metadata": metadata})
+    return None if is_gone else 5
 
 
 async def refuse(request: Request, condition: str, why: str) -> NoReturn:

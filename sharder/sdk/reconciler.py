@@ -26,22 +26,6 @@ class PermanentError(SharderError):
     """
 
 
-class Requeue(Exception):
-    """Something is not ready yet, but nothing is wrong: end this reconcile, and repeat it later.
-
-    Unlike a failure, this outcome is not logged as a warning, and it resets the back-off.
-    """
-
-    def __init__(self, *, after: float | timedelta) -> None:
-        """`after` is the delay until the next reconcile, in seconds or as a timedelta.
-
-        Raises:
-            ValueError: `after` is negative or not finite.
-        """
-        self.seconds = seconds_of(after)
-        super().__init__(f"requeue after {self.seconds:g}s")
-
-
 def seconds_of(after: float | timedelta) -> float:
     """Return the delay in seconds; `ValueError` if it is negative or not finite."""
     seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
@@ -54,14 +38,8 @@ Reconcile: TypeAlias = Callable[["Request"], Awaitable[float | timedelta | None]
 """Brings one object into its wanted state; it can run at any time, any number of times.
 
 Returns the delay (seconds or a timedelta) until the next reconcile, or None to wait for a change.
-An error requeues the object with back-off.
-"""
-
-OnDelete: TypeAlias = Callable[["Request"], Awaitable[None]]
-"""Cleans up after one object that is being deleted.
-
-It can run any number of times.  When it returns, the finalizer is removed, and the object is gone.
-It raises `Requeue` while the clean-up is not finished.
+An error requeues the object with back-off.  As `on_delete` it cleans up after one object that is
+being deleted, and returns a delay while the clean-up is not finished.
 """
 
 
@@ -72,7 +50,7 @@ class Reconciler:
     resource: GroupResource
     owns: tuple[GroupResource, ...] = ()
     reconcile: Reconcile
-    on_delete: OnDelete | None = None
+    on_delete: Reconcile | None = None
     finalizer: str = ""
     """Keeps a deleted object until `on_delete` has returned; empty without `on_delete`."""
     backoff: Backoff = BACKOFF

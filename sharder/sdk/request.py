@@ -100,12 +100,12 @@ class Request:
         return self._context.identity.shard
 
     @overload
-    async def get(self, *, fresh: bool = ...) -> Document: ...
+    async def get(self) -> Document: ...
 
     @overload
-    async def get(self, shape: type[T], *, fresh: bool = ...) -> T: ...
+    async def get(self, shape: type[T]) -> T: ...
 
-    async def get(self, shape: type[T] | None = None, *, fresh: bool = False) -> T | Document:
+    async def get(self, shape: type[T] | None = None) -> T | Document:
         """Read the whole object: from memory if its resource is in `cache`, else from the server.
 
         The object in memory includes this shard's own writes, and lacks `managedFields`.
@@ -113,15 +113,13 @@ class Request:
         Args:
             shape: A msgspec Struct, dataclass or TypedDict to decode the object as; other fields
                 are skipped.  Without a shape, the JSON document is returned.
-            fresh: Always read from the API server.
 
         Raises:
             NotFound: the object is gone.
             NotOwned: the object is draining, or this shard no longer owns it.
             InvalidObject: the object does not have the shape.
         """
-        main = self._context.main
-        raw = await (main.documents.get(self._ref) if fresh else main.read(self._ref))
+        raw = await self._context.main.read(self._ref)
         self._refresh(raw)
         self.check()
         return document(raw) if shape is None else decode(raw, shape)

@@ -1,7 +1,7 @@
 """Run the author's function that an object needs, with a request, log records and back-off.
 
 With `on_delete`, an object gets the finalizer before its first `reconcile`, and keeps it until
-`on_delete` has returned.  So everything that `reconcile` has created outside the cluster is
+`on_delete` has returned None.  So everything that `reconcile` has created outside the cluster is
 cleaned up, even if the object is deleted while no shard runs.
 """
 
@@ -14,7 +14,7 @@ from enum import StrEnum
 from sharder.core.errors import InvalidObject, NotFound, SharderError
 from sharder.core.names import ObjectRef
 from sharder.sdk.children import NameTaken
-from sharder.sdk.reconciler import PermanentError, Requeue, seconds_of
+from sharder.sdk.reconciler import PermanentError, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
 
@@ -27,7 +27,7 @@ class Result(StrEnum):
     SUCCESS = "success"
     """It returned None, so the object waits for a change."""
     REQUEUE_AFTER = "requeue_after"
-    """It returned a delay or raised `Requeue`."""
+    """It returned a delay."""
     ERROR = "error"
     """It raised another error."""
     CANCELLED = "cancelled"
@@ -84,7 +84,7 @@ class Runner:
         return after
 
     async def _handle(self, request: Request) -> float | timedelta | None:
-        """Call the function that the object needs; return the delay from `reconcile`, or None."""
+        """Call the function that the object needs; return its delay."""
         own, meta = self._reconciler, request.metadata
         if own.on_delete is None:
             return await own.reconcile(request)
@@ -95,7 +95,8 @@ class Runner:
                 raise InvalidObject(why)
             return await own.reconcile(request)
         if meta.has_finalizer(own.finalizer):
-            await own.on_delete(request)
+            if (after := await own.on_delete(request)) is not None:
+                return after
             seen = self._context.owned.get(request.ref)
             with suppress(NotFound):
                 await request.remove_finalizer(own.finalizer)
@@ -115,9 +116,6 @@ class Runner:
             # The watch might be late, or a drain be withdrawn.
             return Result.CANCELLED, self._back_off(ref)
         match error:
-            case Requeue():
-                self.forget(ref)
-                return Result.REQUEUE_AFTER, error.seconds
             case PermanentError():
                 self._metrics.gave_up(self._resource)
                 self._warn(ref, str(error), what="failed, no retry until the object changes")

@@ -14,7 +14,7 @@ from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.controllers import Controllers
 from sharder.sdk.predicates import Predicate, any_change
-from sharder.sdk.reconciler import BACKOFF, OnDelete, Reconcile, Reconciler, require_apart
+from sharder.sdk.reconciler import BACKOFF, Reconcile, Reconciler, require_apart
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.lifecycle import until_signal
@@ -58,7 +58,7 @@ class Shard:
         reconcile: Reconcile,
         *,
         owns: Sequence[str] = (),
-        on_delete: OnDelete | None = None,
+        on_delete: Reconcile | None = None,
         finalizer: str = "",
         backoff: Backoff = BACKOFF,
         when: Predicate = any_change,
@@ -73,7 +73,7 @@ class Shard:
             owns: The resources of children: a change of a child requeues its parent.  The ring
                 lists them as controlledResources.
             on_delete: Cleans up after an object that is being deleted; it runs instead of
-                `reconcile`, and the object is gone when it has returned.
+                `reconcile`, and the object is gone when it has returned None.  A delay repeats it.
             finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
                 Never change it: objects keep the old one until it is removed by hand.
             backoff: The delay after a failure of an object.

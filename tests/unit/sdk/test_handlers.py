@@ -8,7 +8,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
-from sharder.sdk import PermanentError, Request, Requeue, Shard
+from sharder.sdk import PermanentError, Request, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 from sharder.sdk.testing.storage import metadata_of
 from sharder.sdk.testing.writer import Attributes
@@ -39,8 +39,8 @@ class Author:
             await request.ensure({"kind": "ConfigMap", "metadata": {"name": self.makes}})
         return self._act("reconcile")
 
-    async def clean_up(self, request: Request) -> None:
-        self._act("clean up")
+    async def clean_up(self, request: Request) -> float | timedelta | None:
+        return self._act("clean up")
 
     def _act(self, what: str) -> float | timedelta | None:
         self.calls.append((what, self.cluster.clock.monotonic()))
@@ -100,7 +100,7 @@ async def test_an_object_is_kept_until_its_clean_up_has_ended_and_its_answer_was
     async with author.test(cleans_up=True) as test:
         await test.create({**SECRET, "metadata": {"name": "one", "finalizers": [THEIRS]}})
         author.calls.clear()
-        author.outcomes = [Unavailable("not now"), Requeue(after=3)]
+        author.outcomes = [Unavailable("not now"), 3]
         await test.cluster.delete("secrets", "one")
         await test.cluster.advance(1)
         assert await author.finalizers() == (THEIRS, NAME)
@@ -112,12 +112,12 @@ async def test_an_object_is_kept_until_its_clean_up_has_ended_and_its_answer_was
 
 
 @pytest.mark.parametrize("after", [60, timedelta(minutes=1)])
-async def test_a_requeue_is_no_failure_and_resets_the_back_off(
+async def test_a_delay_is_no_failure_and_resets_the_back_off(
     after: float | timedelta, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "sharder.sdk.runner")
     no = Unavailable("no")
-    author = Author(outcomes=[no, no, Requeue(after=after), no])
+    author = Author(outcomes=[no, no, after, no])
     async with author.test() as test:
         await test.create(SECRET)
         await test.cluster.advance(100)

@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 
 from sharder.core.errors import Unavailable
 from sharder.metrics.shard import ShardMetrics
-from sharder.sdk import PermanentError, Request, Requeue
+from sharder.sdk import PermanentError, Request
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
 from tests.unit.sdk.scene import (
@@ -60,9 +60,9 @@ async def test_reconciles_are_counted_by_their_result() -> None:
         assert measured.scrape("workqueue_adds_total", name="secrets") == 3
 
 
-async def test_a_permanent_error_is_no_retry_and_a_requeue_is_no_error() -> None:
-    scene, controller, measured = Scene(), Controller(), Measured()
-    controller.errors = [PermanentError("no"), Requeue(after=60)]
+async def test_a_permanent_error_is_no_retry_and_a_delay_is_no_error() -> None:
+    scene, controller, measured = Scene(), Controller(result=60), Measured()
+    controller.errors = [PermanentError("no")]
     ref = await scene.create_secret("one")
 
     async with at_work(scene, controller, metrics=measured):

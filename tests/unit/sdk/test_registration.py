@@ -17,7 +17,7 @@ from sharder.sdk import (
     labels_changed,
 )
 from sharder.sdk.predicates import Predicate
-from sharder.sdk.reconciler import OnDelete
+from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing.fake_clock import settle
 from sharder.shard.rights import Right
 from tests.unit.sdk.scene import (
@@ -191,7 +191,7 @@ async def test_failures_of_a_resource_back_off_as_it_says() -> None:
     ],
 )
 def test_on_delete_needs_a_finalizer_with_a_domain(
-    on_delete: OnDelete | None, finalizer: str, problem: str
+    on_delete: Reconcile | None, finalizer: str, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
         Shard(ring=RING).reconciler(
