@@ -129,7 +129,8 @@ class LeaseThread:
             rng=self._rng,
         )
         try:
-            await membership.serve(connected(self._settings, self._metrics), self._begin)
+            async with connected(self._settings, self._metrics) as cluster:
+                await membership.serve(cluster, self._begin)
         except Exception as error:
             if not self._acquired.done() or self._ended.is_set():
                 raise

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
 from sharder.core.errors import ConfigError, SharderError
@@ -141,11 +140,12 @@ class Shard:
             SystemExit: 1 if the Lease was lost or the shard cannot work; the log says why.
         """
         try:
-            asyncio.run(until_signal(self.serve, self.stop, self._fields))
+            asyncio.run(until_signal(self.serve, self.stop))
         except SharderError as error:
             # No traceback: the message is enough.  It repeats the error, because the program might
             # not show fields, or not set up logging.
-            _log.error("shard failed: %s", error, extra={**self._fields(), "error": str(error)})
+            fields = {"ring": self._ring, "error": str(error)}
+            _log.error("shard failed: %s", error, extra=fields)
             raise SystemExit(1) from error
 
     async def serve(self) -> None:
@@ -162,8 +162,8 @@ class Shard:
             NotFound: the API server does not serve one of the resources.
         """
         settings, metrics, clock = self.settings, process_metrics(), SystemClock()
-        connection = connected(settings, metrics)
-        await self._serve(connection, clock=clock, rng=SystemRandom(), metrics=metrics)
+        async with connected(settings, metrics) as cluster:
+            await self.serve_on(cluster, clock=clock, rng=SystemRandom(), metrics=metrics)
 
     def stop(self) -> None:
         """Request a clean stop: start nothing new, let reconciles end, release the Lease.
@@ -177,30 +177,17 @@ class Shard:
         self, cluster: Cluster, *, clock: Clock, rng: Rng, metrics: ShardMetrics | None = None
     ) -> None:
         """Do the same as `serve` on a connected cluster, and report to `metrics` if given."""
-        await self._serve(
-            nullcontext(cluster), clock=clock, rng=rng, metrics=metrics or ShardMetrics()
-        )
-
-    async def _serve(
-        self,
-        connection: AbstractAsyncContextManager[Cluster],
-        *,
-        clock: Clock,
-        rng: Rng,
-        metrics: ShardMetrics,
-    ) -> None:
-        settings = self.settings
         membership = Membership(
             ring=self._ring,
-            settings=settings,
+            settings=self.settings,
             handled=self.handled,
             rights=self._rights,
             stop=self._stop,
-            metrics=metrics,
+            metrics=metrics or ShardMetrics(),
             clock=clock,
             rng=rng,
         )
-        await membership.serve(connection, self._controllers)
+        await membership.serve(cluster, self._controllers)
 
     def _controllers(self, context: ShardContext, holder: LeaseHolder) -> Controllers:
         return Controllers(
@@ -208,6 +195,3 @@ class Shard:
             self._reconcilers,
             holds_lease=lambda: holder.valid(context.clock.monotonic()),
         )
-
-    def _fields(self) -> dict[str, str]:
-        return {"ring": self._ring, "shard": self._settings.name if self._settings else ""}

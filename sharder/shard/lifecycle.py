@@ -11,11 +11,10 @@ acknowledges the drain of each object, and each object gets its next owner right
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from itertools import count
 from math import inf
 from typing import Final, Protocol
 
@@ -185,26 +184,14 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
         _log.warning("drain_on_stop timed out with %d objects left", work.objects)
 
 
-async def until_signal(
-    serve: Callable[[], Awaitable[None]],
-    stop: Callable[[], None],
-    fields: Callable[[], Mapping[str, str]],
-) -> None:
-    """Await `serve`; the first signal calls `stop`, the second one cancels `serve`.
-
-    `fields` returns the fields of log records about the shard.
-    """
+async def until_signal(serve: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
+    """Await `serve`; the first signal calls `stop`, the second one cancels `serve`."""
     loop = asyncio.get_running_loop()
     scope = asyncio.timeout(None)
-    signals = count(1)
+    reactions = iter((stop, lambda: scope.reschedule(loop.time())))
 
     def on_signal() -> None:
-        number = next(signals)
-        if number == 1:
-            stop()
-        elif number == 2:
-            _log.warning("stopping at once", extra=dict(fields()))
-            scope.reschedule(loop.time())
+        next(reactions, stop)()
 
     for each in _SIGNALS:
         loop.add_signal_handler(each, on_signal)

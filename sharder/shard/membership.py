@@ -5,13 +5,8 @@ A process holds its Lease once: what ends its work ends the process, and Kuberne
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    contextmanager,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,8 +40,8 @@ _LEASES_IN_USE: Final = set[tuple[str, ObjectRef]]()
 _log = logging.getLogger(__name__)
 
 
-@contextmanager
-def alone_on(lease: ObjectRef, kubeconfig: str) -> Iterator[None]:
+@asynccontextmanager
+async def alone_on(lease: ObjectRef, kubeconfig: str) -> AsyncGenerator[None, None]:
     """Reject a second shard of this process on the same Lease: it would wait forever."""
     key = (kubeconfig, lease)
     if key in _LEASES_IN_USE:
@@ -89,16 +84,14 @@ class Membership:
     rng: Rng
 
     async def serve(
-        self,
-        connection: AbstractAsyncContextManager[Cluster],
-        begin: Callable[[ShardContext, LeaseHolder], Workload],
+        self, cluster: Cluster, begin: Callable[[ShardContext, LeaseHolder], Workload]
     ) -> None:
         """Do the work that `begin` returns, until `stop` is set.
 
         Raises:
             LeaseLost: the Lease was lost or given back, and no work runs any more.
-            ConfigError: another shard of this process uses the Lease, there is no usable
-                kubeconfig, or the process cannot listen on its address.
+            ConfigError: another shard of this process uses the Lease, or the process cannot listen
+                on its address.
             NotFound: the API server does not serve one of the resources.
         """
         settings = self.settings
@@ -109,38 +102,27 @@ class Membership:
                 return "resources and rights are not checked yet"
             return self._not_ready(holder, work)
 
-        async with AsyncExitStack() as stack:
-            stack.enter_context(
-                alone_on(ObjectRef(settings.namespace, settings.name), settings.kubeconfig)
-            )
-            await stack.enter_async_context(
-                probes(
-                    address_of(settings.http_address),
-                    not_ready=not_ready,
-                    metrics=self.metrics,
-                    until_alive=self.until_alive,
-                )
-            )
-            cluster = await stack.enter_async_context(connection)
+        address, until_alive = address_of(settings.http_address), self.until_alive
+        async with (
+            alone_on(ObjectRef(settings.namespace, settings.name), settings.kubeconfig),
+            probes(address, not_ready=not_ready, metrics=self.metrics, until_alive=until_alive),
+        ):
             # The checks come before the Lease, so that a shard that cannot work gets no objects.
             if (found := await self._discover(cluster)) is None:
                 return
-            context = self._context(cluster, found)
+            context = ShardContext(
+                cluster=cluster,
+                identity=Identity(ring=self.ring, shard=ShardName(settings.name)),
+                settings=settings,
+                found=found,
+                metrics=self.metrics,
+                clock=self.clock,
+                rng=self.rng,
+            )
             holder = lease_holder(context)
             if await self._until_suitable(context, holder):
                 work = begin(context, holder)
                 await Life(context=context, holder=holder, work=work, stop=self.stop).live()
-
-    def _context(self, cluster: Cluster, found: Mapping[GroupResource, Resource]) -> ShardContext:
-        return ShardContext(
-            cluster=cluster,
-            identity=Identity(ring=self.ring, shard=ShardName(self.settings.name)),
-            settings=self.settings,
-            found=found,
-            metrics=self.metrics,
-            clock=self.clock,
-            rng=self.rng,
-        )
 
     def _not_ready(self, holder: LeaseHolder, work: Workload) -> str:
         if not holder.valid(self.clock.monotonic()):

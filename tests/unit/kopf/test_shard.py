@@ -10,9 +10,7 @@ import kopf
 import pytest
 
 import sharder.kopf
-from sharder.core.names import ObjectRef
 from sharder.sdk import ConfigError, Settings
-from sharder.shard.membership import alone_on
 from tests.support.values import OWNER
 
 SETTINGS = Settings(name="shard-a", namespace="default", kubeconfig="/absent")
@@ -99,15 +97,6 @@ async def test_invalid_settings_stop_kopf(registry: kopf.OperatorRegistry) -> No
     assert startup.errors is kopf.ErrorsMode.PERMANENT
     with pytest.raises(ConfigError, match="namespace of the Lease is unknown"):
         await function(settings=kopf.OperatorSettings())
-
-
-async def test_two_operators_of_one_process_cannot_be_one_shard(
-    registry: kopf.OperatorRegistry,
-) -> None:
-    join(registry)
-
-    with alone_on(ObjectRef("default", "shard-a"), "/absent"):
-        await start(registry, problem="uses Lease default/shard-a: handle all resources in one")
 
 
 def test_without_kopf_one_line_says_what_to_install(tmp_path: Path) -> None:
