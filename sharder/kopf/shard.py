@@ -16,8 +16,7 @@ from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.kopf.gate import HandlerGate
 from sharder.kopf.lease_thread import LeaseThread
-from sharder.shard.identity import Identity
-from sharder.shard.resources import parse_resource
+from sharder.shard.identity import Identity, parse_resource
 from sharder.shard.settings import Settings, local_settings
 
 _ID: Final = "sharder"

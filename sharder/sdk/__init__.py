@@ -19,8 +19,7 @@ from sharder.core.errors import ConfigError, Conflict, NotFound, SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.logs import configure_logs
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.predicates import generation_changed, labels_changed
-from sharder.sdk.reconciler import PermanentError
+from sharder.sdk.reconciler import PermanentError, generation_changed, labels_changed
 from sharder.sdk.request import Request
 from sharder.sdk.shard import Shard
 from sharder.shard.objects import Document, OwnMeta

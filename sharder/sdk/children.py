@@ -1,12 +1,13 @@
 """Guarded writes to the children of one object."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.errors import Conflict, InvalidObject, NotFound
 from sharder.core.names import ObjectRef
+from sharder.sdk.documents import difference, mapping
 from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.identity import Ownership
@@ -99,7 +100,7 @@ class Children:
         Raises:
             InvalidObject: `body` has no name, or another namespace than a namespaced parent.
         """
-        metadata = _mapping(body.get("metadata"))
+        metadata = mapping(body.get("metadata"))
         name, namespace = metadata.get("name"), metadata.get("namespace")
         if not isinstance(name, str) or not name:
             raise InvalidObject(f"a child of {self.meta.ref} needs metadata.name")
@@ -119,7 +120,7 @@ class Children:
         The owner label always names this shard, so the child belongs to its creator even while the
         parent drains.
         """
-        metadata, identity = _mapping(body.get("metadata")), self.context.identity
+        metadata, identity = mapping(body.get("metadata")), self.context.identity
         place = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         return {
             **body,
@@ -129,7 +130,7 @@ class Children:
                 **metadata,
                 **place,
                 "labels": {
-                    **_mapping(metadata.get("labels")),
+                    **mapping(metadata.get("labels")),
                     identity.owner_label: identity.shard,
                 },
                 "ownerReferences": [self._reference()],
@@ -138,15 +139,15 @@ class Children:
 
     def _adoption(self, current: Body, changes: Body) -> Body:
         """Return `changes` and those that make the parent the controller; others stay owners."""
-        metadata, had = _mapping(changes.get("metadata")), _mapping(current.get("metadata"))
+        metadata, had = mapping(changes.get("metadata")), mapping(current.get("metadata"))
         identity, owners = self.context.identity, had.get("ownerReferences")
         others = [
             each
             for each in (owners if isinstance(owners, list) else ())
-            if _mapping(each).get("uid") != self.meta.uid
+            if mapping(each).get("uid") != self.meta.uid
         ]
         labels: Body = {
-            **_mapping(metadata.get("labels")),
+            **mapping(metadata.get("labels")),
             identity.owner_label: identity.shard,
             identity.drain_label: None,
         }
@@ -192,47 +193,3 @@ class Children:
 def _is_free(child: ObjectMeta) -> bool:
     """Return whether the parent can become the controller of the object."""
     return child.controller is None and child.deletion_timestamp is None
-
-
-def difference(current: Body, wanted: Body, *, replace: Collection[str] = ()) -> Body:
-    """Return the merge patch (RFC 7386) that sets the wanted fields, empty if none differs.
-
-    Args:
-        current: The whole object.
-        wanted: The wanted fields; None removes a field, and lists are compared as a whole.  Of the
-            metadata only labels, annotations and finalizers count.
-        replace: Fields, such as `data`, whose keys are removed if `wanted` does not name them.
-    """
-    patch = {
-        field: change
-        for field, value in wanted.items()
-        if field not in {"apiVersion", "kind", "metadata"}
-        for change in _change(current.get(field), value, exact=field in replace)
-    }
-    had, metadata = _mapping(current.get("metadata")), _mapping(wanted.get("metadata"))
-    changes: Body = {
-        field: change
-        for field in ("labels", "annotations", "finalizers")
-        if field in metadata
-        for change in _change(had.get(field), metadata[field], exact=False)
-    }
-    return {**patch, "metadata": changes} if changes else patch
-
-
-def _change(current: Json, wanted: Json, *, exact: bool) -> tuple[Json, ...]:
-    """Return the merge patch of a value as a tuple of one, or () if it does not change."""
-    if not isinstance(wanted, Mapping):
-        return () if current == wanted else (wanted,)
-    had = _mapping(current)
-    changes = {
-        key: change
-        for key, value in wanted.items()
-        for change in _change(had.get(key), value, exact=False)
-    }
-    if exact:
-        changes |= dict.fromkeys(had.keys() - wanted.keys())
-    return (changes,) if changes or not isinstance(current, Mapping | None) else ()
-
-
-def _mapping(value: Json) -> Body:
-    return value if isinstance(value, Mapping) else {}

@@ -19,8 +19,7 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.reads.collection import Collected
-from sharder.sdk.reads.handoff import Handoff
+from sharder.sdk.reads.collection import Collected, Handoff
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
 from sharder.shard.identity import Ownership

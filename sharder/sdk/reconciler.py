@@ -1,4 +1,8 @@
-"""A main resource of a shard, its functions, and when they run again.  Pure."""
+"""A main resource of a shard, its functions, and when they run again.  Pure.
+
+An object that is new to the shard, or begins to be deleted, is always reconciled.  A predicate
+only skips reconciles after other changes, so each reconcile must still look at the whole object.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, is_label_key
 from sharder.runtime.backoff import Backoff
-from sharder.sdk.predicates import Predicate, any_change
+from sharder.shard.objects import OwnMeta
 
 if TYPE_CHECKING:
     from sharder.sdk.request import Request
@@ -41,6 +45,32 @@ Returns the delay (seconds or a timedelta) until the next reconcile, or None to 
 An error requeues the object with back-off.  As `on_delete` it cleans up after one object that is
 being deleted, and returns a delay while the clean-up is not finished.
 """
+
+
+Predicate: TypeAlias = Callable[[OwnMeta, OwnMeta], bool]
+"""Returns whether a change, from the first state to the second, needs a reconcile."""
+
+
+def generation_changed(old: OwnMeta, new: OwnMeta) -> bool:
+    """Return whether the spec changed; always True for resources without a generation."""
+    return new.generation == 0 or old.generation != new.generation
+
+
+def labels_changed(*keys: str) -> Predicate:
+    """Return a predicate for changes of these labels; without `keys`, of any label."""
+
+    def changed(old: OwnMeta, new: OwnMeta) -> bool:
+        before, after = old.labels or {}, new.labels or {}
+        return any(
+            before.get(key) != after.get(key) for key in keys or before.keys() | after.keys()
+        )
+
+    return changed
+
+
+def any_change(_old: OwnMeta, _new: OwnMeta) -> bool:
+    """Reconcile after every change: the default."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,66 +1,23 @@
 """The argument of an author's function: one object, and guarded reads and writes."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from datetime import datetime
-from typing import NoReturn, TypeVar, overload
+from typing import TypeVar, overload
 
 import msgspec
 from typing_extensions import deprecated
 
-from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import Json
-from sharder.core.errors import ApiError, ConfigError, Conflict, LeaseLost, SharderError
+from sharder.core.errors import ApiError, ConfigError, Conflict
 from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.children import Children
-from sharder.sdk.reads.owned import NotOwned
+from sharder.sdk.documents import with_condition
+from sharder.sdk.reads.owned import Permit
 from sharder.sdk.resource_context import ResourceContext
-from sharder.shard.identity import Ownership
+from sharder.shard.identity import parse_resource
 from sharder.shard.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
-from sharder.shard.resources import parse_resource
 
 T = TypeVar("T")
-
-
-class Permit:
-    """The permission to act on one object; it ends with the reconcile."""
-
-    def __init__(self, ref: ObjectRef, uid: str, context: ResourceContext) -> None:
-        self._ref = ref
-        self._uid = uid
-        self._context = context
-        self._is_open = True
-        self.was_refused = False
-        """Whether a check has failed, so that a failure of the reconcile is no error."""
-
-    def check(self, seen: OwnMeta) -> None:
-        """Raise unless this shard can act now; `seen` is the object as the request last saw it.
-
-        Raises:
-            LeaseLost: another holder has the Lease, or might have it.
-            NotOwned: the object is draining or has left this shard, or the reconcile has ended.
-        """
-        if not self._context.holds_lease():
-            self._refuse(LeaseLost, "must not act: its Lease was not renewed")
-        if not self._is_open:
-            self._refuse(NotOwned, "must not act: the reconcile has ended")
-        for meta in (self._context.owned.get(self._ref), seen):
-            self.require_ours(meta)
-
-    def require_ours(self, meta: OwnMeta | None) -> None:
-        """Raise `NotOwned` unless `meta` is a state in which this shard owns the object."""
-        if meta is None or meta.uid != self._uid:
-            self._refuse(NotOwned, "no longer has it, or it was deleted")
-        if self._context.identity.ownership_of(meta) is not Ownership.OURS:
-            self._refuse(NotOwned, "does not own it, or has to release it")
-
-    def close(self) -> None:
-        """End the permission."""
-        self._is_open = False
-
-    def _refuse(self, error: type[SharderError], why: str) -> NoReturn:
-        self.was_refused = True
-        raise error(f"{self._ref}: shard {self._context.identity.shard} {why}")
 
 
 class Request:
@@ -77,7 +34,7 @@ class Request:
         self._read: msgspec.Raw | None = None
         """The object as this request last read or wrote it."""
         self._context = context
-        self.permit = Permit(ref, meta.uid, context)
+        self.permit = Permit(context.owned, ref, meta.uid, holds_lease=context.holds_lease)
 
     @property
     def ref(self) -> ObjectRef:
@@ -199,7 +156,7 @@ class Request:
             "message": message,
             **({"observedGeneration": generation} if generation else {}),
         }
-        conditions = _with_condition(known, wanted, now=self._context.shard.clock.now())
+        conditions = with_condition(known, wanted, now=self._context.shard.clock.now())
         if conditions == known:
             return seen
         return await self.patch_status({"status": {"conditions": conditions}})
@@ -333,26 +290,3 @@ class Request:
         """Store the object that was read, or that answered a write."""
         self._meta = decode(raw, OwnObject).metadata
         self._read = raw
-
-
-def _with_condition(
-    conditions: Json, wanted: Mapping[str, Json], *, now: datetime
-) -> Sequence[Json]:
-    """Return `status.conditions` with one of them set; equal to `conditions` if nothing differs.
-
-    Entries that are not objects, and further entries of this type, are dropped: the status is
-    untrusted input.
-    """
-    entries = conditions if isinstance(conditions, list) else []
-    known = [each for each in entries if isinstance(each, Mapping)]
-    before = next((each for each in known if each.get("type") == wanted["type"]), {})
-    is_same = before.get("status") == wanted["status"]
-    since = before.get("lastTransitionTime") if is_same else None
-    merged = {**before, **wanted, "lastTransitionTime": since or to_the_second(now)}
-    if not before:
-        return [*known, merged]
-    return [
-        merged if each is before else each
-        for each in known
-        if each is before or each.get("type") != wanted["type"]
-    ]

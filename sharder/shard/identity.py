@@ -1,10 +1,12 @@
-"""The shard and its ring, and what the labels of an object say to this shard.  Pure."""
+"""The shard, its ring and its resources, and what the labels of an object say to it.  Pure."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TypeAlias
 
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.names import RingName, ShardName, drain_label, owner_label
+from sharder.core.names import GroupResource, RingName, ShardName, drain_label, owner_label
 
 
 class Ownership(Enum):
@@ -45,3 +47,23 @@ class Identity:
         if meta.label(self.owner_label) != self.shard:
             return Ownership.ELSEWHERE
         return Ownership.DRAINING if meta.has_label(self.drain_label) else Ownership.OURS
+
+
+Handled: TypeAlias = Mapping[GroupResource, Sequence[GroupResource]]
+"""The main resources that a shard reconciles, and the resources of the children of each."""
+
+
+def parse_resource(text: str) -> GroupResource:
+    """Parse the name of a resource, such as `secrets` or `deployments.apps`."""
+    resource, _, group = text.partition(".")
+    return GroupResource(group, resource)
+
+
+def children_of(handled: Handled) -> Sequence[GroupResource]:
+    """Return the resources of children, each once."""
+    return tuple(dict.fromkeys(child for owns in handled.values() for child in owns))
+
+
+def resources_of(handled: Handled) -> Sequence[GroupResource]:
+    """Return all resources, each once."""
+    return (*handled, *children_of(handled))

@@ -23,10 +23,9 @@ from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Identity
+from sharder.shard.identity import Handled, Identity, resources_of
 from sharder.shard.lifecycle import Life, Workload, lease_holder
 from sharder.shard.probes import at_once, probes
-from sharder.shard.resources import Handled, resources_of
 from sharder.shard.rights import Right, advice, needed_rights
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings

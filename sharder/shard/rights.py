@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.shard.resources import Handled, children_of
+from sharder.shard.identity import Handled, children_of
 
 MAIN_VERBS: Final = ("get", "list", "watch", "patch")
 CHILD_VERBS: Final = ("get", "list", "watch", "create", "patch")

@@ -8,7 +8,7 @@ from sharder.core.errors import ApiError, Forbidden, InvalidObject, NotFound
 from sharder.core.names import RingName
 from sharder.runtime.error_log import Once
 from sharder.shard.cluster import Cluster
-from sharder.shard.resources import Handled
+from sharder.shard.identity import Handled
 
 _log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.sdk.reads.progress import is_reached
+from sharder.sdk.reads.cache import is_reached
 
 NUMBERS = st.integers(min_value=1, max_value=2**64)
 

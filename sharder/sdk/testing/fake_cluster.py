@@ -20,8 +20,8 @@ from sharder.sdk.testing.requests import Call, Client, Place, Refused, place_of
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from sharder.shard.cluster import Cluster
+from sharder.shard.identity import parse_resource
 from sharder.shard.objects import Document, OwnMeta, OwnObject, api_version, decode
-from sharder.shard.resources import parse_resource
 from sharder.shard.rights import Right
 
 _SHARD: Final = Client(username="shard")

@@ -5,7 +5,7 @@ from typing import Final
 
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource
-from sharder.shard.resources import parse_resource
+from sharder.shard.identity import parse_resource
 
 
 def custom(name: str, *, kind: str, version: str = "v1", namespaced: bool = True) -> Resource:

@@ -16,8 +16,7 @@ from sharder.sdk import (
     generation_changed,
     labels_changed,
 )
-from sharder.sdk.predicates import Predicate
-from sharder.sdk.reconciler import Reconcile
+from sharder.sdk.reconciler import Predicate, Reconcile
 from sharder.sdk.testing.fake_clock import settle
 from sharder.shard.rights import Right
 from tests.unit.sdk.scene import (

@@ -20,7 +20,7 @@ from sharder.core.names import (
 )
 from sharder.sdk import LeaseTiming, Request, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
-from sharder.shard.resources import parse_resource
+from sharder.shard.identity import parse_resource
 from sharder.shard.rights import Right
 from tests.unit.shard.test_probes import get
 
