@@ -12,7 +12,6 @@ from sharder.sdk import (
     Shard,
     configure_logs,
     generation_changed,
-    labels_changed,
 )
 
 SIZE = "quota.example.com/size"
@@ -92,7 +91,7 @@ def make_shard(settings: Settings | None = None) -> Shard:
         keep_quota,
         owns=["configmaps"],
         cache=["namespaces", "configmaps"],
-        when=labels_changed(SIZE),
+        when=lambda old, new: old.label(SIZE) != new.label(SIZE),
     )
     shard.reconciler(
         GRANTS,

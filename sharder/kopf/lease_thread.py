@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from datetime import timedelta
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
 from typing import Self
 
@@ -123,7 +122,6 @@ class LeaseThread:
             settings=self._settings,
             handled=dict.fromkeys(self._resources, ()),
             stop=self._stop,
-            until_alive=self._until_kopf_runs,
             metrics=self._metrics,
             clock=self._clock,
             rng=self._rng,
@@ -152,17 +150,6 @@ class LeaseThread:
         ]
         return self
 
-    async def _until_kopf_runs(self) -> None:
-        """Return when kopf's event loop runs a callback, which it does not while it is blocked."""
-        ran = Future[None]()
-
-        def run() -> None:
-            if not ran.done():  # it is done if the probe has given up
-                ran.set_result(None)
-
-        self._kopf_loop.call_soon_threadsafe(run)
-        await asyncio.wrap_future(ran)
-
     def _cancel(self, uid: str) -> None:
         with suppress(RuntimeError):  # kopf's loop has ended
             self._kopf_loop.call_soon_threadsafe(self._gate.cancel, uid)
@@ -188,12 +175,8 @@ class LeaseThread:
         """Return why a resource could not be watched, empty if all could be."""
         return self.problem(self._settings.lease.lease_duration)
 
-    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
-        """Let kopf work until `stop` is set, end kopf, and return when kopf has ended.
-
-        `stop_grace` is not used here: kopf itself waits for its handlers that long.
-        """
-        del stop_grace
+    async def run(self, stop: asyncio.Event) -> None:
+        """Let kopf work until `stop` is set, end kopf, and return when kopf has ended."""
         self._acquired.set_result(None)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(each.run(), name="drains") for each in self._drains]

@@ -18,15 +18,13 @@ from warnings import warn
 from sharder.core.errors import ConfigError, Conflict, NotFound, SharderError
 from sharder.core.leases.election import LeaseTiming
 from sharder.logs import configure_logs
-from sharder.runtime.backoff import Backoff
-from sharder.sdk.reconciler import PermanentError, generation_changed, labels_changed
+from sharder.sdk.reconciler import PermanentError, generation_changed
 from sharder.sdk.request import Request
 from sharder.sdk.shard import Shard
 from sharder.shard.objects import Document, OwnMeta
 from sharder.shard.settings import Settings, local_settings
 
 __all__ = [
-    "Backoff",
     "ConfigError",
     "Conflict",
     "Document",
@@ -40,7 +38,6 @@ __all__ = [
     "SharderError",
     "configure_logs",
     "generation_changed",
-    "labels_changed",
     "local_settings",
 ]
 

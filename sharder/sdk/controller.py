@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 from sharder.core.errors import Conflict, LeaseLost
@@ -89,7 +88,7 @@ class Controller:
         """The main objects and the children."""
         return (self._context.main, *self._context.children)
 
-    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+    async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set; then start nothing new and return when all work has ended.
 
         Reconciles that still run after `stop_grace` are cancelled.  Cancellation of this method
@@ -99,11 +98,11 @@ class Controller:
         metrics, workers = self._context.shard.metrics, self._context.shard.settings.workers
         metrics.show_controller(ring, resource, objects=lambda: len(self._owned), workers=workers)
         try:
-            await self._run(stop, workers=workers, stop_grace=stop_grace)
+            await self._run(stop, workers=workers)
         finally:
             metrics.hide_controller(ring, resource)
 
-    async def _run(self, stop: asyncio.Event, *, workers: int, stop_grace: timedelta) -> None:
+    async def _run(self, stop: asyncio.Event, *, workers: int) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._follow_objects(), name="follow objects"),
@@ -122,13 +121,14 @@ class Controller:
             ]
             await stop.wait()
             self._is_stopping = True
-            await self._wait_for_reconciles(stop_grace)
+            await self._wait_for_reconciles()
             for task in tasks:
                 task.cancel()
 
-    async def _wait_for_reconciles(self, grace: timedelta) -> None:
+    async def _wait_for_reconciles(self) -> None:
+        grace = self._context.shard.settings.stop_grace.total_seconds()
         try:
-            async with asyncio.timeout(grace.total_seconds()):
+            async with asyncio.timeout(grace):
                 while self._running:
                     self._ended.clear()
                     await self._ended.wait()

@@ -7,19 +7,15 @@ only skips reconciles after other changes, so each reconcile must still look at 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from math import inf, isfinite
-from typing import TYPE_CHECKING, Final, TypeAlias
+from math import isfinite
+from typing import TYPE_CHECKING, TypeAlias
 
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import GroupResource, is_label_key
-from sharder.runtime.backoff import Backoff
 from sharder.shard.objects import OwnMeta
 
 if TYPE_CHECKING:
     from sharder.sdk.request import Request
-
-BACKOFF: Final = Backoff(base=0.1, cap=300.0)
-"""The delay after a failure, in seconds; the sharder has the same cap for objects that fail."""
 
 
 class PermanentError(SharderError):
@@ -56,18 +52,6 @@ def generation_changed(old: OwnMeta, new: OwnMeta) -> bool:
     return new.generation == 0 or old.generation != new.generation
 
 
-def labels_changed(*keys: str) -> Predicate:
-    """Return a predicate for changes of these labels; without `keys`, of any label."""
-
-    def changed(old: OwnMeta, new: OwnMeta) -> bool:
-        before, after = old.labels or {}, new.labels or {}
-        return any(
-            before.get(key) != after.get(key) for key in keys or before.keys() | after.keys()
-        )
-
-    return changed
-
-
 def any_change(_old: OwnMeta, _new: OwnMeta) -> bool:
     """Reconcile after every change: the default."""
     return True
@@ -83,7 +67,6 @@ class Reconciler:
     on_delete: Reconcile | None = None
     finalizer: str = ""
     """Keeps a deleted object until `on_delete` has returned; empty without `on_delete`."""
-    backoff: Backoff = BACKOFF
     when: Predicate = any_change
     """Which changes of an object need a reconcile."""
     cache: frozenset[GroupResource] = frozenset()
@@ -99,11 +82,6 @@ class Reconciler:
         if self.finalizer and not ("/" in self.finalizer and is_label_key(self.finalizer)):
             raise ConfigError(
                 f"finalizer {self.finalizer!r} must be a domain and a name: example.com/cleanup"
-            )
-        if not 0 < self.backoff.base <= self.backoff.cap < inf:
-            raise ConfigError(
-                "the back-off must have 0 < base <= cap, but has base "
-                f"{self.backoff.base:g}s and cap {self.backoff.cap:g}s"
             )
         if unknown := self.cache - {self.resource, *self.owns}:
             raise ConfigError(

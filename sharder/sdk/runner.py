@@ -10,13 +10,18 @@ import logging
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
+from typing import Final
 
 from sharder.core.errors import InvalidObject, NotFound, SharderError
 from sharder.core.names import ObjectRef
+from sharder.runtime.backoff import Backoff
 from sharder.sdk.children import NameTaken
 from sharder.sdk.reconciler import PermanentError, seconds_of
 from sharder.sdk.request import Request
 from sharder.sdk.resource_context import ResourceContext
+
+_BACKOFF: Final = Backoff(base=0.1, cap=300.0)
+"""The delay after a failure, in seconds; the sharder has the same cap for objects that fail."""
 
 _log = logging.getLogger(__name__)
 
@@ -141,4 +146,4 @@ class Runner:
     def _back_off(self, ref: ObjectRef) -> float:
         self._given_up.pop(ref, None)
         failures = self._failures[ref] = self._failures.get(ref, 0) + 1
-        return self._reconciler.backoff.delay(failures, self._context.shard.rng)
+        return _BACKOFF.delay(failures, self._context.shard.rng)

@@ -3,18 +3,16 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import RingName
 from sharder.metrics.shard import ShardMetrics, process_metrics
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.controller import Controller
 from sharder.sdk.reconciler import (
-    BACKOFF,
     Predicate,
     Reconcile,
     Reconciler,
@@ -72,11 +70,11 @@ class Controllers:
             return "the objects are not listed yet"
         return self.problem(self._late_after)
 
-    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+    async def run(self, stop: asyncio.Event) -> None:
         """Run all controllers as `Controller.run` does."""
         async with asyncio.TaskGroup() as group:
             for each in self._controllers:
-                group.create_task(each.run(stop, stop_grace=stop_grace), name="control")
+                group.create_task(each.run(stop), name="control")
 
     def _has_listed(self) -> bool:
         return all(each.has_listed for each in self._controllers)
@@ -116,7 +114,6 @@ class Shard:
         owns: Sequence[str] = (),
         on_delete: Reconcile | None = None,
         finalizer: str = "",
-        backoff: Backoff = BACKOFF,
         when: Predicate = any_change,
         cache: Sequence[str] = (),
     ) -> None:
@@ -132,13 +129,12 @@ class Shard:
                 `reconcile`, and the object is gone when it has returned None.  A delay repeats it.
             finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
                 Never change it: objects keep the old one until it is removed by hand.
-            backoff: The delay after a failure of an object.
             when: Which changes of an object need a reconcile, such as `generation_changed`.
             cache: The resources, from `resource` and `owns`, whose objects the shard keeps in
                 memory as a whole, and reads from there.
 
         Raises:
-            ConfigError: `on_delete` has no finalizer, or the finalizer or the back-off is invalid;
+            ConfigError: `on_delete` has no finalizer, or the finalizer is invalid;
                 `cache` has another resource; `resource` has a reconciler already; or a main
                 resource is in the `owns` of a reconciler, which no ring allows.
         """
@@ -148,7 +144,6 @@ class Shard:
             reconcile=reconcile,
             on_delete=on_delete,
             finalizer=finalizer,
-            backoff=backoff,
             when=when,
             cache=frozenset(map(parse_resource, cache)),
         )

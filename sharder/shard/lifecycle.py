@@ -13,7 +13,6 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from math import inf
 from typing import Final, Protocol
@@ -59,7 +58,7 @@ class Workload(Protocol):
         """Return why the shard is not ready while it holds its Lease, empty if it is."""
         ...
 
-    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+    async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set or the call is cancelled; end when no work runs."""
         ...
 
@@ -144,7 +143,7 @@ class Life:
         stopping = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._wait_to_stop(fitness, stopping), name="wait to stop")
-            await self.work.run(stopping, stop_grace=self.context.settings.stop_grace)
+            await self.work.run(stopping)
 
     async def _wait_to_stop(self, fitness: Fitness, stopping: asyncio.Event) -> None:
         async def note_unfit() -> None:

@@ -5,7 +5,7 @@ A process holds its Lease once: what ends its work ends the process, and Kuberne
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +25,7 @@ from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity, resources_of
 from sharder.shard.lifecycle import Life, Workload, lease_holder
-from sharder.shard.probes import at_once, probes
+from sharder.shard.probes import probes
 from sharder.shard.rights import Right, advice, needed_rights
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
@@ -76,8 +76,6 @@ class Membership:
     rights: Sequence[Right] = ()
     """Rights that the shard needs beside those for its resources and its Lease."""
     stop: asyncio.Event
-    until_alive: Callable[[], Awaitable[None]] = at_once
-    """Returns when the event loop of the work has run."""
     metrics: ShardMetrics
     clock: Clock
     rng: Rng
@@ -101,10 +99,9 @@ class Membership:
                 return "resources and rights are not checked yet"
             return self._not_ready(holder, work)
 
-        address, until_alive = address_of(settings.http_address), self.until_alive
         async with (
             alone_on(ObjectRef(settings.namespace, settings.name), settings.kubeconfig),
-            probes(address, not_ready=not_ready, metrics=self.metrics, until_alive=until_alive),
+            probes(address_of(settings.http_address), not_ready=not_ready, metrics=self.metrics),
         ):
             # The checks come before the Lease, so that a shard that cannot work gets no objects.
             if (found := await self._discover(cluster)) is None:

@@ -1,7 +1,7 @@
 """The HTTP port of a shard: `/healthz`, `/readyz` and `/metrics`."""
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -14,22 +14,16 @@ from sharder.metrics.shard import ShardMetrics
 _log = logging.getLogger(__name__)
 
 
-async def at_once() -> None:
-    """Return at once."""
-
-
 @asynccontextmanager
 async def probes(
     address: Address | None,
     *,
     not_ready: Callable[[], str],
     metrics: ShardMetrics,
-    until_alive: Callable[[], Awaitable[None]] = at_once,
 ) -> AsyncGenerator[int, None]:
     """Serve the probes and metrics, and yield the port; without an address, yield 0.
 
-    The running event loop answers, so the liveness probe fails while this loop is blocked.  If the
-    shard works on another loop, `until_alive` must return only after that loop has run.
+    The running event loop answers, so the liveness probe fails while this loop is blocked.
 
     Raises:
         ConfigError: the process cannot listen on the address.
@@ -38,7 +32,7 @@ async def probes(
         yield 0
         return
     # No access log: most of its lines would be about probes.
-    runner = web.AppRunner(_app(not_ready, metrics, until_alive), access_log=None)
+    runner = web.AppRunner(_app(not_ready, metrics), access_log=None)
     await runner.setup()
     try:
         try:
@@ -53,11 +47,8 @@ async def probes(
         await runner.cleanup()
 
 
-def _app(
-    not_ready: Callable[[], str], metrics: ShardMetrics, until_alive: Callable[[], Awaitable[None]]
-) -> web.Application:
+def _app(not_ready: Callable[[], str], metrics: ShardMetrics) -> web.Application:
     async def healthz(_: web.Request) -> web.Response:
-        await until_alive()
         return web.json_response({"alive": True})
 
     async def readyz(_: web.Request) -> web.Response:

@@ -9,12 +9,10 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk import (
-    Backoff,
     OwnMeta,
     Request,
     Shard,
     generation_changed,
-    labels_changed,
 )
 from sharder.sdk.reconciler import Predicate, Reconcile
 from sharder.sdk.testing.fake_clock import settle
@@ -65,12 +63,6 @@ def changed(**fields: object) -> OwnMeta:
 def test_a_new_generation_is_a_change_of_the_spec() -> None:
     assert not generation_changed(OLD, changed(resource_version="9"))
     assert generation_changed(OLD, changed(generation=4))
-
-
-@pytest.mark.parametrize("labels", [None, {OWNER: ME}, {OWNER: ME, "tier": "db"}])
-def test_a_label_that_goes_or_changes_is_a_change(labels: dict[str, str] | None) -> None:
-    assert labels_changed("tier")(OLD, changed(labels=labels))
-    assert labels_changed()(OLD, changed(labels=labels))
 
 
 def never(_old: OwnMeta, _new: OwnMeta) -> bool:
@@ -160,21 +152,6 @@ async def test_an_evacuation_waits_for_the_objects_of_all_resources() -> None:
         await scene.clock.advance(1)
 
         assert task.done()
-
-
-async def test_failures_of_a_resource_back_off_as_it_says() -> None:
-    scene, controller = Scene(), Controller(errors=[ValueError("no")] * 2)
-
-    def add(shard: Shard) -> None:
-        backoff = Backoff(base=100, cap=100)
-        shard.reconciler("widgets.example.com", controller, backoff=backoff)
-
-    async with at_work(scene, Controller(), more=add):
-        await create_widget(scene)
-        await scene.clock.advance(74)
-        assert len(controller.started) == 1
-        await scene.clock.advance(2)
-        assert len(controller.started) == 2
 
 
 # Mistakes, and rights

@@ -47,24 +47,6 @@ async def test_a_shard_is_alive_and_says_why_it_is_not_ready() -> None:
     assert ready == (200, '{"ready": true, "reason": ""}')
 
 
-async def test_a_shard_whose_work_is_on_a_loop_that_is_blocked_is_not_alive() -> None:
-    ran = asyncio.Event()
-
-    async def until_alive() -> None:
-        await ran.wait()
-
-    async with probes(
-        HERE, not_ready=str, metrics=ShardMetrics(), until_alive=until_alive
-    ) as port:
-        answer = asyncio.create_task(get(port, "/healthz"))
-        ready = await get(port, "/readyz")
-        was_alive = answer.done()
-        ran.set()
-
-        assert (ready[0], was_alive) == (200, False)
-        assert (await answer)[0] == 200
-
-
 async def test_metrics_are_served_as_prometheus_reads_them() -> None:
     metrics = ShardMetrics()
     metrics.requested("GET", "200")
