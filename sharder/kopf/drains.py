@@ -76,9 +76,7 @@ class Drains:
         served, cluster, identity = context.found[resource], context.cluster, context.identity
         draining = f"{identity.selector},{identity.drain_label}"
         self._objects = cluster.objects(served, draining)
-        self.watched = Watched(
-            self._objects, served, cluster.find, clock=context.clock, rng=context.rng
-        )
+        self.watched = Watched(self._objects, served, cluster.find, clock=context.clock)
 
     async def run(self) -> None:
         """Watch the draining objects, and act on slow drains, until cancelled."""

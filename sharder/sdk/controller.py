@@ -18,7 +18,7 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
-from sharder.sdk.reads.collection import Collected, Handoff
+from sharder.sdk.reads.collection import Collected
 from sharder.sdk.resource_context import ResourceContext
 from sharder.sdk.runner import Runner
 from sharder.shard.identity import Ownership
@@ -55,7 +55,7 @@ class Controller:
         self._context = context
         self._owned = context.owned
         self._runner = Runner(context)
-        self._handoff = Handoff(context.main, context.children)
+        self._handoff = context.handoff
         self._clock = shard.clock
         self._running: dict[ObjectRef, _Running] = {}
         self._is_stopping = False

@@ -94,7 +94,7 @@ class Request:
             NotOwned: the object is draining, or this shard no longer owns it.
             InvalidObject: a child does not have the shape.
         """
-        raws = await self._context.cached_children(parse_resource(resource), self._meta.uid)
+        raws = await self._context.cached_children(parse_resource(resource), self._meta)
         self.check()
         if shape is None:
             return [document(raw) for raw in raws]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta, PartialObject, api_group
-from sharder.core.errors import ConfigError
+from sharder.core.errors import ConfigError, Unavailable
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk.reads.collection import Collected
+from sharder.sdk.reads.collection import Collected, Handoff
 from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reconciler import Reconciler
 from sharder.shard.context import ShardContext
@@ -33,6 +33,7 @@ class ResourceContext:
             Collected(shard.found[child], shard, keep=self._is_child if is_cached(child) else None)
             for child in reconciler.owns
         ]
+        self.handoff = Handoff(self.children)
         self._events = shard.cluster.recorder(shard.identity, shard.clock)
 
     def parent_of(self, obj: PartialObject) -> ObjectRef | None:
@@ -66,17 +67,22 @@ class ResourceContext:
                 return each
         raise ConfigError(f"{wanted[1]} of group {wanted[0]!r} is not in `owns`")
 
-    async def cached_children(self, resource: GroupResource, uid: str) -> list[msgspec.Raw]:
+    async def cached_children(
+        self, resource: GroupResource, parent: ObjectMeta
+    ) -> list[msgspec.Raw]:
         """Return the children of an object from memory, sorted by namespace and name.
 
         Raises:
             ConfigError: the resource is not in both `owns` and `cache`.
-            Unavailable: the watch has not shown all writes of this shard in time.
+            Unavailable: the watch has not shown all writes of this shard in time, or a write had
+                no answer.
         """
         for each in self.children:
             if each.resource.id == resource and each.cache is not None:
-                await each.settle_strays(uid)
-                return await each.cache.controlled_by(uid)
+                if not self.handoff.is_settled(parent.ref):
+                    raise Unavailable("a write had no answer: the children must be listed again")
+                await each.settle_strays(parent.uid)
+                return await each.cache.controlled_by(parent.uid)
         raise ConfigError(f"{resource} is not in `owns` and in `cache` of the reconciler")
 
     def _is_child(self, obj: PartialObject) -> bool:

@@ -97,7 +97,7 @@ class Fitness:
         context, clock, rng = self.context, self.context.clock, self.context.rng
         labels, find = context.identity.selector, context.cluster.find
         watches = [
-            Watched(context.cluster.objects(each, labels), each, find, clock=clock, rng=rng)
+            Watched(context.cluster.objects(each, labels), each, find, clock=clock)
             for each in context.found.values()
         ]
 

@@ -1,22 +1,18 @@
 """A collection that a shard watches: how well that works, and whether it is still served.
 
-While the watch fails, the resource is discovered again: its CRD might serve it no longer, or in
-another version.  Then the process ends without releasing its Lease, and starts anew with it.
+If the API server does not know the path, the resource is discovered again: if its CRD serves it in
+another version, the process ends without releasing its Lease, and starts anew with it.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, Expired, LeaseLost, NotFound
 from sharder.core.names import GroupResource
 from sharder.ports import Listed, Watchable, WatchEvent
-from sharder.runtime.backoff import UNSERVED, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
-
-LOOKUP_SECONDS: Final = 60.0
-"""Between two lookups while a watch fails for another reason than a path that is not served."""
 
 Find: TypeAlias = Callable[[GroupResource], Awaitable[Resource]]
 """Discovers a resource now; `NotFound` if the API server does not serve it."""
@@ -28,38 +24,33 @@ class Watched(Generic[T]):
     """A collection to list and to watch; both raise `LeaseLost` if its version has changed."""
 
     def __init__(
-        self, inner: Watchable[T], resource: Resource, find: Find, *, clock: Clock, rng: Rng
+        self, inner: Watchable[T], resource: Resource, find: Find, *, clock: Clock
     ) -> None:
         self._inner = inner
         self._resource = resource
         self._find = find
         self._clock = clock
-        self._rng = rng
         self._error: ApiError | None = None
         """Why the watch does not work; None before the first failure, and while it works."""
         self._failing = 0.0, 0.0
         """When (monotonic seconds) the first and the last failure in a row were seen."""
         self._standing: float | None = None
         """Since when (monotonic seconds) the watch works."""
-        self._is_served = True
-        self._looked_at = 0.0
-        self._lookups = 0
 
     def problem(self, seconds: float) -> str:
-        """Return why the watch has failed for `seconds`; empty if it has not, or is not served.
+        """Return why the watch has failed for `seconds`; empty if it has not.
 
         A list that takes long is no failure.
         """
         first, last = self._failing
-        if self._error is None or not self._is_served or last - first < seconds:
+        if self._error is None or last - first < seconds:
             return ""
         return f"cannot watch {self._resource.id}: {self._error}"
 
     def stands(self, seconds: float) -> bool:
-        """Return whether the watch has worked for `seconds`, or the resource is not served."""
-        if self._standing is None:
-            return not self._is_served
-        return self._clock.monotonic() - self._standing >= seconds
+        """Return whether the watch has worked for `seconds`."""
+        now = self._clock.monotonic()
+        return self._standing is not None and now - self._standing >= seconds
 
     async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
         """Return all objects, or only objects for which `keep` is True."""
@@ -90,26 +81,16 @@ class Watched(Generic[T]):
     async def _failed(self, error: ApiError) -> None:
         now = self._clock.monotonic()
         if self._error is None:
-            self._failing, self._looked_at, self._lookups = (now, now), now, 0
-            self._is_served = True
+            self._failing = now, now
         self._failing = self._failing[0], now
         self._error, self._standing = error, None
-        is_about_path = isinstance(error, NotFound | Expired)
-        pause = UNSERVED.delay(self._lookups, self._rng) if is_about_path else LOOKUP_SECONDS
-        if now - self._looked_at >= pause:
-            await self._look_up(now)
+        if isinstance(error, NotFound | Expired):
+            await self._look_up()
 
-    async def _look_up(self, now: float) -> None:
-        self._looked_at = now
-        self._lookups += 1
+    async def _look_up(self) -> None:
         try:
             found = await self._find(self._resource.id)
-        except NotFound:
-            self._is_served = False
         except ApiError:
-            return  # unknown
-        else:
-            if not self._is_served:
-                self._is_served, self._failing = True, (now, now)
-            if found != self._resource:
-                raise LeaseLost(f"{found.id} is served as {found.version} now: start again")
+            return  # it is not served, or this is unknown
+        if found != self._resource:
+            raise LeaseLost(f"{found.id} is served as {found.version} now: start again")

@@ -45,8 +45,6 @@ class Progress:
         self._written = ""
         """The newest version that this shard has written."""
         self._moved = asyncio.Event()
-        self.is_doubted = False
-        """Whether a write had no answer, so that it might have happened at any version."""
 
     def wrote(self, version: str) -> None:
         """Note a write, by the API server's answer; the watch will show it."""
@@ -70,28 +68,20 @@ class Progress:
         Raises:
             Unavailable: the watch has not shown it within `WAIT_SECONDS`.
         """
-        await self.until_true(lambda: is_reached(self._position, version))
-
-    async def until_written(self) -> None:
-        """Return when the watch has shown all writes of this shard so far."""
-        await self.until(self._written)
-
-    async def until_true(self, holds: Callable[[], bool]) -> None:
-        """Return when `holds` is true, which is checked after each event of the watch.
-
-        Raises:
-            Unavailable: `holds` was not true within `WAIT_SECONDS`.
-        """
-        if holds():
+        if is_reached(self._position, version):
             return
-        is_shown, _ = await race(self._moves_until(holds), self._clock.sleep(WAIT_SECONDS))
+        is_shown, _ = await race(self._moves_to(version), self._clock.sleep(WAIT_SECONDS))
         if not is_shown:
             raise Unavailable(
                 f"the watch has not shown this shard's writes for {WAIT_SECONDS:.0f}s"
             )
 
-    async def _moves_until(self, holds: Callable[[], bool]) -> None:
-        while not holds():
+    async def until_written(self) -> None:
+        """Return when the watch has shown all writes of this shard so far."""
+        await self.until(self._written)
+
+    async def _moves_to(self, version: str) -> None:
+        while not is_reached(self._position, version):
             await self._moved.wait()
 
 
@@ -108,41 +98,38 @@ class ObjectCache:
         self._objects: dict[ObjectRef, Whole] = {}
         self._children: dict[str, dict[ObjectRef, Whole]] = {}
         """By the uid of their controller."""
-        self._deleted: dict[ObjectRef, str] = {}
-        """Objects that this shard has deleted and the watch still shows, with their versions."""
 
     def update(self, event: Event) -> None:
         """Apply an event of the watch."""
         match event:
             case Listed(items):
-                self._objects, self._children, self._deleted = {}, {}, {}
+                self._objects, self._children = {}, {}
                 for obj in items:
                     self._put(obj)
             case Changed(obj):
-                self._drop(obj.metadata.ref)
+                self.drop(obj.metadata.ref)
                 self._put(obj)
             case Removed(obj):
-                self._drop(obj.metadata.ref)
+                self.drop(obj.metadata.ref)
 
-    def deleted(self, ref: ObjectRef, version: str) -> None:
-        """Note that this version was deleted: reads wait until the watch shows the result."""
-        cached = self._objects.get(ref)
-        if cached is not None and is_reached(version, cached.metadata.resource_version):
-            self._deleted[ref] = version
+    def drop(self, ref: ObjectRef) -> None:
+        """Drop an object that is gone, or that this shard has deleted."""
+        before = self._objects.pop(ref, None)
+        if before is None or before.metadata.controller is None:
+            return
+        uid = before.metadata.controller.uid
+        siblings = self._children[uid]
+        del siblings[ref]
+        if not siblings:
+            del self._children[uid]
 
     async def get(self, ref: ObjectRef) -> msgspec.Raw | None:
-        """Return the object.
-
-        None if it is not in the cache, or if a write had no answer, so that only the API server
-        knows the object's state.
+        """Return the object, None if it is not in the cache.
 
         Raises:
             Unavailable: the watch has not shown this shard's writes in time.
         """
-        if self._progress.is_doubted:
-            return None
         await self._progress.until_written()
-        await self._progress.until_true(lambda: ref not in self._deleted)
         cached = self._objects.get(ref)
         return None if cached is None else msgspec.Raw(cached.raw)
 
@@ -150,15 +137,9 @@ class ObjectCache:
         """Return the children of the object with this uid, sorted by namespace and name.
 
         Raises:
-            Unavailable: the watch has not shown this shard's writes in time, or a write had no
-                answer.
+            Unavailable: the watch has not shown this shard's writes in time.
         """
-        if self._progress.is_doubted:
-            raise Unavailable("a write had no answer: the children have to be listed again")
         await self._progress.until_written()
-        await self._progress.until_true(
-            lambda: self._deleted.keys().isdisjoint(self._children.get(uid, {}))
-        )
         children = self._children.get(uid, {})
         return [msgspec.Raw(children[ref].raw) for ref in sorted(children)]
 
@@ -169,14 +150,3 @@ class ObjectCache:
         if obj.metadata.controller is not None:
             siblings = self._children.setdefault(obj.metadata.controller.uid, {})
             siblings[obj.metadata.ref] = obj
-
-    def _drop(self, ref: ObjectRef) -> None:
-        self._deleted.pop(ref, None)
-        before = self._objects.pop(ref, None)
-        if before is None or before.metadata.controller is None:
-            return
-        uid = before.metadata.controller.uid
-        siblings = self._children[uid]
-        del siblings[ref]
-        if not siblings:
-            del self._children[uid]

@@ -30,7 +30,7 @@ class Collected:
         keep: Callable[[PartialObject], bool] | None = None,
     ) -> None:
         """Keep the objects for which `keep` is True in memory, or without it only read them."""
-        cluster, clock, rng = context.cluster, context.clock, context.rng
+        cluster, clock = context.cluster, context.clock
         self.resource = resource
         self.documents = cluster.documents(resource)
         self.progress = Progress(clock)
@@ -39,8 +39,10 @@ class Collected:
         self._now = cluster.objects(resource, context.identity.selector)
         view = cluster.whole if self.cache else cluster.objects
         self.objects = view(resource, context.identity.selector)
-        self.watched = Watched(self.objects, resource, cluster.find, clock=clock, rng=rng)
+        self.watched = Watched(self.objects, resource, cluster.find, clock=clock)
         """The watch of `objects`."""
+        self.doubts = 0
+        """How many writes had no answer, so that they might have happened at any version."""
         self._context = context
         self._strays: dict[ObjectRef, ObjectMeta] = {}
         """Children that this shard has created, but that got the owner label of another shard.
@@ -96,7 +98,7 @@ class Collected:
         except NotFound:
             return True
         if self.cache is not None:
-            self.cache.deleted(ref, version)
+            self.cache.drop(ref)
         return False
 
     async def follow(
@@ -129,13 +131,8 @@ class Collected:
                 last = obj.metadata.resource_version
             return False
 
-        self.progress.is_doubted = False
-        try:
-            await self._now.list(note)
-            await self.progress.until(last)
-        except BaseException:
-            self.progress.is_doubted = True
-            raise
+        await self._now.list(note)
+        await self.progress.until(last)
 
     async def _recheck(self, stray: ObjectMeta) -> None:
         """Forget a stray that is gone, or that the watch is going to show."""
@@ -169,7 +166,7 @@ class Collected:
         try:
             yield
         except (Unavailable, asyncio.CancelledError):
-            self.progress.is_doubted = True
+            self.doubts += 1
             raise
 
 
@@ -182,11 +179,12 @@ class Handoff:
     reached the newest version in this list, the cache has these children too.
     """
 
-    def __init__(self, main: Collected, children: Iterable[Collected]) -> None:
+    def __init__(self, children: Iterable[Collected]) -> None:
         self._children = [each for each in children if each.cache]
-        self._cached = [*self._children, *([main] if main.cache else ())]
         self._arrivals: dict[ObjectRef, int] = {}
         self._serial = count()
+        self._doubts = 0
+        """How many writes without an answer the last list has shown, or shown not to be."""
         self._lock = asyncio.Lock()
 
     def arrived(self, ref: ObjectRef) -> None:
@@ -198,6 +196,10 @@ class Handoff:
         """Note that the object has left this shard."""
         self._arrivals.pop(ref, None)
 
+    def is_settled(self, ref: ObjectRef) -> bool:
+        """Return whether the caches have all children of the object."""
+        return ref not in self._arrivals and self._doubts == self._count_doubts()
+
     async def settle(self, ref: ObjectRef) -> None:
         """Return when the caches have all children that the object had when it arrived.
 
@@ -207,17 +209,19 @@ class Handoff:
         Raises:
             ApiError: a list failed, or a watch has not reached the list in time.
         """
-        while ref in self._arrivals or self._doubted():
+        while not self.is_settled(ref):
             async with self._lock:
-                if ref in self._arrivals:
-                    arrivals = dict(self._arrivals)
-                    for each in self._children:
-                        await each.catch_up()
-                    for arrived, serial in arrivals.items():
-                        if self._arrivals.get(arrived) == serial:
-                            del self._arrivals[arrived]
-                for each in self._doubted():
-                    await each.catch_up()
+                if not self.is_settled(ref):
+                    await self._list()
 
-    def _doubted(self) -> list[Collected]:
-        return [each for each in self._cached if each.progress.is_doubted]
+    async def _list(self) -> None:
+        arrivals, doubts = dict(self._arrivals), self._count_doubts()
+        for each in self._children:
+            await each.catch_up()
+        for arrived, serial in arrivals.items():
+            if self._arrivals.get(arrived) == serial:
+                del self._arrivals[arrived]
+        self._doubts = doubts
+
+    def _count_doubts(self) -> int:
+        return sum(each.doubts for each in self._children)
