@@ -2,12 +2,17 @@
 
 import logging
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
+
+import msgspec
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
-from sharder.core.errors import Conflict, InvalidObject, NotFound
+from sharder.core.errors import Conflict, InvalidObject, NotFound, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.sdk.documents import difference, mapping
+from sharder.sdk.reads.collection import Collected
 from sharder.sdk.reads.owned import NotOwned
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.identity import Ownership
@@ -20,6 +25,9 @@ from sharder.shard.objects import (
     guarded,
     is_controlled,
 )
+
+POLL_SECONDS: Final = 1.0
+"""Between two reads of a new child that another shard owns."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,9 +57,7 @@ class Children:
         except NotFound:
             self.check()
             raw = await collected.create(ref.namespace, self._stamped(body, ref, resource))
-            # A webhook can change the owner label of the new child.
-            self._admit(decode(raw, PartialObject).metadata, resource)
-            return document(raw)
+            return document(await self._once_owned(raw, collected))
         child, current = decode(raw, PartialObject).metadata, document(raw)
         adopts = adopt and _is_free(child) and await self._is_there_to_stay()
         if not adopts:
@@ -83,6 +89,23 @@ class Children:
         self._admit(child, collected.resource)
         self.check()
         return await collected.delete(child)
+
+    async def _once_owned(self, raw: msgspec.Raw, collected: Collected) -> msgspec.Raw:
+        """Return a new child when it has this shard's owner label.
+
+        A webhook that does not know yet that this shard is back gives the child to another one.
+        The watch does not show the child until the leader has corrected the label, so a reconcile
+        that did not wait would make a second child.
+        """
+        context = self.context
+        while True:
+            child = decode(raw, PartialObject).metadata
+            if context.identity.ownership_of(child) is not Ownership.ELSEWHERE:
+                self._admit(child, collected.resource)
+                return raw
+            await context.shard.clock.sleep(POLL_SECONDS)
+            with suppress(Unavailable):
+                raw = await collected.reread(child.ref)
 
     async def _is_there_to_stay(self) -> bool:
         """Return whether the parent exists and is not being deleted, by a quorum read.

@@ -58,19 +58,13 @@ def with_condition(
 ) -> Sequence[Json]:
     """Return `status.conditions` with one of them set; equal to `conditions` if nothing differs.
 
-    Entries that are not objects, and further entries of this type, are dropped: the status is
-    untrusted input.
+    Entries that are not objects, and further entries of this type, are dropped.
     """
     entries = conditions if isinstance(conditions, list) else []
-    known = [each for each in entries if isinstance(each, Mapping)]
-    before = next((each for each in known if each.get("type") == wanted["type"]), {})
+    known = {str(each.get("type")): each for each in entries if isinstance(each, Mapping)}
+    kind = str(wanted["type"])
+    before = known.get(kind, {})
     is_same = before.get("status") == wanted["status"]
     since = before.get("lastTransitionTime") if is_same else None
-    merged = {**before, **wanted, "lastTransitionTime": since or to_the_second(now)}
-    if not before:
-        return [*known, merged]
-    return [
-        merged if each is before else each
-        for each in known
-        if each is before or each.get("type") != wanted["type"]
-    ]
+    known[kind] = {**before, **wanted, "lastTransitionTime": since or to_the_second(now)}
+    return list(known.values())

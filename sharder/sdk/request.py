@@ -216,8 +216,7 @@ class Request:
 
         Raises:
             NameTaken: an object of that name exists, and this object does not control it.
-            NotOwned: this shard does not own the object or the child.  A child that this call has
-                created can also have another owner, if the webhook does not know this shard yet.
+            NotOwned: this shard does not own the object or the child.
             Conflict: another client has created or changed the child at the same time.
             ConfigError: the resource is not in `owns`.
         """

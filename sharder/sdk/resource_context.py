@@ -81,7 +81,6 @@ class ResourceContext:
             if each.resource.id == resource and each.cache is not None:
                 if not self.handoff.is_settled(parent.ref):
                     raise Unavailable("a write had no answer: the children must be listed again")
-                await each.settle_strays(parent.uid)
                 return await each.cache.controlled_by(parent.uid)
         raise ConfigError(f"{resource} is not in `owns` and in `cache` of the reconciler")
 

@@ -15,7 +15,7 @@ from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache, Progress, is_reached
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Ownership
-from sharder.shard.objects import OwnObject, decode, is_controlled
+from sharder.shard.objects import OwnObject, decode
 from sharder.shard.watched import Watched
 
 
@@ -44,31 +44,15 @@ class Collected:
         self.doubts = 0
         """How many writes had no answer, so that they might have happened at any version."""
         self._context = context
-        self._strays: dict[ObjectRef, ObjectMeta] = {}
-        """Children that this shard has created, but that got the owner label of another shard.
-
-        A webhook assigns a child like this if it does not know yet that this shard is back.  The
-        watch does not show the child until the leader has corrected the label.  If the shard did
-        not wait for the child, it would create a second one.
-        """
 
     async def read(self, ref: ObjectRef) -> msgspec.Raw:
         """Return the object from the cache, or read it if the cache does not have it."""
         known = None if self.cache is None else await self.cache.get(ref)
         return await self.documents.get(ref) if known is None else known
 
-    async def settle_strays(self, uid: str) -> None:
-        """Read again the strays that the object with this uid controls.
-
-        A child whose label was corrected is noted as a write, so that reads of the cache wait
-        until the watch shows it.
-
-        Raises:
-            Unavailable: a child still has another owner label.
-        """
-        for child in list(self._strays.values()):
-            if is_controlled(child, uid):
-                await self._recheck(child)
+    async def reread(self, ref: ObjectRef) -> msgspec.Raw:
+        """Read an object that this shard has created; if it has it, reads of the cache wait."""
+        return self._noted(await self.documents.get(ref))
 
     async def create(self, namespace: str, body: Json) -> msgspec.Raw:
         """Create an object; `Conflict` if the name is taken."""
@@ -134,30 +118,10 @@ class Collected:
         await self._now.list(note)
         await self.progress.until(last)
 
-    async def _recheck(self, stray: ObjectMeta) -> None:
-        """Forget a stray that is gone, or that the watch is going to show."""
-        try:
-            child = decode(await self.documents.get(stray.ref), PartialObject).metadata
-        except NotFound:
-            child = None
-        if child is not None and child.uid == stray.uid:
-            if self._is_stray(child):
-                owner = child.label(self._context.identity.owner_label)
-                raise Unavailable(
-                    f"{child.ref}, which this shard has created, has the owner label {owner!r}"
-                )
-            self.progress.wrote(child.resource_version)
-        self._strays.pop(stray.ref, None)
-
-    def _is_stray(self, child: ObjectMeta) -> bool:
-        return self._context.identity.ownership_of(child) is Ownership.ELSEWHERE
-
     def _noted(self, answer: msgspec.Raw) -> msgspec.Raw:
         """Note a write, so that reads of the cache wait until the watch shows it."""
         written = decode(answer, PartialObject).metadata
-        if written.controller is not None and self._is_stray(written):
-            self._strays[written.ref] = written
-        else:
+        if self._context.identity.ownership_of(written) is not Ownership.ELSEWHERE:
             self.progress.wrote(written.resource_version)
         return answer
 
