@@ -8,8 +8,9 @@ runs in another thread.
 import asyncio
 import logging
 import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from random import SystemRandom  # noqa: TID251 - the composition root of a kopf process
@@ -41,18 +42,13 @@ class LeaseThread:
         gate: HandlerGate,
         *,
         touch: Touch,
-        end_kopf: Callable[[], None],
     ) -> None:
-        """Start nothing yet; see `acquire`.
-
-        The thread calls `end_kopf` when the evacuation that `evacuate` requests has ended.
-        """
+        """Start nothing yet; see `acquire`."""
         self._identity = identity
         self._resources = resources
         self._settings = settings
         self._gate = gate
         self._touch = touch
-        self._end_kopf = end_kopf
         self._clock = SystemClock()
         self._rng = SystemRandom()
         self._metrics = process_metrics()
@@ -182,7 +178,7 @@ class LeaseThread:
             tasks = [group.create_task(each.run(), name="drains") for each in self._drains]
             await stop.wait()
             if not self._ended.is_set():
-                self._end_kopf()
+                signal.raise_signal(signal.SIGINT)  # which kopf handles
                 await self._ended.wait()
             for task in tasks:
                 task.cancel()

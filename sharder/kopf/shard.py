@@ -113,7 +113,6 @@ class _Shard:
             self._settings,
             self.gate,
             touch=lambda obj, value: touch(storage, obj, value),
-            end_kopf=lambda: signal.raise_signal(signal.SIGINT),
         )
         try:
             await self._lease.acquire()

@@ -127,15 +127,11 @@ class Settings:
         Raises:
             ConfigError: the settings are invalid; the message names all problems.
         """
+        labels = {"ring": ring, "shard name": self.name, **self.lease_labels(RingName(""))}
         problems = [
             f"{what} {value!r} is not a valid label value (at most 63 characters of "
             "A-Z a-z 0-9 - _ .)"
-            for what, value in {"ring": ring, "shard name": self.name}.items()
-            if not is_label_value(value)
-        ]
-        problems += [
-            f"{key} {value!r} is not a valid label value"
-            for key, value in self.lease_labels(RingName("")).items()
+            for what, value in labels.items()
             if not is_label_value(value)
         ]
         if self.name == SHARDER_IDENTITY:
