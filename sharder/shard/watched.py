@@ -92,5 +92,5 @@ class Watched(Generic[T]):
             found = await self._find(self._resource.id)
         except ApiError:
             return  # it is not served, or this is unknown
-        if found != self._resource:
+        if found.version != self._resource.version:
             raise LeaseLost(f"{found.id} is served as {found.version} now: start again")
