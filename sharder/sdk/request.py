@@ -9,7 +9,7 @@ from typing_extensions import deprecated
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict
-from sharder.core.names import ObjectRef
+from sharder.core.names import ObjectRef, RingName, ShardName
 from sharder.sdk.children import Children
 from sharder.sdk.documents import with_condition
 from sharder.sdk.reads.owned import Permit
@@ -45,6 +45,16 @@ class Request:
     def metadata(self) -> OwnMeta:
         """The object's metadata as this request last saw it, including deletionTimestamp."""
         return self._meta
+
+    @property
+    def ring(self) -> RingName:
+        """The ring that this shard is on."""
+        return self._context.identity.ring
+
+    @property
+    def shard(self) -> ShardName:
+        """This shard."""
+        return self._context.identity.shard
 
     @overload
     async def get(self) -> Document: ...
