@@ -19,7 +19,6 @@ FIRST: Final = ("Shard", "Request", "OwnMeta", "Settings", "ShardTest", "FakeClu
 INTERNAL: Final = {
     "Shard": {"handled", "serve_on"},
     "Settings": {"check", "drain_on_stop_seconds", "lease_annotations", "lease_labels"},
-    "Backoff": {"delay", "whole"},
     "FakeCluster": set(vars(Cluster)),
 }
 """Members that only the SDK itself uses."""
