@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 MAX_TURNS: Final = 10_000
 """How many turns of the event loop tasks can take; a short reconcile takes some three."""
 
+_START: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
 _settling: Final = WeakKeyDictionary[AbstractEventLoop, list[object]]()
 """The calls of `settle` that have not ended, the latest last."""
 
@@ -52,15 +54,14 @@ async def settle() -> None:
 class FakeClock:
     """Wall and monotonic time move together, by `advance` only; `sleep` waits for `advance`."""
 
-    def __init__(self, now: datetime = datetime(2026, 3, 1, 12, tzinfo=UTC)) -> None:
-        self._start = now
+    def __init__(self) -> None:
         self._elapsed = 0.0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._sequence = itertools.count()
 
     def now(self) -> datetime:
         """Return the wall time."""
-        return self._start + timedelta(seconds=self._elapsed)
+        return _START + timedelta(seconds=self._elapsed)
 
     def monotonic(self) -> float:
         """Return the seconds that have passed."""

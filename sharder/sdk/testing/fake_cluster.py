@@ -79,9 +79,9 @@ class FakeCluster(Cluster):
     left to do.  Objects are named `namespace/name`; the namespace defaults to `default`.
     """
 
-    def __init__(self, *resources: Resource, clock: FakeClock | None = None) -> None:
+    def __init__(self, *resources: Resource) -> None:
         """Start empty; `resources` are custom resources, made by `custom`."""
-        self.clock = clock or FakeClock()
+        self.clock = FakeClock()
         self.rings: dict[RingName, ControllerRing] = {}
         """The rings that the shards can read."""
         self.denied: set[Right] = set()

@@ -73,11 +73,6 @@ class ShardTest:
         if type_ is None and not self._task.cancelled() and self._task.exception() is not None:
             self._task.result()
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the shard has not ended."""
-        return self._task is not None and not self._task.done()
-
     async def create(self, body: Mapping[str, object], *, owner: str | None = None) -> Document:
         """Create an object of this shard, or of the shard `owner`; empty: unassigned."""
         metadata = body.get("metadata")
