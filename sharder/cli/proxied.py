@@ -19,10 +19,9 @@ def run(call: Call, options: Options) -> None:
     """Serve a controller until a signal; errors are those of `Proxy.serve`."""
     configure_logs()
     settings = local_settings()
-    settings = replace(settings, kubeconfig=call.kubeconfig or settings.kubeconfig, reacquire=True)
+    settings = replace(settings, kubeconfig=call.kubeconfig or settings.kubeconfig)
     proxy = Proxy(options, settings)
-    fields = {"ring": options.ring, "shard": settings.name}
-    uvloop.run(until_signal(proxy.serve, proxy.stop, lambda: fields))
+    uvloop.run(until_signal(proxy.serve, proxy.stop))
 
 
 def print_injected(file: str, ring: str, image: str | None) -> None:

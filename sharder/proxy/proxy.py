@@ -5,7 +5,7 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -33,13 +33,13 @@ from sharder.proxy.streams import Streams
 from sharder.proxy.view import View
 from sharder.proxy.work import Followers, Work
 from sharder.runtime.clock import SystemClock
+from sharder.runtime.error_log import first_message
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Identity
+from sharder.shard.identity import Handled, Identity
 from sharder.shard.membership import Membership
-from sharder.shard.resources import Handled
 from sharder.shard.settings import Settings
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
 
@@ -79,7 +79,11 @@ class Proxy:
         self._stop.set()
 
     async def serve(self) -> None:
-        """Serve the controller until `stop` is called."""
+        """Serve the controller until `stop` is called.
+
+        Raises:
+            LeaseLost: a resource is served in another version, so the process must start again.
+        """
         kubeconfig = self._settings.kubeconfig or None
         access = await find_access(kubeconfig)
         client, passage = await connect(kubeconfig, agent=SHARD_AGENT), Passage(access)
@@ -89,6 +93,10 @@ class Proxy:
             ring = await self._ring(cluster)
             if ring is not None:
                 await self._serve(cluster, passage, access, ring)
+        except ExceptionGroup as errors:
+            if (lost := errors.subgroup(LeaseLost)) is None:
+                raise
+            raise LeaseLost(first_message(lost)) from errors
         finally:
             await passage.close()
             await client.close()
@@ -146,17 +154,15 @@ class Proxy:
         followers: Followers,
         server: ProxyServer,
     ) -> None:
-        def begin(context: ShardContext, holder: LeaseHolder, _: object) -> Work:
+        def begin(context: ShardContext, holder: LeaseHolder) -> Work:
             view.open(holder.left)
             return Work(context, view, followers, end_streams=server.end_streams)
 
         membership = Membership(
-            identity=self._identity,
+            ring=self._options.ring,
             settings=self._settings,
             handled=handled,
             stop=self._stop,
-            rejoins=False,  # it joins again when the controller works again
-            drain_on_stop=lambda: self._settings.drain_on_stop_seconds,
             metrics=process_metrics(),
             clock=self._clock,
             rng=self._rng,
@@ -164,7 +170,7 @@ class Proxy:
         if self._stop.is_set():
             return
         try:
-            await membership.serve(nullcontext(cluster), begin)
+            await membership.serve(cluster, begin)
         except LeaseLost as error:
             _log.warning("%s", error)
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from datetime import timedelta
 from typing import Final
 
 from sharder.core.api.meta import Resource
@@ -16,7 +15,6 @@ from sharder.proxy.view import View
 from sharder.runtime.reflector import follow
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
-from sharder.shard.fitness import in_served_versions
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
 
@@ -45,10 +43,11 @@ class Followers:
         return self._context.cluster.objects(found, self._context.identity.selector)
 
     async def run(self) -> None:
-        """Follow the objects of all main resources until cancelled."""
-        await in_served_versions(self._context.found, self._run)
+        """Follow the objects of all main resources until cancelled.
 
-    async def _run(self) -> None:
+        Raises:
+            LeaseLost: a resource is served in another version, so the process must start again.
+        """
         async with asyncio.TaskGroup() as group:
             for resource in self._mains:
                 group.create_task(self._follow(self._context.found[resource]), name="follow")
@@ -60,7 +59,6 @@ class Followers:
             resource,
             context.cluster.find,
             clock=context.clock,
-            rng=context.rng,
         )
         self._watched[resource.id] = source
         events = follow(source, doing="watch own objects", clock=context.clock, rng=context.rng)
@@ -111,7 +109,7 @@ class Work:
         """Return why the shard is not ready, empty if it is."""
         return self.problem(self._context.settings.lease.lease_duration)
 
-    async def run(self, stop: asyncio.Event, *, stop_grace: timedelta) -> None:
+    async def run(self, stop: asyncio.Event) -> None:
         """Release objects that drain, until `stop` is set; then end the controller's view.
 
         From then on nothing passes, and the call returns when all writes that had passed have
@@ -138,7 +136,6 @@ class Work:
         """Acknowledge a drain; after a conflict our watch shows the object again."""
         identity = self._context.identity
         labels = {identity.owner_label: None, identity.drain_label: None}
-        since = main.draining_since
         try:
             body = guarded({"metadata": {"labels": labels}}, main.meta)
             await self._followers.objects(main.resource).patch(main.meta.ref, body)
@@ -147,7 +144,4 @@ class Work:
         except ApiError as error:
             _log.warning("cannot release %s %s: %s", main.resource, main.meta.ref, error)
             return
-        if since is not None:
-            seconds = self._context.clock.monotonic() - since
-            self._context.metrics.drained(identity.ring, main.resource, seconds)
         _log.info("released %s %s", main.resource, main.meta.ref)
