@@ -33,7 +33,7 @@ COMMANDS = [
     for page in ("docs/commands.md", "docs/cli.md")
     for command in commands(read(Path(page)))
     # tests/e2e has the service, tests/long the proxy, and what needs a service is in test_check.py
-    # and test_console_command.py
+    # and tests/unit/cli
     if not command.startswith(("sharder run", "sharder proxy", "sharder check", "sharder console"))
 ]
 
