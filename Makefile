@@ -75,8 +75,8 @@ nemesis: $(INSTALLED) control-plane ## play random faults on real processes and 
 kind: ## make a cluster with kind or k3d, and run the sharder and an example of three replicas on it
 	@hack/kind.sh
 
-demo: $(INSTALLED) control-plane ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1 leaves it running)
-	@$(VENV)/python -m hack.demo
+demo: $(INSTALLED) control-plane $(if $(filter jobs,$(CONTROLLER)),controller-manager) ## watch a real API server hand objects to shards (STRATEGY=..., KEEP=1, CONTROLLER=jobs)
+	@$(VENV)/python -m $(if $(filter jobs,$(CONTROLLER)),tests.long.job_story,hack.demo)
 
 demo-stop: $(INSTALLED) ## end what KEEP=1 left running
 	@$(VENV)/python -m hack.demo --stop
