@@ -5,7 +5,14 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import CONFIGMAPS, DRAIN, PIN, SECRETS, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    PIN,
+    SECRETS,
+    World,
+)
 from tests.stage.stage import eventually
 
 PLAIN = {"controllerring": "demo", "group": "", "resource": "secrets"}

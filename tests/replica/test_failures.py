@@ -11,7 +11,15 @@ from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.resources import custom
-from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SITES, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    OWNER,
+    SECRETS,
+    SITES,
+    World,
+)
 from tests.stage.stage import eventually
 
 FINE, BROKEN = "default", "broken"

@@ -4,7 +4,13 @@ import asyncio
 
 import pytest
 
-from tests.replica.world import CONFIGMAPS, SECRETS, SITES, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    CONFIGMAPS,
+    SECRETS,
+    SITES,
+    World,
+)
 
 MINUTES = 10
 NAMESPACES = 10

@@ -6,7 +6,16 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SECRETS, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    PIN,
+    SECRETS,
+    World,
+)
 from tests.stage.stage import eventually
 
 

@@ -5,7 +5,11 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import SECRETS, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    SECRETS,
+    World,
+)
 from tests.stage.stage import eventually
 
 INTERVAL = 60.0

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from sharder.core.names import SHARDER_IDENTITY
+from tests.replica.staged import staged
 from tests.replica.world import (
     CONFIGMAPS,
     DRAIN,
@@ -13,7 +14,6 @@ from tests.replica.world import (
     NEXT,
     SECRETS,
     World,
-    staged,
 )
 from tests.stage.stage import eventually
 

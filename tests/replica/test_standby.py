@@ -6,7 +6,16 @@ import logging
 import pytest
 
 from sharder.core.api.meta import Json
-from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SITES, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    CONFIGMAPS,
+    DRAIN,
+    NEXT,
+    OWNER,
+    PIN,
+    SITES,
+    World,
+)
 from tests.stage.stage import eventually
 
 UNSEEN = 3.0

@@ -8,7 +8,12 @@ from sharder.core.api.meta import Json
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
 )
-from tests.replica.world import LEASE_PATH, SECRETS, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    LEASE_PATH,
+    SECRETS,
+    World,
+)
 from tests.stage.stage import RINGS_PATH, eventually
 
 

@@ -9,7 +9,14 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.fence.policy import fence_of
 from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
-from tests.replica.world import LEASE_PATH, OWNER, PIN, SECRETS, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import (
+    LEASE_PATH,
+    OWNER,
+    PIN,
+    SECRETS,
+    World,
+)
 from tests.stage.admission import BINDINGS, POLICIES
 from tests.stage.stage import RINGS_PATH, eventually
 

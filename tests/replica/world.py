@@ -1,19 +1,16 @@
 """A replica of the sharder on the stage, with shards and objects that do what a story says."""
 
 import asyncio
-import functools
-import inspect
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
 
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.lease import Lease, format_time
+from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, ObjectMeta
 from sharder.core.api.ring import ControllerRing, RingStatus
-from sharder.core.errors import Unavailable
 from sharder.core.names import (
     RING_LABEL,
     GroupResource,
@@ -25,12 +22,12 @@ from sharder.core.names import (
 )
 from sharder.kube.client import MERGE_PATCH
 from sharder.kube.typed_stores import LEASES, RINGS
-from sharder.sdk.testing.requests import Call, Refused
-from sharder.sdk.testing.requests import Client as User
+from sharder.sdk.testing.requests import Call
 from sharder.sdk.testing.storage import Change, Stored
-from tests.stage.actors import POD_NAME, RING, SHARD_ACCOUNT, SHARDER, Actor, ReplicaActor
-from tests.stage.network import wall_time
-from tests.stage.stage import LEASES_PATH, RINGS_PATH, WEBSITES, Stage
+from tests.replica.faults import FaultyStage
+from tests.replica.puppet import Puppet, Written
+from tests.stage.actors import RING, SHARDER, Actor, ReplicaActor
+from tests.stage.stage import LEASES_PATH, RINGS_PATH, WEBSITES
 
 OWNER: Final = owner_label(RING)
 DRAIN: Final = drain_label(RING)
@@ -56,9 +53,6 @@ _KINDS: Final = {
 _PATHS: Final = {SITES: "/apis/example.com/v1", SECRETS: "/api/v1", CONFIGMAPS: "/api/v1"}
 
 
-Allows: TypeAlias = Callable[[User, str, GroupResource, str], bool]
-
-
 class _About(msgspec.Struct, frozen=True):
     name: str
 
@@ -69,64 +63,7 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
     message: str
 
 
-class Written(NamedTuple):
-    """A write of the sharder to an object."""
-
-    name: str
-    owner: str
-    """With `*` while the object is draining."""
-    next: str
-
-
-class Puppet(Actor):
-    """A shard that renews its Lease, and acknowledges drains if it is told to."""
-
-    def __init__(self, world: "World", name: str, seconds: int) -> None:
-        super().__init__(world, name, User(username=SHARD_ACCOUNT, extra={POD_NAME: (name,)}))
-        self.world = world
-        self.seconds = seconds
-        self.renews = True
-        self.acknowledges = True
-
-    @override
-    async def main(self) -> None:
-        """Take the Lease, then renew it and acknowledge for ever."""
-        await self.renew(acquireTime=format_time(self.clock.now()))
-        while True:
-            for _ in range(8):
-                await asyncio.sleep(0.2)
-                if self.acknowledges:
-                    await self.acknowledge_all()
-            with suppress(Unavailable):
-                if self.renews:
-                    await self.renew()
-
-    async def renew(self, **spec: Json) -> None:
-        """Hold the Lease from now on, as a shard that was away for a while too."""
-        now: Json = format_time(self.clock.now())
-        held: dict[str, Json] = {
-            "holderIdentity": self.name,
-            "leaseDurationSeconds": self.seconds,
-            "renewTime": now,
-            **spec,
-        }
-        await self.world.put_lease(self.name, held, client=self)
-
-    async def release(self) -> None:
-        """Give the Lease back and end."""
-        self.kill()
-        await self.world.patch(f"{LEASE_PATH}/{self.name}", {"spec": {"holderIdentity": ""}})
-
-    async def acknowledge_all(self) -> None:
-        """Acknowledge each drain of an own object."""
-        for resource in (SITES, SECRETS):
-            for ref, stored in list(self.world.objects(resource).items()):
-                labels = stored.meta.labels or {}
-                if labels.get(OWNER) == self.name and DRAIN in labels:
-                    await self.world.label(ref.name, {OWNER: None, DRAIN: None}, resource)
-
-
-class World(Stage):
+class World(FaultyStage):
     """One replica that leads, unless a story starts more; nothing else writes by itself."""
 
     def __init__(self, seed: int = 0, *, servers: int = 1) -> None:
@@ -296,63 +233,6 @@ class World(Stage):
         finally:
             self.has_webhook = had
 
-    # Faults.
-
-    def refuse(
-        self,
-        code: int,
-        name: str = "",
-        *,
-        method: str = "PATCH",
-        part: str = "",
-        message: str = "refused",
-    ) -> Callable[[], None]:
-        """Refuse requests of the sharder until the result is called; `part` is one of the path."""
-
-        def refuses(call: Call) -> bool:
-            ends = not name or call.path.endswith(f"/{name}")
-            return call.method == method and ends and part in call.path
-
-        async def hook(call: Call) -> None:
-            if refuses(call):
-                raise Refused(code, message)
-
-        return self.intercept(hook)
-
-    def intercept(self, hook: Callable[[Call], Awaitable[None]]) -> Callable[[], None]:
-        """Call it before each request of the sharder, until the result is called."""
-        links = [replica.link for replica in self.replicas.values()]
-        for link in links:
-            link.before.append(hook)
-
-        def end() -> None:
-            for link in links:
-                link.before.remove(hook)
-
-        return end
-
-    def before(self, method: str, name: str, act: Callable[[], Awaitable[object]]) -> None:
-        """Act once, right before the sharder's next request of this kind for this object."""
-        left = [act]
-
-        async def hook(call: Call) -> None:
-            if left and call.method == method and call.path.endswith(f"/{name}"):
-                await left.pop()()
-
-        self.intercept(hook)
-
-    def forbid(self, verb: str, *resources: GroupResource) -> None:
-        """Take a right from the sharder, and end its watches of that."""
-        for server in self.servers:
-            server.allows = _without(server.allows, verb, resources)
-            for resource in resources:
-                server.hang_up(resource)
-
-    def permit(self) -> None:
-        """Give all rights back."""
-        for server in self.servers:
-            server.allows = lambda *_: True
-
     # What the API shows.
 
     def owners(self, resource: GroupResource = SITES, *, namespace: str = "") -> dict[str, str]:
@@ -462,35 +342,5 @@ class World(Stage):
         return is_held and puppet is not None and puppet.is_running
 
 
-def _without(allows: Allows, verb: str, resources: Collection[GroupResource]) -> Allows:
-    def fewer(user: User, asked: str, of: GroupResource, namespace: str) -> bool:
-        is_taken = user.username == SHARDER and asked == verb and of in resources
-        return not is_taken and allows(user, asked, of, namespace)
-
-    return fewer
-
-
 def _owner(meta: ObjectMeta) -> str:
     return meta.label(OWNER) + ("*" if meta.has_label(DRAIN) else "")
-
-
-def now() -> str:
-    """Return the present time as Leases tell it."""
-    return format_time(wall_time())
-
-
-def staged(test: Callable[..., Coroutine[object, None, None]]) -> Callable[..., None]:
-    """Play a test on the stage: its first parameter is the world."""
-
-    @functools.wraps(test)
-    def run(**arguments: object) -> None:
-        world = World()
-        world.play(test(world, **arguments))
-        errors = [f"{a.name}: {error}" for a in world.actors for error in a.process.errors]
-        assert not [*errors, *world.broken]
-
-    signature = inspect.signature(test)
-    rest = [each for name, each in signature.parameters.items() if name != "world"]
-    run.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
-    del run.__wrapped__
-    return run

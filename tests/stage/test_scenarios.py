@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.stage import scenarios, scenarios_of_placement
+from tests.stage import scenarios, scenarios_of_placement, scenarios_of_shards
 from tests.stage.mutants import MUTANTS, mutated
 from tests.stage.story import Plot, Story
 
 SCENARIOS = {
     name.replace("_", "-"): plot
-    for module in (scenarios, scenarios_of_placement)
+    for module in (scenarios, scenarios_of_placement, scenarios_of_shards)
     for name, plot in vars(module).items()
     if inspect.iscoroutinefunction(plot) and not name.startswith("_")
 }

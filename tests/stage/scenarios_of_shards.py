@@ -1,0 +1,93 @@
+"""The invariants of docs/architecture.md about the work of shards, as stories."""
+
+import asyncio
+
+from tests.stage.story import DRAIN, PIN, Story
+
+
+async def own_writes(story: Story) -> None:
+    """A shard reads what it wrote, and what the shard before it wrote, however late its cache."""
+    await story.begin("p0 p1", sites=2)
+    story.stage.lag = 3.0
+    for shard in ("p2", "p3", "p4", "p5"):
+        story.stage.shard(shard)
+        names = await story.create(3)
+        for _ in range(12):
+            await asyncio.sleep(0.3)
+            for name in names:
+                await story.edit(name)
+
+
+async def handed_over(story: Story) -> None:
+    """A shard works on an object only when it sees the children that the last shard made."""
+    await story.begin("p0 p1")
+    story.shards["p1"].link.stall("configmaps")
+    names = await story.create(6)
+    mine = [name for name in names if story.label(name) == "p0"]
+    await story.until(lambda: len(story.children()) >= len(mine))
+    for name in mine:
+        await story.edit(name, labels={PIN: "p1"})
+    await story.until(lambda: not story.of("p0"))
+    await asyncio.sleep(2)
+    story.shards["p1"].link.heal()
+    await asyncio.sleep(2)
+
+
+async def lease_held(story: Story) -> None:
+    """A shard works only while it holds its Lease."""
+    await story.begin("p0 p1", sites=8)
+    mine = story.of("p0")
+    await asyncio.sleep(2)
+    link = story.shards["p0"].link
+    link.refuses = lambda call: 503 if "/leases" in call.path else 0
+    for _ in range(30):
+        await asyncio.sleep(0.5)
+        for name in mine:
+            await story.edit(name)
+
+
+async def release(story: Story) -> None:
+    """A shard releases its Lease after its work has ended."""
+    leader = await story.begin("p0 p1", sites=8)
+    for _ in range(4):
+        await asyncio.sleep(1)
+        for name in story.of("p0"):
+            await story.edit(name)
+        await asyncio.sleep(0.05)
+        leader.pause()  # else it takes the objects, which ends the work on them
+        story.shards["p0"].terminate()
+        await story.until(lambda: story.holder("p0") == "")
+        await asyncio.sleep(1)
+        leader.resume()
+        await asyncio.sleep(1)
+        await story.join("p0")
+
+
+async def withdrawn(story: Story) -> None:
+    """A drain that is not wanted any more is withdrawn."""
+    await story.begin("p0", sites=6)
+    story.shards["p0"].link.hold()
+    await story.join("p1")
+    await story.until(lambda: any(story.label(name, DRAIN) for name in story.owners()))
+    story.shards["p1"].terminate()
+    await story.until(lambda: story.holder("p1") == "")
+    await story.until(lambda: not any(story.label(name, DRAIN) for name in story.owners()))
+
+
+async def scope(story: Story) -> None:
+    """Objects outside of the ring's namespaces are left alone."""
+    await story.begin("p0 p1", sites=2)
+    await story.create(3, "kube-system")
+    await story.during(20, lambda: set(story.owners(at="kube-system").values()) == {""})
+
+
+async def paused(story: Story) -> None:
+    """A shard that stands still for less than two durations loses nothing."""
+    await story.begin("p0 p1", sites=6)
+    before = story.owners()
+    for seconds in (3.0, 7.0):
+        story.shards["p0"].pause()
+        await story.during(seconds, lambda: story.owners() == before)
+        story.shards["p0"].resume()
+        await asyncio.sleep(1)
+        await story.join("" if story.shards["p0"].is_running else "p0")
