@@ -207,25 +207,6 @@ async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(
     assert world.metric("controllerring_condition", **labels) == 1
 
 
-@staged
-async def test_objects_that_lost_their_parent_are_counted_until_they_are_gone(
-    world: World,
-) -> None:
-    await world.begin("p0")
-    await world.put("site", "p0")
-    await world.put("child", "p0", CONFIGMAPS, of="site")
-    for number in range(3):
-        await world.put(f"lone{number}", "", CONFIGMAPS)
-    await world.edit_ring(movement={"drainTimeout": "7m"})
-    await asyncio.sleep(40)
-    assert (world.status.uncontrolled, world.status.objects) == (3, 1)
-    for number in range(3):
-        await world.delete(f"lone{number}", CONFIGMAPS)
-    await world.edit_ring(movement={"drainTimeout": "8m"})
-    await asyncio.sleep(40)
-    assert world.status.uncontrolled == 0
-
-
 @pytest.mark.parametrize("has_successor", [False, True])
 @staged
 async def test_the_last_leader_takes_the_conditions_with_it(

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.controllers.movement import orphan_watches
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from tests.replica.staged import staged
@@ -172,16 +171,6 @@ async def test_orphans_and_drains_are_counted_with_their_age(world: World) -> No
     assert world.conditions()["Covered"] == "AllOwned"
 
 
-@staged
-async def test_without_shards_orphans_are_counted_and_not_read(world: World) -> None:
-    await world.begin()
-    await world.put("site")
-    await asyncio.sleep(60)
-    assert world.metric("unassigned_objects", **WEBSITES) == 1
-    assert world.requests("GET", "/websites/site") == []
-    assert world.conditions()["Covered"] == "NoShards" or world.owner("site") == ""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["watch", "get"])
 @staged
@@ -207,21 +196,3 @@ async def test_the_rights_to_list_and_patch_are_enough(world: World, verb: str) 
     await eventually(lambda: world.owner("new"), within=60)
     world.permit()
     await eventually(lambda: world.conditions()["Ready"] == "ReconciliationSucceeded", within=120)
-
-
-@staged
-async def test_orphans_beyond_what_is_remembered_are_left_to_the_passes(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(orphan_watches, "MAX_REMEMBERED", 2)
-    await world.begin("p0", "p1")
-    await world.add_namespace("other")
-    await asyncio.sleep(3)
-    for name in ("a", "b"):
-        world.refuse(403, name, part="/secrets/")
-        await world.put(name, resource=SECRETS, namespace="other")
-    await asyncio.sleep(5)
-    for number in range(3):
-        await world.put(f"c{number}", resource=SECRETS)
-    await asyncio.sleep(700)
-    assert [name for name, owner in world.owners(SECRETS).items() if not owner] == ["a", "b"]

@@ -271,32 +271,3 @@ async def test_two_kinds_of_parents_each_take_their_own_children(world: World) -
     await eventually(lambda: world.owner("site") == "p1", within=30)
     assert world.owner("of-site", CONFIGMAPS) == "p1"
     assert "gadgets" in world.message(), "what is not served keeps nothing else back"
-
-
-@pytest.mark.parametrize("others", [0, 9])
-@staged
-async def test_one_request_reads_many_namespaces_if_it_reads_no_others(
-    world: World, others: int
-) -> None:
-    await quiet(world, "p0", "p1", namespaceSelector={"matchLabels": {"team": "blue"}})
-    for number in range(others):
-        await world.add_namespace(f"other{number}")
-    for number in range(8):
-        await world.add_namespace(f"n{number}", team="blue")
-        await world.put(f"s{number}", "p0", namespace=f"n{number}", to="p0")
-        await world.put(f"c{number}", "p0", CONFIGMAPS, of=f"s{number}", namespace=f"n{number}")
-    await asyncio.sleep(10)
-    asked = len(world.calls)
-
-    world.puppets["p0"].kill()
-    await eventually(lambda: set(world.owners().values()) == {"p1"}, within=30)
-
-    assert set(world.owners(CONFIGMAPS).values()) == {"p1"}
-    lists = [
-        call
-        for call in world.calls[asked:]
-        if call.method == "GET" and call.path.endswith(("/websites", "/configmaps"))
-    ]
-    of_one = [call for call in lists if "/namespaces/" in call.path]
-    assert bool(of_one) == bool(others)
-    assert others or len(lists) <= 12

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from sharder.core.api.meta import Json
+from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION
 from tests.replica.staged import staged
 from tests.replica.world import (
     SECRETS,
@@ -160,3 +161,19 @@ async def test_a_leader_that_is_gone_takes_its_plans_along(world: World) -> None
     await world.write("DELETE", "/apis/sharding.timebertt.dev/v1alpha1/controllerrings/demo")
     await asyncio.sleep(3)
     assert world.metric("rebalance_planned_moves", "r1", controllerring="demo") is None
+
+
+@staged
+async def test_resources_are_balanced_by_what_objects_and_their_children_declare(
+    world: World,
+) -> None:
+    await lopsided(world, 0, None)
+    for name in ("p0", "p1"):
+        await world.annotate_lease(name, **{CAPACITY_ANNOTATION: "cpu=100"})
+    for name, owner, cpu in (("s0", "p0", "40"), ("s1", "p0", "10"), ("s2", "p1", "30")):
+        await world.put(name, owner, SECRETS, annotations={LOAD_ANNOTATION: f"cpu={cpu}"})
+    await asyncio.sleep(3)
+    await world.edit_ring(rebalance=even(resources=["cpu"]))
+    await asyncio.sleep(5)
+    assert [each.name for each in world.written if each.owner.endswith("*")] == ["s1"]
+    assert "0.4 to 0.4 instead of 0.3 to 0.5" in last(world)[1]

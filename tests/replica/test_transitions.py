@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from sharder.core.api.meta import Json
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
+    LOAD_ANNOTATION,
 )
 from tests.replica.staged import staged
 from tests.replica.world import (
@@ -108,28 +108,6 @@ async def test_a_new_leader_repeats_nothing(world: World) -> None:
     assert set(await reader.news(4)) == {"LeaderElection"}
 
 
-@staged
-async def test_a_ring_that_comes_later_has_its_own_events_and_takes_them_along(
-    world: World,
-) -> None:
-    await world.begin("p0")
-    await world.write("POST", RINGS_PATH, {"metadata": {"name": "other"}, "spec": world.spec()})
-    body: Json = {"metadata": {"labels": {"alpha.sharding.timebertt.dev/controllerring": "other"}}}
-    world.join("px")
-    await asyncio.sleep(1)
-    await world.patch(f"{LEASE_PATH}/px", body)
-    await eventually(lambda: "other" in dict(world.events("ShardJoined")), within=10)
-    shown = {"namespace": "default", "shard": "px", "controllerring": "other"}
-    assert world.metric("shard_state", **shown, state="ready") == 1
-    assert world.metric("controllerring_status_available_shards", **_uid(world, "other")) == 1
-    await world.write("DELETE", f"{RINGS_PATH}/other")
-    count = len(world.events())
-    await world.puppets["px"].release()
-    await asyncio.sleep(15)
-    assert [name for name, _ in world.events()[count:] if name == "other"] == []
-    assert world.metric("shard_state", **shown, state="ready") is None
-
-
 def _uid(world: World, ring: str) -> dict[str, str]:
     return {"controllerring": ring, "uid": world.ring(ring).metadata.uid}
 
@@ -168,3 +146,25 @@ async def test_gauges_show_rings_and_shards_as_they_are(world: World) -> None:
     assert world.metric("controllerring_status_shards", **uid) is None
     assert world.metric("shard_state", **{**first, "shard": "p1"}, state="ready") is None
     assert world.metric("task_crashes_total", task="watches") in {0, None}
+
+
+@staged
+async def test_a_wrong_annotation_is_reported_once_and_again_when_it_comes_back(
+    world: World,
+) -> None:
+    await world.begin("p0", placement={"strategy": "LeastLoaded"})
+    await world.put("s", "p0", SECRETS, annotations={LOAD_ANNOTATION: "cpu=much"})
+    await asyncio.sleep(5)
+    for number in range(5):
+        await world.annotate("s", {"number": str(number)}, SECRETS)
+        await asyncio.sleep(1)
+    await world.edit_ring(movement={"drainTimeout": "7m"})
+    await asyncio.sleep(10)
+    told = [message for name, message in world.events() if name == "s"]
+    assert len(told) == 1
+    assert LOAD_ANNOTATION in told[0]
+    await world.annotate("s", {LOAD_ANNOTATION: "cpu=5"}, SECRETS)
+    await asyncio.sleep(3)
+    await world.annotate("s", {LOAD_ANNOTATION: "cpu=more"}, SECRETS)
+    await asyncio.sleep(5)
+    assert len([message for name, message in world.events() if name == "s"]) == 2

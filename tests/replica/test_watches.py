@@ -13,7 +13,6 @@ from tests.replica.staged import staged
 from tests.replica.world import (
     LEASE_PATH,
     OWNER,
-    PIN,
     SECRETS,
     World,
 )
@@ -157,31 +156,3 @@ async def test_a_fence_is_proven_each_minute_and_shown(world: World) -> None:
     await world.write("DELETE", f"{path}/{bound}")
     await eventually(lambda: world.conditions().get("Fenced") == "NotInstalled", within=70)
     assert world.conditions()["Ready"] == "ReconciliationSucceeded"
-
-
-@staged
-async def test_drains_and_departures_are_in_the_status_within_two_seconds(world: World) -> None:
-    await world.begin("p0", "p1")
-    world.has_webhook = False
-    for number in range(4):
-        await world.put(f"s{number}", "p0", to="p0")
-    await asyncio.sleep(40)
-    world.puppets["p0"].acknowledges = False
-    for number in range(2):
-        await world.label(f"s{number}", {PIN: "p1"})
-    await world.edit_ring(movement={"drainTimeout": "7m"})
-    await eventually(lambda: world.owner("s1") == "p0*", within=5)
-    await eventually(lambda: world.status.draining == 2, within=2)
-    world.puppets["p0"].acknowledges = True
-    await eventually(lambda: world.owner("s1") == "p1", within=5)
-    await eventually(
-        lambda: {each.name: each.objects for each in world.status.shard_statuses}.get("p1") == 2,
-        within=3,
-    )
-    assert (world.status.draining, world.status.unassigned) == (0, 0)
-    end = world.refuse(500, "s2")
-    await world.label("s2", {OWNER: None})
-    await eventually(lambda: world.status.unassigned == 1, within=8)
-    await eventually(lambda: world.conditions()["Covered"] == "ObjectsUnassigned", within=10)
-    end()
-    await eventually(lambda: world.status.unassigned == 0, within=60)

@@ -16,6 +16,7 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
@@ -81,3 +82,9 @@ def known(snapshot: RingSnapshot, found: PartialObject) -> PartialObject:
         entry = snapshot.entry_of(found)
         snapshot.tally.see("widgets", snapshot.identity_of(found), entry)
     return found
+
+
+def tally_of(snapshot: RingSnapshot) -> Tally:
+    """The counts of a ring whose strategy sticks."""
+    assert snapshot.tally is not None
+    return snapshot.tally

@@ -11,6 +11,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, objection
 from sharder.core.movement.planner import (
+    PAUSED,
     plan_directed,
     plan_displaced,
     plan_main,
@@ -27,7 +28,7 @@ from sharder.core.placement.counting.entries import Entry
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard
-from tests.support.values_steering import known, steered
+from tests.support.values_steering import APART, known, steered
 
 PIN = pin_label(DEMO)
 PERSON = Writer(username="user")
@@ -161,3 +162,19 @@ def test_what_was_released_keeps_its_room_until_the_leader_has_assigned_it() -> 
     assert latecomer.shard != B
     assert plan_main(ring, waiting) == Assign(B)
     assert ring.entry_of(waiting) == Entry(None, heading=B)
+
+
+def test_what_is_on_its_way_is_one_of_its_group_where_it_goes() -> None:
+    by = steered(HOME, GOAL, OTHER, spec=APART)
+    first = obj(WIDGETS, "w", owner=A, drain="true", labels={"app": "web"}, annotations=TO_B)
+    second = known(by, obj(WIDGETS, "x", owner=A, labels={"app": "web"}))
+    known(by, first)
+
+    assert plan_directed(by, second, A, B) == Keep("it holds a member of the group")
+    assert plan_directed(by, second, A, C) == Drain(A, C)
+
+
+def test_nothing_is_directed_while_movement_is_paused() -> None:
+    ring = steered(HOME, GOAL, paused=True)
+
+    assert plan_directed(ring, known(ring, obj(owner=A)), A, B) == PAUSED

@@ -111,21 +111,6 @@ async def test_a_lease_is_read_only_while_no_watch_shows_that_it_is_renewed(
     assert world.told == []
 
 
-async def test_a_watched_lease_that_is_given_back_is_taken_within_a_retry_period() -> None:
-    world = World()
-    world.watched = world.store.selecting("")
-    first = world.holder("first")
-    await first.acquire()
-
-    async with world.running(world.holder("second").acquire()) as acquiring:
-        async with world.running(first.keep()):
-            await world.clock.advance(5)
-        await first.release()
-        await world.clock.advance(2)
-
-        assert acquiring.done()
-
-
 async def test_after_a_restart_in_our_pod_our_own_lease_is_taken_a_retry_period_later(
     cache: World,
 ) -> None:
@@ -183,18 +168,6 @@ async def test_a_deleted_lease_is_created_again(cache: World) -> None:
 
     assert (await cache.store.get(REF)).metadata.labels == {"ring": "demo"}
     assert holder.valid(cache.clock.monotonic())
-
-
-async def test_a_lost_answer_to_a_renewal_does_not_end_it(cache: World) -> None:
-    holder = cache.holder()
-    await holder.acquire()
-    cache.store.lose(DOWN, DOWN, DOWN)
-
-    async with cache.running(holder.keep()):
-        await cache.clock.advance(60)
-
-    assert holder.valid(cache.clock.monotonic())
-    assert cache.told == [False, False, False, True]
 
 
 async def test_the_deadline_counts_from_the_last_renewal_that_got_through(cache: World) -> None:
@@ -356,17 +329,3 @@ def test_two_candidates_never_hold_the_lease_at_once(
         return contenders.together
 
     assert set(asyncio.run(contend())) <= {1}
-
-
-async def test_a_lease_that_has_lost_its_labels_gets_them_back_when_it_is_renewed(
-    cache: World,
-) -> None:
-    holder = cache.holder(ring="demo")
-    await holder.acquire()
-
-    async with cache.running(holder.keep()):
-        await cache.store.patch(REF, {"metadata": {"labels": {"ring": None}}})
-        await cache.clock.advance(2)
-        lease = await cache.store.get(REF)
-
-    assert lease.metadata.labels == {"ring": "demo"}

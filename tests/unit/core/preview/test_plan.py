@@ -177,3 +177,7 @@ def test_the_drain_of_a_controlled_object_that_is_where_it_belongs_is_withdrawn(
 
     assert (plan.action, plan.to) == (Action.KEEP, B)
     assert plan.why == "it belongs where it is: its drain is withdrawn"
+
+
+def test_a_child_follows_its_controller() -> None:
+    assert child(A, of=named(SECRETS, B, NOW)).why == "it follows its controller to shard-b"
