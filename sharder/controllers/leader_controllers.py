@@ -18,11 +18,11 @@ from sharder.controllers.ring_status import RingFacts, StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.shard_loads import Load
 from sharder.controllers.unheld_leases import UnheldLeases
-from sharder.controllers.validating_webhook import ValidationKeeper
-from sharder.core.errors import ApiError, Forbidden
-from sharder.core.names import NO_RING, ObjectRef, RingName
+from sharder.core.errors import ApiError
+from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.status.stats import Apart, ObjectStats
 from sharder.core.status.transitions import Kind, Transition, sentence
+from sharder.core.webhook_configuration import Registration, validation_of
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.workqueue import K, Worker, WorkQueue
@@ -31,7 +31,7 @@ RING_BACKOFF = Backoff(base=5.0, cap=300.0)
 """Delays between attempts to reconcile a ring that fails, as in the reference."""
 
 APPLY_SECONDS = 30.0
-"""Seconds between two checks of the webhook configurations: another client can delete or edit one,
+"""Seconds between two applies of a webhook configuration: another client can delete or edit it,
 and without it new objects stay unassigned."""
 
 REGISTRATION_SECONDS = 1.0
@@ -144,13 +144,6 @@ class LeaderControllers:
             clock=ports.clock,
         )
         load = Load(cache=ports.cache, stats=self._stats, metrics=ports.metrics, clock=ports.clock)
-        validation = ValidationKeeper(
-            configurations=ports.validations,
-            registration=ports.registration,
-            leads=ports.leads,
-            clock=ports.clock,
-            period=self._apply_period,
-        )
         subscriber = Subscriber(
             ring=self._ring_changed,
             steps=self._resyncs.add,
@@ -171,8 +164,7 @@ class LeaderControllers:
                 group.create_task(load.run(), name="load")
                 group.create_task(self._record_leader(), name="leader Event")
                 group.create_task(self._transitions.run(), name="ring transitions")
-                group.create_task(self._check_configurations(), name="webhook configurations")
-                group.create_task(validation.keep(), name="validation")
+                group.create_task(self._keep_configurations(), name="webhook configurations")
                 group.create_task(self._fence_proofs.run(), name="fences")
                 group.create_task(unheld.find(self._stats), name="unknown owners")
 
@@ -233,39 +225,34 @@ class LeaderControllers:
         counted = () if tally is None else tally.unread
         return tuple(sorted({*self._movement.unread.names(ring), *counted}))
 
-    async def _check_configurations(self) -> None:
+    async def _keep_configurations(self) -> None:
         """Apply all configurations after a change of their common part, such as the trusted CA.
 
-        Less often, find changed or deleted ones, and those of deleted rings.
+        The one that validates rings is also applied once per period.  It is optional: without it,
+        or the right to write it, an invalid ring is stored, and its status says so.
         """
-        ports, due = self._ports, 0.0
-        known, error_log = ports.registration(), ErrorLog("list webhook configurations", ignore)
+        ports, known, due = self._ports, None, 0.0
+        error_log = ErrorLog(f"apply ValidatingWebhookConfiguration {VALIDATION_NAME}", ignore)
         while True:
-            found = list[RingName]()
-            if (now := ports.clock.monotonic()) >= due:
-                found, wait = await self._find_changed(error_log)
-                due = now + wait
-            if ports.registration() != known:
-                known, found = ports.registration(), [*found, *ports.cache.rings()]
-            for ring in found:
-                self._rings.add(ring)
+            now, registration = ports.clock.monotonic(), ports.registration()
+            if registration != known:
+                known, due = registration, now
+                for ring in ports.cache.rings():
+                    self._rings.add(ring)
+            if now >= due and ports.leads():
+                due = now + await self._apply_validation(registration, error_log)
             await ports.clock.sleep(REGISTRATION_SECONDS)
 
-    async def _find_changed(self, error_log: ErrorLog) -> tuple[list[RingName], float]:
-        """Return rings to reconcile, and the seconds until the next check."""
+    async def _apply_validation(self, registration: Registration, error_log: ErrorLog) -> float:
+        """Return the seconds until the next apply."""
+        body = validation_of(registration)
         try:
-            found = await self._ring_controller.find_changed()
-        except Forbidden as error:
-            # Without the right to list, all configurations are applied at each check.
-            error_log.failed(error)
-            found = list(self._ports.cache.rings())
-            self._ring_controller.reapply(found)
+            await self._ports.validations.apply(ObjectRef("", VALIDATION_NAME), body)
         except ApiError as error:
             error_log.failed(error)
-            return [], RING_BACKOFF.base
-        else:
-            error_log.over()
-        return found, self._apply_period
+            return RING_BACKOFF.base
+        error_log.over()
+        return self._apply_period
 
     @property
     def _apply_period(self) -> float:

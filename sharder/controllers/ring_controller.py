@@ -6,11 +6,11 @@ needed, and no write waits for the webhook of a deleted ring.
 """
 
 import logging
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.ring_status import StatusReports, about
+from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef, RingName, webhook_configuration
@@ -25,13 +25,13 @@ from sharder.core.status.conditions import (
     Fault,
 )
 from sharder.core.validation import refusals
-from sharder.core.webhook_configuration import Registration, configuration_of
+from sharder.core.webhook_configuration import configuration_of
 
 OURS = f"{APP_LABEL[0]}={APP_LABEL[1]},{RING_LABEL}"
 """Selects the webhook configurations of all rings; with `=` and a name appended, of one ring."""
 
 CONTESTED: Final = 3
-"""In how many checks in a row a configuration has to differ until an Event reports that."""
+"""How many times in a row another client has to change a configuration until an Event says so."""
 
 _log = logging.getLogger(__name__)
 
@@ -78,13 +78,15 @@ class Problems:
 
 
 class _Applied(NamedTuple):
-    """The last applied configuration of a ring, and its result."""
+    """The last applied configuration of a ring."""
 
-    ring: ControllerRing
-    registration: Registration
-    shard_namespaces: frozenset[str]
+    body: Json
     version: str
-    """The resource version of the configuration."""
+    """Its resource version."""
+    due: float
+    """When it is applied again (monotonic seconds), because another client can have changed it."""
+    contested: int = 0
+    """How many times in a row another client had changed it."""
 
 
 class RingController:
@@ -102,8 +104,6 @@ class RingController:
         self._clock = ports.clock
         self._period = period
         self._applied: dict[RingName, _Applied] = {}
-        self._contested: dict[RingName, int] = {}
-        """In how many checks in a row a ring's configuration differed from the last apply."""
         self._compared: dict[RingName, float] = {}
         """When each ring's status was last compared with the stored one."""
         self._reports = reports
@@ -141,7 +141,8 @@ class RingController:
         sooner = await self._reports.write(name)
         if failure is not None:
             raise failure
-        return self._period if sooner is None else min(sooner, self._period)
+        due = self._applied[name].due - self._clock.monotonic()
+        return max(0.0, due if sooner is None else min(sooner, due))
 
     async def _report_unreadable(self, ring: UnreadableRing) -> None:
         """Report a ring that cannot be decoded: its status must not be overwritten."""
@@ -161,32 +162,6 @@ class RingController:
         """Hide the conditions of all rings."""
         self._reports.hide()
 
-    async def find_changed(self) -> list[RingName]:
-        """Return the rings whose webhook configuration differs from the last apply.
-
-        One list of metadata finds the configurations that another client changed or deleted, and
-        the configurations of deleted rings.  To apply all configurations each time would mostly
-        change nothing.
-        """
-        self._require_synced()
-        applied = dict(self._applied)
-        versions = dict[RingName, str]()
-        gone = list[RingName]()
-        async for configuration in self._configurations.stream(OURS):
-            meta = configuration.metadata
-            name = RingName(meta.label(RING_LABEL))
-            if not self._cache.knows(name):
-                gone.append(name)
-            elif meta.name == webhook_configuration(name):
-                versions[name] = meta.resource_version
-        changed = [name for name, known in applied.items() if versions.get(name) != known.version]
-        self.reapply(changed)
-        self._contested = {name: self._contested.get(name, 0) + 1 for name in changed}
-        for name in changed:
-            if self._contested[name] == CONTESTED:
-                await self._report_contested(applied[name].ring)
-        return gone + changed
-
     async def _report_contested(self, ring: ControllerRing) -> None:
         """Report a client that changes the configuration after each apply, such as an enforcer."""
         name = webhook_configuration(ring.name)
@@ -197,11 +172,6 @@ class RingController:
             "restores it each time; its managedFields name the client",
         )
 
-    def reapply(self, names: Iterable[RingName]) -> None:
-        """Apply the configurations of these rings at their next reconcile."""
-        for name in names:
-            self._applied.pop(name, None)
-
     def _require_synced(self) -> None:
         """Raise `Unavailable` before all rings were listed: unknown rings would seem deleted."""
         missing = self._cache.not_synced()
@@ -209,27 +179,27 @@ class RingController:
             raise Unavailable(missing)
 
     async def _apply(self, snapshot: RingSnapshot) -> None:
-        """Apply the configuration if it is new, or differs from the last apply."""
+        """Apply the configuration if it is new, and once per period to repair it."""
         ring, registration = snapshot.ring, self._registration()
-        applied = self._applied.get(ring.name)
-        shard_namespaces = frozenset(snapshot.members.namespaces.values())
-        if (
-            applied is not None
-            and applied.ring.metadata.uid == ring.metadata.uid
-            and applied.ring.spec == ring.spec
-            and applied.registration == registration
-            and applied.shard_namespaces == shard_namespaces
-        ):
+        body = configuration_of(
+            ring, registration, frozenset(snapshot.members.namespaces.values())
+        )
+        known, now = self._applied.get(ring.name), self._clock.monotonic()
+        is_known = known is not None and known.body == body
+        if known is not None and is_known and now < known.due:
             return
-        body = configuration_of(ring, registration, shard_namespaces)
         try:
             found = await self._configurations.apply(
                 ObjectRef("", webhook_configuration(ring.name)), body
             )
         except ApiError as error:
             raise _without(registration.token, error) from None
-        version = found.metadata.resource_version
-        self._applied[ring.name] = _Applied(ring, registration, shard_namespaces, version)
+        version, contested = found.metadata.resource_version, 0
+        if known is not None and is_known and known.version != version:
+            contested = known.contested + 1
+        self._applied[ring.name] = _Applied(body, version, now + self._period, contested)
+        if contested == CONTESTED:
+            await self._report_contested(ring)
 
     def _compare_status(self, ring: ControllerRing) -> None:
         """Compare with the stored status once per period, to repair writes of others."""

@@ -1,4 +1,4 @@
-"""The MutatingWebhookConfiguration of a ring (docs/protocol.md, "The webhook configuration")."""
+"""The webhook configurations (docs/protocol.md, "The webhook configuration")."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +13,8 @@ from sharder.core.names import (
     API_VERSION,
     APP_LABEL,
     RING_LABEL,
+    VALIDATION_NAME,
+    VALIDATION_PATH,
     webhook_configuration,
     webhook_path,
 )
@@ -67,6 +69,42 @@ def configuration_of(
             "ownerReferences": [_owner(ring)],
         },
         "webhooks": [_webhook(ring, registration, each) for each in webhooks if each.rules],
+    }
+
+
+def validation_of(registration: Registration) -> Json:
+    """Return the ValidatingWebhookConfiguration to apply; one serves all rings.
+
+    It does not have the ring label, so that lists of the rings' configurations do not include it.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {
+            "name": VALIDATION_NAME,
+            "labels": {APP_LABEL[0]: APP_LABEL[1]},
+            "annotations": registration.annotations,
+        },
+        "webhooks": [
+            {
+                "name": VALIDATION_NAME,
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": client_config(registration.endpoint, VALIDATION_PATH),
+                "failurePolicy": "Ignore",
+                "matchPolicy": "Equivalent",
+                "rules": [
+                    {
+                        "apiGroups": [API_GROUP],
+                        "apiVersions": [API_VERSION],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["controllerrings"],
+                        "scope": "Cluster",
+                    }
+                ],
+                "sideEffects": "None",
+                "timeoutSeconds": TIMEOUT_SECONDS,
+            }
+        ],
     }
 
 
