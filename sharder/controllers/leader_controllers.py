@@ -183,13 +183,14 @@ class LeaderControllers:
 
     @property
     def _became_leader(self) -> Transition:
-        return Transition(kind=Kind.LEADER, detail=self._ports.holder.identity)
+        holder = self._ports.holder
+        return Transition(kind=Kind.LEADER, detail=holder.identity if holder else "one replica")
 
     async def _record_leader(self) -> None:
-        lease, became = self._ports.holder.lease, self._became_leader
-        if lease is not None:
+        holder, became = self._ports.holder, self._became_leader
+        if holder is not None and holder.lease is not None:
             recorder = self._ports.recorder
-            await recorder.record(lease, became.kind, sentence(became), warning=False)
+            await recorder.record(holder.lease, became.kind, sentence(became), warning=False)
 
     def _ring_changed(self, ring: RingName) -> None:
         self._rings.add(ring)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
@@ -17,35 +16,6 @@ from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Leases
-
-
-class AlwaysLeader:
-    """Leads without a Lease: for a single replica (`leaderElection.leaderElect: false`)."""
-
-    identity = "the only replica"
-    lease = None
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    async def acquire(self) -> None:
-        """Return at once: this process always leads."""
-
-    async def keep(self) -> NoReturn:
-        """Lead until cancelled."""
-        while True:
-            await self._clock.sleep(3600.0)
-
-    async def release(self) -> None:
-        """Do nothing: no other replica waits."""
-
-    async def stays_free(self) -> bool:
-        """Return True: there is no other replica."""
-        return True
-
-    def valid(self, now: float) -> bool:
-        """Return True."""
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +37,8 @@ class LeaderPorts:
     annotation_warnings: AnnotationWarnings
     metrics: Metrics
     journal: Journal
-    holder: LeaseHolder | AlwaysLeader
-    """The leader's Lease."""
+    holder: LeaseHolder | None
+    """The leader's Lease; None: a single replica always leads."""
     compute: Compute
     """Computes a run of the rebalancer."""
     clock: Clock
@@ -96,4 +66,4 @@ class LeaderPorts:
 
     def leads(self) -> bool:
         """Return whether this process certainly leads now."""
-        return self.holder.valid(self.clock.monotonic())
+        return self.holder is None or self.holder.valid(self.clock.monotonic())

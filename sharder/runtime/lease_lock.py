@@ -35,8 +35,6 @@ _LONGEST_PAUSE: Final = 0.9
 _JITTER: Final = 0.4
 """Candidates poll every 0.5 to 0.9 retry periods, so that a released Lease is taken within one
 period; candidates of client-go wait 1 to 2.2 periods."""
-_SUCCESSION: Final = 1.5
-"""The time in which a candidate takes a released Lease, in retry periods, with time to spare."""
 _RELEASE_ATTEMPTS: Final = 3
 """Attempts to write a release: our own renewal, or a change of a label, can conflict with it."""
 
@@ -194,16 +192,6 @@ class LeaseHolder:
                 if self._record.problem and not lease.spec.holder_identity:
                     await self._in_time(self._record.release())
         return self._record.problem
-
-    async def stays_free(self) -> bool:
-        """Return whether no candidate takes the Lease, after long enough for each of them.
-
-        Raises:
-            ApiError: the Lease cannot be read.
-        """
-        await self._clock.sleep(_SUCCESSION * self._timing.retry_period)
-        await self._in_time(self._record.read())
-        return self._record.judge() == Free()
 
     async def _take_when_free(self) -> None:
         while not await self._try_to_take():

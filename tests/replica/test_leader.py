@@ -198,34 +198,6 @@ async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(
     assert world.metric("controllerring_condition", **labels) == 1
 
 
-@pytest.mark.parametrize("has_successor", [False, True])
-@staged
-async def test_the_last_leader_takes_the_conditions_with_it(
-    world: World, has_successor: bool
-) -> None:
-    first = await world.begin("p0")
-    assert (
-        world.metric(
-            "controllerring_condition", controllerring="demo", condition="Ready", status="True"
-        )
-        == 1
-    )
-    if has_successor:
-        world.start("r1")
-        await asyncio.sleep(5)
-    before = world.conditions()
-    assert len(before) > 1
-    first.terminate()
-    await asyncio.sleep(4)
-    assert world.conditions() == (before if has_successor else {"Ready": before["Ready"]})
-    assert (
-        world.metric(
-            "controllerring_condition", controllerring="demo", condition="Ready", status="True"
-        )
-        is None
-    )
-    assert bool(holder(world)) == has_successor
-    assert not has_successor or world.replicas["r1"].leads
 
 
 @staged

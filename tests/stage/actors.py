@@ -180,15 +180,13 @@ class ReplicaActor(Actor):
                 cache.uncounted() and self.clock.monotonic() < until
             ):
                 await self.clock.sleep(0.05)
-            leader = self.replica.leader(self._registration)
-            leading = group.create_task(leader.campaign(self._lead))
+            campaigning = self.replica.campaign(self._registration, self._lead)
+            leading = group.create_task(campaigning)
             self.is_ready = True
             await self._stop.wait()
             leading.cancel()
-            ending = group.create_task(leader.withdraw())
             await self.clock.sleep(STOP_SECONDS)
             self.is_ready = False
-            await ending
             follow.cancel()
 
     @override

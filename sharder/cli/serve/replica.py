@@ -13,8 +13,8 @@ from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
-from sharder.controllers.leader import Leader
-from sharder.controllers.leader_ports import AlwaysLeader, LeaderPorts
+from sharder.controllers.leader import campaign
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import RING_LABEL, ObjectRef
@@ -134,10 +134,13 @@ class Replica:
         crashed = self.metrics.crashed
         await supervise(tasks, clock=self.clock, rng=self.rng, on_crash=crashed)
 
-    def leader(self, registration: Callable[[], Registration]) -> Leader:
-        """Return what campaigns for the Lease, and leads while it holds it.
+    async def campaign(
+        self, registration: Callable[[], Registration], on_change: Callable[[bool], None]
+    ) -> None:
+        """Campaign for the Lease, and lead while we hold it, until cancelled.
 
-        `registration` returns the common parts of the webhook configurations.
+        `registration` returns the common parts of the webhook configurations, and `on_change`
+        learns whether we lead.
         """
         sharder, client = self.settings.controller.sharder, self.client
         ports = LeaderPorts(
@@ -160,12 +163,12 @@ class Replica:
             limit=sharder.concurrent_moves,
             sync_period=sharder.sync_period.total_seconds(),
         )
-        return Leader(ports)
+        await campaign(ports, on_change)
 
-    def _holder(self, election: LeaderElection) -> LeaseHolder | AlwaysLeader:
+    def _holder(self, election: LeaderElection) -> LeaseHolder | None:
         """Return the holder of the leader's Lease, with an identity that is new at each start."""
         if not election.leader_elect:
-            return AlwaysLeader(self.clock)
+            return None
         ref = ObjectRef(election.resource_namespace, election.resource_name)
         store = partial(leases, self.client, namespace=ref.namespace)
         return LeaseHolder(

@@ -30,7 +30,6 @@ from sharder.cli.serve.replica import Replica
 from sharder.cli.serve.shutdown import shares_of
 from sharder.config import Settings
 from sharder.config.strategies import installed
-from sharder.controllers.leader import Leader
 from sharder.core.addresses import Address, address_of
 from sharder.core.errors import ApiError
 from sharder.core.leases.state import ShardState
@@ -190,10 +189,11 @@ class Service:
             )
             if server is not None:
                 _log.info("webhook is listening", extra={"why": f"port {server.port}"})
-            leader = self._replica.leader(self._registration)
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
-                "controllers": partial(leader.campaign, self._lead),
+                "controllers": partial(
+                    self._replica.campaign, self._registration, self._lead
+                ),
             }
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(self._replica.supervise(tasks), name="supervisor")
@@ -202,17 +202,15 @@ class Service:
                 await self._stop.wait()
                 _log.info("stopping")
                 running.cancel()
-            await self._end(server, leader)
-
-    async def _end(self, server: Server | None, leader: Leader) -> None:
-        """Serve for the quiet period, then end; the last leader takes the conditions with it."""
-        quiet, rest = shares_of(self._settings.graceful_shutdown_timeout.total_seconds())
-        async with asyncio.TaskGroup() as group:
-            group.create_task(leader.withdraw(), name="withdraw")
             if server is not None:
-                server.retire()
-                await self._clock.sleep(quiet)
-                await server.stop(rest)
+                await self._end(server)
+
+    async def _end(self, server: Server) -> None:
+        """Serve for the quiet period, then end."""
+        quiet, rest = shares_of(self._settings.graceful_shutdown_timeout.total_seconds())
+        server.retire()
+        await self._clock.sleep(quiet)
+        await server.stop(rest)
 
     @asynccontextmanager
     async def _serving(

@@ -24,7 +24,7 @@ from sharder.core.api.ring import (
     RingStatus,
     ShardStatus,
 )
-from sharder.core.status.conditions import FROM_COUNTS, READY, DesiredCondition, condition_of
+from sharder.core.status.conditions import FROM_COUNTS, DesiredCondition, condition_of
 from sharder.core.status.stats import ObjectStats
 
 MAX_SHARDS = 200
@@ -117,20 +117,6 @@ def encode_status(status: RingStatus) -> Json:
     """
     body: Json = msgspec.to_builtins(status)
     return {"status": body}
-
-
-def encode_withdrawal(ring: ControllerRing) -> Json:
-    """Return the merge patch that removes all conditions but Ready, None if there are none.
-
-    Only Ready has a meaning to the reference, which would keep the others for ever.
-    """
-    kept = [each for each in ring.status.conditions if each.type == READY]
-    if len(kept) == len(ring.status.conditions):
-        return None
-    return {
-        "metadata": {"resourceVersion": ring.metadata.resource_version},
-        "status": {"conditions": msgspec.to_builtins(kept)},
-    }
 
 
 def _condition(

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-import msgspec
-
 from sharder.core.api.ring import (
     LastResync,
     RingStatus,
@@ -13,7 +11,6 @@ from sharder.core.api.ring import (
 from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ready
 from sharder.core.status.stats import ObjectStats
 from sharder.core.status.status import (
-    encode_withdrawal,
     is_urgent,
     status_of,
     with_counts,
@@ -125,7 +122,3 @@ def test_a_number_in_a_message_is_not_urgent_but_what_the_condition_says_is() ->
 
     assert not is_urgent(status(desired=[full("4 objects")]), three)
     assert is_urgent(status(desired=[full("none", holds=False)]), three)
-
-
-def test_a_ring_with_no_condition_but_ready_is_left_alone_when_the_leader_goes() -> None:
-    assert encode_withdrawal(msgspec.structs.replace(ring(), status=status())) is None
