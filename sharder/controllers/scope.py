@@ -13,29 +13,18 @@ from typing_extensions import override
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import NAME_LABEL, OPERATORS, LabelSelector, Requirement
-from sharder.core.names import (
-    EXCLUDED_NAMESPACE,
-    SYSTEM_NAMESPACE,
-    GroupResource,
-    ObjectRef,
-    RingName,
-)
+from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 MAX_NAMESPACES = 20
 """Up to this number of namespaces, each can get its own requests, which cost watches."""
 
 MAX_REQUESTS = 20
-"""Up to this number of requests for each kind of list, namespaces times resources, namespaces get
-their own even if one request can exclude all others: one that cannot be read stops no other."""
+"""Up to this number of requests for each kind of list, namespaces times resources, namespaces
+always get their own: one that cannot be read stops no other."""
 
-MAX_EXCLUDED = 8
-"""Limit on the namespaces that one request over all namespaces excludes: the server compares each
-object with each of them."""
-
-EXCLUDED_FIRST = (EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE)
-"""Namespaces that are excluded first: they have many objects, and are usually not in scope; the
-sharder can run in another namespace."""
+MANY_OTHERS = 8
+"""From more than this number of other namespaces on, one request for all reads too much."""
 
 
 class ResourceKey(NamedTuple):
@@ -100,15 +89,9 @@ def part_in_words(resource: GroupResource, namespace: str) -> str:
 
 
 class ListRequest(NamedTuple):
-    """One request: for one namespace, or for all namespaces except `excluded`."""
+    """One request: for one namespace, or for all."""
 
     namespace: str = ""
-    excluded: tuple[str, ...] = ()
-
-    @property
-    def fields(self) -> str:
-        """The field selector."""
-        return ",".join(f"metadata.namespace!={namespace}" for namespace in self.excluded)
 
     def holds(self, namespace: str) -> bool:
         """Return whether the request includes objects of the namespace."""
@@ -119,7 +102,7 @@ ListScope = tuple[ListRequest, ...]
 """Requests that together return all objects in scope."""
 
 WHOLE: ListScope = (ListRequest(),)
-"""The requests for cluster-scoped resources."""
+"""One request for all namespaces, and for cluster-scoped resources."""
 
 
 def splits(
@@ -128,31 +111,20 @@ def splits(
     """Return whether each namespace of a ring gets its own requests.
 
     A ring that names its namespaces needs no rights in others.  Otherwise one request for all is
-    cheaper, and reads the same objects if it can exclude all namespaces that are not selected.
+    cheaper, if it reads few other namespaces.
     """
     if len(selected) > MAX_NAMESPACES:
         return False
     is_cheap = len(selected) * resources <= MAX_REQUESTS
-    reads_others = len(known) - len(selected) > MAX_EXCLUDED
+    reads_others = len(known) - len(selected) > MANY_OTHERS
     return is_cheap or reads_others or _names_namespaces(ring.spec.namespace_selector)
 
 
-def scope_of(
-    snapshot: RingSnapshot, known: Collection[str], previous: ListScope = ()
-) -> ListScope:
-    """Return the requests for a ring, of all `known` namespaces.
-
-    A `previous` scope is kept while it excludes no selected namespace, so that new and deleted
-    namespaces do not restart watches.
-    """
-    selected = snapshot.namespaces
+def scope_of(snapshot: RingSnapshot) -> ListScope:
+    """Return the requests for a ring."""
     if snapshot.is_split:
-        return tuple(ListRequest(namespace) for namespace in sorted(selected))
-    if previous and previous[0].excluded and selected.isdisjoint(previous[0].excluded):
-        return previous
-    others = sorted(set(known) - selected - set(EXCLUDED_FIRST))
-    first = [n for n in EXCLUDED_FIRST if n in known and n not in selected]
-    return (ListRequest(excluded=tuple([*first, *others][:MAX_EXCLUDED])),)
+        return tuple(ListRequest(namespace) for namespace in sorted(snapshot.namespaces))
+    return WHOLE
 
 
 class Watch(NamedTuple):
@@ -165,13 +137,14 @@ class Watch(NamedTuple):
     list_scope: ListScope
 
 
-def watches_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[Watch]:
+def watches_of(snapshot: RingSnapshot) -> Iterator[Watch]:
     """Yield the watches of a ring, for unassigned and for draining objects.
 
     Few objects drain, so one watch over all namespaces shows them, and continues while namespaces
     come and go.  For a ring that selects namespaces by name, the sharder needs no rights in other
     namespaces.
     """
+    list_scope = scope_of(snapshot)
     drains = list_scope if _names_namespaces(snapshot.ring.spec.namespace_selector) else WHOLE
     for resource, role in snapshot.roles.items():
         resource_key, labels = (

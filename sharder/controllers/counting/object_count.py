@@ -202,7 +202,7 @@ class ObjectCount:
     async def _count(self, snapshot: RingSnapshot, state: _State) -> list[_Listed]:
         """Count the parts that can be read; return the lists that were counted."""
         found = []
-        list_scope = scope_of(snapshot, self._cache.known_namespaces())
+        list_scope = scope_of(snapshot)
         for main in snapshot.resources:
             key = ResourceKey(snapshot.name, main.id)
             with self._noting(Part(key)):
@@ -224,9 +224,7 @@ class ObjectCount:
         request: ListRequest,
     ) -> _Listed:
         selector = selector_text(snapshot.ring.spec.object_selector)
-        store = self._objects.of(
-            resource, selector, namespace=request.namespace, fields=request.fields
-        )
+        store = self._objects.of(resource, selector, namespace=request.namespace)
 
         def note(obj: PartialObject) -> bool:
             if snapshot.selects(obj):

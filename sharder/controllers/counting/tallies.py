@@ -38,7 +38,6 @@ class _CountedRing:
     tally: Tally
     scope: tuple[object, ...] = ()
     namespaces: frozenset[str] = frozenset()
-    list_scope: ListScope = ()
     wanted: set[WatchedPart] = field(default_factory=set)
     unlisted: set[WatchedPart] = field(default_factory=set)
     """The wanted parts that have not been counted yet."""
@@ -142,10 +141,8 @@ class Tallies:
         relabelled = came_full or (state.namespaces - snapshot.namespaces) & known
         if came_full:
             state.tally.synced = False
-        previous = () if relabelled else state.list_scope
-        state.list_scope = scope_of(snapshot, known, previous)
         state.namespaces = snapshot.namespaces
-        state.wanted = set(_parts_of(snapshot, state.list_scope))
+        state.wanted = set(_parts_of(snapshot, scope_of(snapshot)))
         again = {part for part in state.wanted if relabelled and _spans(part, snapshot)}
         for part in again & state.running.keys():
             state.running.pop(part).task.cancel()

@@ -140,7 +140,6 @@ class TallyWatch:
             resource,
             selector_text(snapshot.ring.spec.object_selector),
             namespace=self._part.within.namespace,
-            fields=self._part.within.fields,
         )
         events = follow(
             Polled(store, clock=self._ports.clock, on_access=lambda _: None),

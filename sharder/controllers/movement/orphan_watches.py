@@ -21,10 +21,8 @@ from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.watch_runner import WatchRunner
 from sharder.controllers.scope import (
-    ListScope,
     ResourceKey,
     Watch,
-    scope_of,
     watches_of,
 )
 from sharder.core.names import RingName
@@ -39,7 +37,6 @@ class _State:
     scope: tuple[object, ...] = ()
     placed: RingSnapshot | None = None
     """The snapshot with which objects are placed, as far as we know."""
-    list_scope: ListScope = ()
     tasks: dict[Watch, asyncio.Task[None]] = field(default_factory=dict)
     backlogs: dict[ResourceKey, ObjectBacklog] = field(default_factory=dict)
     limits: Limits = field(
@@ -137,17 +134,14 @@ class OrphanWatches:
             self._end(self._rings.pop(ring, _State()))
             self._drains.forget(ring)
             return
-        state, known = self._rings.setdefault(ring, _State()), self._ports.cache.known_namespaces()
+        state = self._rings.setdefault(ring, _State())
         self._expect_drains(state, snapshot)
         meta = snapshot.ring.metadata
-        scope = (meta.uid, meta.generation, snapshot.namespaces, snapshot.is_split, len(known))
+        scope = (meta.uid, meta.generation, snapshot.namespaces, snapshot.is_split)
         if state.scope == scope:
             return
-        state.scope, state.list_scope = (
-            scope,
-            scope_of(snapshot, known, state.list_scope),
-        )
-        wanted = {w for w in watches_of(snapshot, state.list_scope) if w.role in self._roles}
+        state.scope = scope
+        wanted = {w for w in watches_of(snapshot) if w.role in self._roles}
         for watch in state.tasks.keys() - wanted:
             state.tasks.pop(watch).cancel()
         self._see(snapshot, state)

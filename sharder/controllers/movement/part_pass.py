@@ -143,9 +143,7 @@ class PartPass:
         """
         for request in requests_of(resource, self._list_scope):
             with self._context.reading(resource.id, request.namespace):
-                store = self._context.objects.of(
-                    resource, labels, namespace=request.namespace, fields=request.fields
-                )
+                store = self._context.objects.of(resource, labels, namespace=request.namespace)
                 async with closing(store.stream()) as found:
                     async for obj in found:
                         self._mover.check(self._snapshot)

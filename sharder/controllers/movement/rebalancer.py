@@ -146,7 +146,7 @@ class Rebalancer:
 
         Returns the main resources by group and kind, and the parts that could not be read.
         """
-        list_scope = scope_of(snapshot, self._ports.cache.known_namespaces())
+        list_scope = scope_of(snapshot)
         by_kind, unread = dict[tuple[str, str], Resource](), set[str]()
         main = [resource.id for resource in snapshot.resources]
         for of in (*main, *sorted(snapshot.roles.keys() - main)):
@@ -174,9 +174,7 @@ class Rebalancer:
         request: ListRequest,
         add: Callable[[PartialObject], None],
     ) -> None:
-        store = self._ports.objects.of(
-            resource, namespace=request.namespace, fields=request.fields
-        )
+        store = self._ports.objects.of(resource, namespace=request.namespace)
         async with closing(store.stream()) as objects:
             async for obj in objects:
                 if snapshot.selects(obj, snapshot.roles[resource.id]):

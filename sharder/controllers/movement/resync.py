@@ -112,7 +112,7 @@ class Resync:
         began, context = self._ports.clock.monotonic(), self._context(snapshot)
         try:
             await self._run(
-                context, snapshot.resources, self._scope_of(snapshot), leaves_out_unread=True
+                context, snapshot.resources, scope_of(snapshot), leaves_out_unread=True
             )
         except Superseded:
             return AGAIN_SECONDS
@@ -142,7 +142,7 @@ class Resync:
             [each for each in snapshot.resources if each.id == part.resource],
         )
         request = ListRequest(part.namespace)
-        scope = (request,) if part.namespace else self._scope_of(snapshot)
+        scope = (request,) if part.namespace else scope_of(snapshot)
         try:
             done = await self._run(context, main, scope)
         except Superseded:
@@ -232,9 +232,6 @@ class Resync:
             handover=self._handover,
             clock=self._ports.clock,
         )
-
-    def _scope_of(self, snapshot: RingSnapshot) -> ListScope:
-        return scope_of(snapshot, self._ports.cache.known_namespaces())
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:
         """Return the seconds until the next pass, independent of passes in between."""

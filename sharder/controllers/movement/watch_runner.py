@@ -91,9 +91,7 @@ class WatchRunner:
         backlog = seen.draining if watch.draining else seen.unassigned
         request, (ring, _) = object(), watch.resource_key
         source = Polled(
-            self._ports.objects.of(
-                resource, watch.labels, namespace=part.namespace, fields=part.fields
-            ),
+            self._ports.objects.of(resource, watch.labels, namespace=part.namespace),
             clock=self._clock,
             on_access=partial(self._note_right, watch.resource_key, request, polls=polls),
             is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
