@@ -8,9 +8,9 @@ from decimal import Decimal
 from sharder.cli.cluster import Cluster
 from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.config.strategies import custom_of
-from sharder.controllers.rest_mapper import RestMapper
+from sharder.controllers.ring_store import learn
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.errors import ApiError, ConfigError, NotFound
@@ -131,14 +131,14 @@ async def _view(
     cluster: Cluster, ring: ControllerRing, given: Iterable[Lease], spaces: list[PartialObject]
 ) -> View:
     of_ring = [lease for lease in given if ring_of(lease) == ring.name]
-    kinds = RestMapper(cluster.objects)
-    await kinds.learn((ring,))
+    served = dict[GroupResource, Resource]()
+    await learn(cluster.objects, (ring,), served)
     return View(
         snapshot=build(
             ring,
             members=members_of(ring, of_ring),
             namespaces=selected_namespaces(ring, spaces, DEFAULT_NAMESPACES),
-            served=kinds.of(ring),
+            served=served.values(),
             custom=custom_of(ring.spec.placement.strategy),
         ),
         leases=tuple(sorted(of_ring, key=lambda lease: lease.metadata.ref[::-1])),

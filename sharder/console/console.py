@@ -80,7 +80,7 @@ class Console:
 
     async def _list(self) -> Rings:
         found = list[RingHealth]()
-        names = self.cache.unreadable_rings().union(self.cache.rings())
+        names = {*self.cache.ring_store.unreadable, *self.cache.rings()}
         async for name in in_slices(names, self.clock):
             ring = self.ring(name)
             if ring is not None:
@@ -98,7 +98,7 @@ class Console:
 
     def ring(self, name: RingName) -> Ring | None:
         """Return the present state of a ring, None if there is none of this name."""
-        broken, snapshot = self.cache.unreadable(name), self.cache.snapshot(name)
+        broken, snapshot = self.cache.ring_store.unreadable.get(name), self.cache.snapshot(name)
         if broken is not None:
             fault = unreadable(name, broken.problem)
             return Ring(name=name, health=Health.BROKEN, headline=fault.message, faults=(fault,))

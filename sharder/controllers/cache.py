@@ -23,7 +23,7 @@ from sharder.controllers.ring_store import RingStore
 from sharder.controllers.watch_health import LEASES, Outage, WatchHealth
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing, UnreadableRing
+from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import ring_of
@@ -64,12 +64,12 @@ class ClusterCache:
         self._clock = clock
         self._rng = rng
         self.membership = Membership(clock.monotonic())
-        self._selections = NamespaceSelection(excluded)
+        self.namespaces = NamespaceSelection(excluded)
         self._health = WatchHealth(WATCHES, clock)
         self._throttle = RebuildThrottle(self._rebuild, self._notify_lease, clock)
-        self._rings = RingStore(
+        self.ring_store = RingStore(
             membership=self.membership,
-            selections=self._selections,
+            selections=self.namespaces,
             throttle=self._throttle,
             objects=objects,
             default_namespaces=default_namespaces,
@@ -80,36 +80,16 @@ class ClusterCache:
 
     def snapshot(self, ring: RingName) -> RingSnapshot | None:
         """Return the ring's snapshot, None if there is no such ring, or before the first sync."""
-        return self._rings.get(ring)
+        return self.ring_store.get(ring)
 
     def rings(self) -> tuple[RingName, ...]:
         """Return the names of all rings with a snapshot, sorted."""
-        return self._rings.names()
-
-    def knows(self, ring: RingName) -> bool:
-        """Return whether the ring exists, with or without a snapshot."""
-        return ring in self._rings.known()
-
-    def unreadable_rings(self) -> frozenset[RingName]:
-        """Return the names of the rings that cannot be decoded."""
-        return frozenset(self._rings.unreadable)
-
-    def unreadable(self, ring: RingName) -> UnreadableRing | None:
-        """Return the ring if it cannot be decoded; its snapshot shows its last readable state."""
-        return self._rings.unreadable.get(ring)
-
-    def known_namespaces(self) -> frozenset[str]:
-        """Return the names of all namespaces, whether a ring selects them or not."""
-        return self._selections.known
+        return self.ring_store.names()
 
     def is_scope_known(self, ring: RingName, namespace: str) -> bool:
         """Return whether the namespace is known, and the ring's snapshot is up to date with it."""
-        snapshot, selected = self._rings.get(ring), self._selections.selects(ring, namespace)
+        snapshot, selected = self.ring_store.get(ring), self.namespaces.selects(ring, namespace)
         return snapshot is not None and selected is (namespace in snapshot.namespaces)
-
-    def began_empty(self, ring: RingName, namespace: str) -> bool:
-        """Return whether the namespace has been in the ring's scope since its creation."""
-        return self._selections.is_fresh(ring, namespace)
 
     def not_synced(self) -> str | None:
         """Return what is missing and why, None after the first sync."""
@@ -132,7 +112,7 @@ class ClusterCache:
         """
         if not self._health.sees_leases() or self._throttle.is_pending(snapshot.name):
             return False
-        current = self._rings.get(snapshot.name)
+        current = self.ring_store.get(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
 
     def sees(self, watch: str) -> bool:
@@ -170,7 +150,7 @@ class ClusterCache:
             subscriber.steps(name)
             for ref in self._lease_refs(name):
                 subscriber.lease(ref)
-        for name in self._rings.unreadable.keys() - set(self.rings()):
+        for name in self.ring_store.unreadable.keys() - set(self.rings()):
             subscriber.ring(name)
         self._subscribers.append(subscriber)
         try:
@@ -187,12 +167,12 @@ class ClusterCache:
     ) -> None:
         """Watch the cluster until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow(rings, "controllerrings", self._rings.store))
+            group.create_task(self._follow(rings, "controllerrings", self.ring_store.store))
             group.create_task(self._follow_leases(leases))
             group.create_task(self._follow(namespaces, "namespaces", self._store_namespace))
             group.create_task(self._follow_time(), name="standings")
             group.create_task(self._throttle.run(), name="rebuilds")
-            group.create_task(self._rings.learn_resources(), name="discovery")
+            group.create_task(self.ring_store.learn_resources(), name="discovery")
 
     async def _follow(
         self, source: Watchable[V], what: str, store: Callable[[Event[V]], Awaitable[None]]
@@ -204,11 +184,11 @@ class ClusterCache:
             self._health.saw(what, is_list=is_list)
             await store(event)
             if is_list and self._health.synced(what):
-                self._throttle.begin(self._rings.known())
+                self._throttle.begin(self.ring_store.known())
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
         # The rings decide which Leases are kept, so they are listed first.
-        await self._rings.listed.wait()
+        await self.ring_store.listed.wait()
         await self._follow(source, LEASES, self._store_lease)
 
     async def _follow_time(self) -> None:
@@ -228,7 +208,7 @@ class ClusterCache:
                 if not self._health.is_synced(LEASES):
                     # A shard that is unknown now might have worked until this moment.
                     self.membership.begin(now)
-                known = [ref for ring in self._rings.rings for ref in self._lease_refs(ring)]
+                known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
                 changed = set[RingName]()
                 for affected in self.membership.replacing(items, now):
                     changed |= affected
@@ -250,12 +230,12 @@ class ClusterCache:
         match event:
             case Listed(items):
                 labels = {n.metadata.name: n.metadata.labels or {} for n in items}
-                self._throttle.add(self._selections.replace(labels))
+                self._throttle.add(self.namespaces.replace(labels))
             case Changed(namespace):
                 meta = namespace.metadata
-                self._throttle.add(self._selections.change(meta.name, meta.labels or {}))
+                self._throttle.add(self.namespaces.change(meta.name, meta.labels or {}))
             case Removed(namespace):
-                self._throttle.add(self._selections.change(namespace.metadata.name, None))
+                self._throttle.add(self.namespaces.change(namespace.metadata.name, None))
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Record the state of a watch; a broken watch of Leases counts as an outage."""
@@ -267,7 +247,7 @@ class ClusterCache:
 
     async def _rebuild(self, name: RingName) -> Iterable[ObjectRef]:
         """Replace a ring's snapshot, notify the subscribers, and return Leases to report."""
-        before, after = await self._rings.rebuild(name)
+        before, after = await self.ring_store.rebuild(name)
         if before is None or after is None:
             self._notify_ring(name, steps=before is not after)
             return self._lease_refs(name)

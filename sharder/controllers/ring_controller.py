@@ -114,7 +114,8 @@ class RingController:
         Raises:
             ApiError: a write failed; the status says so if it can be written.
         """
-        snapshot, unreadable = self._cache.snapshot(name), self._cache.unreadable(name)
+        snapshot, ring_store = self._cache.snapshot(name), self._cache.ring_store
+        unreadable = ring_store.unreadable.get(name)
         if unreadable is not None:
             await self._report_unreadable(unreadable)
             if snapshot is not None:
@@ -122,7 +123,7 @@ class RingController:
             return self._period
         if snapshot is None:
             self._require_synced()
-            if not self._cache.knows(name):
+            if name not in ring_store.known():
                 await self._clean_up(name)
             return None
         self._problems.found(name, "unreadable", None)

@@ -31,7 +31,7 @@ class Gauges:
 
     def _show_ring(self, name: RingName) -> None:
         self._show_snapshot(name)
-        unreadable = self._cache.unreadable(name) is not None
+        unreadable = name in self._cache.ring_store.unreadable
         self._metrics.set_unreadable(name, unreadable=unreadable)
 
     def _show_snapshot(self, name: RingName) -> None:

@@ -1,21 +1,23 @@
 """Store the rings and their snapshots, and rebuild the snapshots."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from sharder.controllers.cache_events import RebuildThrottle
 from sharder.controllers.namespace_selection import NamespaceSelection
-from sharder.controllers.rest_mapper import RestMapper
 from sharder.controllers.scope import splits
+from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing, StrategyName, UnreadableRing
 from sharder.core.api.selector import LabelSelector
+from sharder.core.errors import ApiError
 from sharder.core.leases.register import Membership
-from sharder.core.names import RingName
+from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.strategy import CustomFunction
-from sharder.core.ring.build import build
+from sharder.core.ring.build import build, sharded_resources
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.clock import Clock
@@ -51,13 +53,16 @@ class RingStore:
         self._membership = membership
         self._selections = selections
         self._throttle = throttle
-        self._rest_mapper = RestMapper(objects)
+        self._objects = objects
         self._default = default_namespaces
         self._custom = custom
         self._clock = clock
         self.rings: dict[RingName, ControllerRing] = {}
         self.unreadable: dict[RingName, UnreadableRing] = {}
         """Rings that cannot be decoded; `rings` has their last readable states."""
+        self._served: dict[GroupResource, Resource] = {}
+        """The rings' main resources, as the API server serves them.  Object keys contain the kind,
+        so it is known before objects are placed."""
         self.listed = asyncio.Event()
         """Set after all rings were listed."""
         self._snapshots: dict[RingName, RingSnapshot] = {}
@@ -80,14 +85,14 @@ class RingStore:
         """Store rings as the watch shows them, and request the rebuild of changed rings."""
         match event:
             case Listed(items):
-                await self._rest_mapper.learn(items)
+                await learn(self._objects, items, self._served)
                 for name in self.known() - {ring.name for ring in items}:
                     self._forget(name)
                 async for ring in in_slices(items, self._clock):
                     self._see(ring)
                 self.listed.set()
             case Changed(ring):
-                await self._rest_mapper.learn((ring,))
+                await learn(self._objects, (ring,), self._served)
                 self._see(ring)
             case Removed(ring):
                 self._forget(ring.name)
@@ -96,7 +101,7 @@ class RingStore:
         """Retry discovery of resources that were not served or could not be read."""
         while True:
             await self._clock.sleep(DISCOVERY_SECONDS)
-            if await self._rest_mapper.learn(self.rings.values()):
+            if await learn(self._objects, self.rings.values(), self._served):
                 self._throttle.block(self.rings)
 
     def _forget(self, name: RingName) -> None:
@@ -162,7 +167,8 @@ class RingStore:
         members = self._membership.members(
             ring.name, self._clock.monotonic(), namespaces=ring.spec.shard_namespaces
         )
-        served = tuple(self._rest_mapper.of(ring))
+        resources = sharded_resources(ring)
+        served = tuple(self._served[r.id] for r in resources if r.id in self._served)
         if (
             before is not None
             and before.ring is ring
@@ -187,6 +193,21 @@ class RingStore:
         ring, known = snapshot.ring, self._selections.known
         is_split = splits(ring, snapshot.namespaces, known, resources=len(snapshot.roles))
         return snapshot if snapshot.is_split == is_split else replace(snapshot, is_split=is_split)
+
+
+async def learn(
+    objects: Objects, rings: Iterable[ControllerRing], served: dict[GroupResource, Resource]
+) -> bool:
+    """Add the main resources of `rings` to those `served`; return whether any was found.
+
+    A resource that cannot be discovered is not an error here: the resync reports it.
+    """
+    wanted = {resource.id for ring in rings for resource in sharded_resources(ring)}
+    known = len(served)
+    for resource in sorted(wanted - served.keys()):
+        with suppress(ApiError):
+            served[resource] = await objects.find(resource)
+    return len(served) > known
 
 
 def _identity(ring: ControllerRing) -> tuple[str, int]:

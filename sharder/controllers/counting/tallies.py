@@ -91,7 +91,7 @@ class Tallies:
         """Record the namespaces that are known now: the snapshot was built just before."""
         snapshot = self._cache.snapshot(ring)
         counts = snapshot is not None and snapshot.tally is not None
-        self._stale[ring] = self._cache.known_namespaces() if counts else frozenset()
+        self._stale[ring] = self._cache.namespaces.known if counts else frozenset()
         self._changed.set()
 
     async def _age(self) -> None:
@@ -137,7 +137,7 @@ class Tallies:
         objects, so these are listed.
         """
         come = snapshot.namespaces - state.namespaces
-        came_full = {n for n in come if not self._cache.began_empty(snapshot.name, n)}
+        came_full = {n for n in come if not self._cache.namespaces.is_fresh(snapshot.name, n)}
         relabelled = came_full or (state.namespaces - snapshot.namespaces) & known
         if came_full:
             state.tally.synced = False
