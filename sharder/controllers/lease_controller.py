@@ -97,9 +97,7 @@ class LeaseController:
         self._recorder = recorder
         self._clock = clock
         self._reported = Once[ObjectRef](MAX_REPORTED)
-        """Problems of invalid Leases that have an Event."""
-        self._invalid = Once[ObjectRef](MAX_REPORTED)
-        """Problems of shard annotations that have an Event."""
+        """Problems of Leases and of their annotations that have an Event."""
 
     async def reconcile(self, ref: ObjectRef) -> float | None:
         """Do what the Lease needs now; return the seconds until the next reconcile.
@@ -109,17 +107,14 @@ class LeaseController:
         observed = self._cache.membership.observed(ref)
         if observed is None:
             self._reported.forget(ref)
-            self._invalid.forget(ref)
             return None
         snapshot = self._cache.snapshot(ring_of(observed.lease))
         if snapshot is None:
             return None
         problem = snapshot.members.validity.problems.get(ref) or problem_of(observed.lease)
+        await self._report(observed.lease, problem)
         if problem is not None:
-            await self._report_invalid(observed.lease, problem)
             return None
-        self._reported.forget(ref)
-        await self._report_annotations(observed.lease)
         try:
             return await self._care_for(observed)
         except (Conflict, NotFound):
@@ -152,40 +147,37 @@ class LeaseController:
         """
         ref, asked = lease.metadata.ref, self._clock.monotonic()
         try:
-            present = await self._read(ref, in_time=_max_wait(lease))
+            present = await self._leases.get(ref)
         except Unavailable:
             self._cache.note_attempt(asked, False)  # noqa: FBT003 - an observer of one flag
             raise
-        self._cache.note_attempt(asked, True)  # noqa: FBT003 - an observer of one flag
+        waited = self._clock.monotonic() - asked
+        is_late = waited > _max_wait(lease)
+        self._cache.note_attempt(asked, not is_late)
+        if is_late:
+            raise Unavailable(f"the response for lease {ref} took {waited:.1f}s")
         observed = self._cache.membership.observed(ref)
         if observed is None or not present.spec == lease.spec == observed.lease.spec:
             raise Conflict(f"lease {ref} was renewed")
         return observed
 
-    async def _read(self, ref: ObjectRef, *, in_time: float) -> Lease:
-        asked = self._clock.monotonic()
-        present = await self._leases.get(ref)
-        waited = self._clock.monotonic() - asked
-        if waited > in_time:
-            raise Unavailable(f"the response for lease {ref} took {waited:.1f}s")
-        return present
+    async def _report(self, lease: Lease, problem: str | None) -> None:
+        """Report once why the Lease is ignored, which is then neither written nor deleted.
 
-    async def _report_invalid(self, lease: Lease, problem: str) -> None:
-        """Report the problem once; an invalid Lease is neither written nor deleted."""
+        Of a valid Lease, report the annotations that are ignored.
+        """
         ref = lease.metadata.ref
-        if not self._reported.is_new(ref, problem):
+        text = problem or "; ".join(invalid_annotations(lease))
+        if not text:
+            self._reported.forget(ref)
+        elif not self._reported.is_new(ref, text):
             return
-        fields = {"ring": ring_of(lease), "object": str(ref), "why": problem}
-        _log.warning("ignoring invalid lease", extra=fields)
-        await self._recorder.warn(lease, "InvalidLease", f"Lease ignored: {problem}")
-
-    async def _report_annotations(self, lease: Lease) -> None:
-        """Report invalid shard annotations once."""
-        ref, problems = lease.metadata.ref, "; ".join(invalid_annotations(lease))
-        if not problems:
-            self._invalid.forget(ref)
-        elif self._invalid.is_new(ref, problems):
-            await self._recorder.warn(lease, MALFORMED, problems)
+        elif problem is None:
+            await self._recorder.warn(lease, MALFORMED, text)
+        else:
+            fields = {"ring": ring_of(lease), "object": str(ref), "why": text}
+            _log.warning("ignoring invalid lease", extra=fields)
+            await self._recorder.warn(lease, "InvalidLease", f"Lease ignored: {text}")
 
     async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
         meta = lease.metadata
