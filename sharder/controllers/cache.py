@@ -136,12 +136,6 @@ class ClusterCache:
         self.membership.returned(ring, shard, self._clock.monotonic())
         self._throttle.add({ring})
 
-    def note_absent(self, ring: RingName, shard: ShardName, *, is_released: bool) -> None:
-        """Record that it showed none; `is_released`: it showed one that was given up."""
-        now = self._clock.monotonic()
-        self.membership.absent(ring, shard, now, is_released=is_released)
-        self._throttle.add({ring})
-
     @contextmanager
     def subscribed(self, subscriber: Subscriber) -> Iterator[None]:
         """Notify `subscriber` of all that exists, and of all changes while the body runs."""

@@ -17,7 +17,6 @@ from sharder.controllers.ring_controller import Problems, RingController
 from sharder.controllers.ring_status import RingFacts, StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.controllers.shard_loads import Load
-from sharder.controllers.unheld_leases import UnheldLeases
 from sharder.core.errors import ApiError
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.status.stats import Apart, ObjectStats
@@ -135,7 +134,6 @@ class LeaderControllers:
         lease_controller = LeaseController(
             cache=ports.cache, leases=ports.leases, recorder=ports.recorder, clock=ports.clock
         )
-        unheld = UnheldLeases(ports.cache, ports.leases, ports.clock)
         tally_monitor = TallyMonitor(
             cache=ports.cache,
             resync=self._resyncs.add,
@@ -166,7 +164,6 @@ class LeaderControllers:
                 group.create_task(self._transitions.run(), name="ring transitions")
                 group.create_task(self._keep_configurations(), name="webhook configurations")
                 group.create_task(self._fence_proofs.run(), name="fences")
-                group.create_task(unheld.find(self._stats), name="unknown owners")
 
     def _queue(self, name: str) -> WorkQueue[RingName]:
         return WorkQueue[RingName](

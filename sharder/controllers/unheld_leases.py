@@ -3,37 +3,23 @@
 A watch can be late by any time without an error.  So a shard whose Lease was deleted can hold a
 new one unseen, and there is no known Lease whose resourceVersion could guard against that.  The
 API server is asked instead.
-
-While a ring is in doubt (`sharder/core/leases/ring_leases.py`), nobody knows whether an unknown
-shard has a Lease.  So the leader asks for the owners of objects that are unknown.  If a shard has
-no Lease, and again none when its objects are taken, two of the longest durations later, it has
-stopped; if it has released its Lease, it has stopped already.
 """
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from weakref import WeakValueDictionary
 
 from sharder.controllers.cache import ClusterCache
 from sharder.core.api.ring import ControllerRing
-from sharder.core.errors import ApiError, SharderError, Unavailable
-from sharder.core.leases.membership import Standing
+from sharder.core.errors import SharderError, Unavailable
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import RING_LABEL, RingName, ShardName
-from sharder.core.status.stats import StatsOf
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 
 ASK_SECONDS = 1.0
 """For how long writes share an answer: a hundred are in flight at a time."""
-
-ROUND_SECONDS = 30.0
-"""Seconds between two rounds of questions for unknown owners, ..."""
-
-QUESTION_SECONDS = 0.1
-"""... and between two questions."""
 
 USE_SECONDS = 5.0
 """How old the answer can be when a write is sent; much less than a shard takes to start."""
@@ -73,27 +59,7 @@ class UnheldLeases:
                 self._confirmed[key] = now
             return partial(self._check, shard, self._confirmed[key])
 
-    async def find(self, stats: StatsOf) -> None:
-        """Ask for unknown owners of objects until cancelled."""
-        while True:
-            await self._clock.sleep(ROUND_SECONDS)
-            for name in self._cache.rings():
-                with suppress(ApiError):
-                    await self._find_in(name, stats)
-
-    async def _find_in(self, name: RingName, stats: StatsOf) -> None:
-        snapshot, known = self._cache.snapshot(name), stats(name)
-        if snapshot is None or known is None or snapshot.members.stranger is Standing.GONE:
-            return
-        for shard in known.by_shard.keys() - snapshot.members.standings.keys():
-            await self._clock.sleep(QUESTION_SECONDS)
-            with suppress(ShardReturned):
-                is_released = await self._ask(snapshot.ring, shard)
-                self._cache.note_absent(name, shard, is_released=is_released)
-
-    async def _ask(self, ring: ControllerRing, shard: ShardName) -> bool:
-        """Return whether there is a Lease that the shard released."""
-        is_released = False
+    async def _ask(self, ring: ControllerRing, shard: ShardName) -> None:
         # Without resourceVersion, the answer is as new as etcd.
         namespaces = ring.spec.shard_namespaces
         found = self._leases.stream(f"{RING_LABEL}={ring.name}", f"metadata.name={shard}")
@@ -102,8 +68,6 @@ class UnheldLeases:
             if counts and not is_given_up(lease):
                 self._cache.note_returned(ring.name, shard)
                 raise ShardReturned(f"shard {shard} is back")
-            is_released |= counts
-        return is_released
 
     def _check(self, shard: ShardName, asked: float) -> None:
         if self._clock.monotonic() >= asked + USE_SECONDS:

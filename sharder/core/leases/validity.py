@@ -80,7 +80,7 @@ def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValid
     """
     elsewhere = f"the ring's spec.shardNamespaces allows only {', '.join(sorted(namespaces))}"
     own, problems, shards = list[Lease](), dict[ObjectRef, str](), 0
-    for lease in sorted(leases, key=_age):
+    for lease in sorted(leases, key=by_age):
         if namespaces and lease.metadata.namespace not in namespaces:
             problems[lease.metadata.ref] = elsewhere
             continue
@@ -99,5 +99,6 @@ def classify(leases: Iterable[Lease], namespaces: Collection[str]) -> LeaseValid
     )
 
 
-def _age(lease: Lease) -> tuple[str, ObjectRef]:
+def by_age(lease: Lease) -> tuple[str, ObjectRef]:
+    """Return the key that sorts the oldest Lease first."""
     return lease.metadata.creation_timestamp or "", lease.metadata.ref

@@ -1,4 +1,4 @@
-"""Facts about how many forged Leases are kept, and what follows once one was dropped."""
+"""Facts about how many forged Leases are kept, and what follows where one has no room."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -94,19 +94,6 @@ def test_leases_of_rings_that_do_not_exist_are_bounded_all_together() -> None:
     )
 
 
-def test_a_name_that_was_dropped_in_one_namespace_is_missing_in_all() -> None:
-    membership = watching(lease(A, holder="", created=OLD), *forged(MAX_KEPT - 1))
-    membership.see(lease(B, created=OLD), AT)
-    membership.absent(DEMO, A, AT, is_released=True)
-    released = members(membership).standing_of(A)
-
-    membership.see(lease(A, namespace="z", created="2026-12-01T00:00:00Z"), AT)
-    membership.absent(DEMO, A, AT, is_released=True)
-
-    assert released is Standing.GONE
-    assert members(membership).standing_of(A) is Standing.MISSING
-
-
 def test_what_is_forged_outside_the_ring_s_namespaces_changes_no_standing() -> None:
     membership = watching(lease(A), namespaces=("default",))
     before = membership.members(DEMO, AT, namespaces=("default",))
@@ -136,62 +123,51 @@ def test_shards_in_a_namespace_that_is_given_up_are_not_taken_for_gone() -> None
 # In doubt
 
 
-def test_an_unknown_shard_in_doubt_is_gone_some_time_after_the_api_server_was_asked() -> None:
-    membership = watching(*forged())
-    unknown = members(membership).standing_of(A)
+def test_a_shard_whose_lease_has_no_room_is_missing_while_it_renews() -> None:
+    membership = watching(*forged(), lease(A, holder="", created=OLD))
+    before = members(membership, AT + 31).standing_of(B)
 
-    membership.absent(DEMO, A, AT)
+    membership.see(lease(B), AT + 31)
+    renewed = [members(membership, AT + at).standing_of(B) for at in (31, 60, 61)]
 
-    assert unknown is members(membership, AT + 29).standing_of(A) is Standing.MISSING
-    assert members(membership, AT + 30).standing_of(A) is Standing.GONE
-    assert members(membership, AT + 3000).standing_of(A) is Standing.GONE
-    assert members(membership, AT + 3000).standing_of(B) is Standing.MISSING
-
-
-def test_a_released_lease_says_nothing_in_doubt_until_the_api_server_was_asked() -> None:
-    membership = watching(lease(A, holder="", created=OLD), *forged(), lease(B, created=OLD))
-    unasked = members(membership).standing_of(A)
-
-    membership.absent(DEMO, A, AT, is_released=True)
-
-    assert unasked is Standing.MISSING
-    assert members(membership).standing_of(A) is Standing.GONE
+    assert before is Standing.GONE
+    assert renewed == [Standing.MISSING, Standing.MISSING, Standing.GONE]
 
 
-def test_a_complete_list_ends_the_doubt_after_two_durations() -> None:
-    membership = watching(*forged())
+def test_a_released_lease_says_nothing_while_another_of_its_name_has_no_room() -> None:
+    membership = watching(lease(A, holder="", created=OLD), *forged())
+    released = members(membership, AT + 31).standing_of(A)
 
-    membership.replace([lease(B)], AT)
+    membership.see(lease(A, namespace="z", created="2026-12-01T00:00:00Z"), AT + 31)
 
-    assert members(membership, AT + 29).standing_of(A) is Standing.MISSING
-    assert members(membership, AT + 30).standing_of(A) is Standing.GONE
+    assert released is Standing.GONE
+    assert members(membership, AT + 31).standing_of(A) is Standing.MISSING
+    assert membership.is_back(DEMO, A) is False
 
 
-def test_answers_are_bounded() -> None:
+def test_a_lease_without_room_can_have_been_deleted_unseen_before_a_list() -> None:
     membership = watching(*forged())
 
-    for number in range(MAX_LEASES + 1):
-        membership.absent(DEMO, ShardName(f"x-{number}"), AT, is_released=True)
+    membership.replace([lease(B)], AT + 60)
 
-    assert members(membership).standing_of(ShardName("x-0")) is Standing.MISSING
-    assert members(membership).standing_of(ShardName("x-1")) is Standing.GONE
+    assert members(membership, AT + 89).standing_of(A) is Standing.MISSING
+    assert members(membership, AT + 90).standing_of(A) is Standing.GONE
+
+
+def test_shards_are_kept_however_many_other_leases_there_are() -> None:
+    membership = watching(*forged(holder=""))
+
+    membership.see(lease(A), AT)
+
+    assert members(membership).standing_of(A) is Standing.AVAILABLE
 
 
 def test_a_shard_that_holds_a_lease_unseen_is_missing() -> None:
-    membership = watching(*forged())
-    membership.absent(DEMO, A, AT)
+    membership = watching()
 
-    membership.returned(DEMO, A, AT + 60)
+    membership.returned(DEMO, A, AT)
 
-    assert members(membership, AT + 60).standing_of(A) is Standing.MISSING
-
-
-def test_a_list_that_was_seen_says_more_than_a_question() -> None:
-    membership = watching(lease(A, holder=""))
-
-    membership.absent(DEMO, B, AT)
-
-    assert members(membership).standing_of(B) is Standing.GONE
+    assert members(membership).standing_of(A) is Standing.MISSING
 
 
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
