@@ -34,7 +34,6 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed, Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import V, follow
 
 WATCHES = ("controllerrings", LEASES, "namespaces")
@@ -203,14 +202,10 @@ class ClusterCache:
                     # A shard that is unknown now might have worked until this moment.
                     self.membership.begin(now)
                 known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
-                changed = set[RingName]()
-                for affected in self.membership.replacing(items, now):
-                    changed |= affected
-                    await asyncio.sleep(0)
-                self._throttle.block(changed)
+                self._throttle.block(self.membership.replace(items, now))
                 refs = {**dict.fromkeys(known), **{x.metadata.ref: ring_of(x) for x in items}}
-                async for ref in in_slices(refs, self._clock):
-                    self._throttle.report(ref, refs[ref])
+                for ref, ring in refs.items():
+                    self._throttle.report(ref, ring)
             case Changed(lease):
                 affected_by = self.membership.see(lease, now)
                 if affected_by is not None:

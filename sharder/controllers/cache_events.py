@@ -1,8 +1,8 @@
-"""Rebuild changed rings in slices, and notify subscribers.
+"""Rebuild changed rings one by one, and notify subscribers.
 
 A thousand Leases or namespaces can appear at the same time, and one namespace can affect a
-thousand rings; each changed ring needs a new snapshot.  Pauses between the slices leave the event
-loop to admission; during a pause some rings are rebuilt and some are not.
+thousand rings; each changed ring needs a new snapshot.  A pause after each leaves the event loop
+to admission; meanwhile some rings are rebuilt and some are not.
 
 This is safe because there are two kinds of change.  A change that can protect objects, such as
 another spec or a list of Leases, *blocks*: no step of the ring is written until its snapshot
@@ -18,14 +18,14 @@ returned shard immediately.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from math import inf
 
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.clock import Clock
-from sharder.runtime.event_loop import SLICE_SECONDS, in_slices
 
 REST = 4
-"""The pause after a slice is this many times as long as the slice: other tasks get four fifths of
-the time."""
+"""The pause after a rebuild is this many times as long as the rebuild: other tasks get four fifths
+of the time."""
 
 BURST = 8
 """How many changes of a ring's Leases are applied without a delay."""
@@ -35,7 +35,7 @@ PACE_SECONDS = 2.0
 
 
 class RebuildThrottle:
-    """Rebuilds changed rings in slices, and at a limited rate."""
+    """Rebuilds changed rings one by one, and at a limited rate."""
 
     def __init__(
         self,
@@ -47,17 +47,14 @@ class RebuildThrottle:
         self._rebuild = rebuild
         self._notify = notify
         self._clock = clock
-        # Dictionaries keep the order of insertion: rings are rebuilt in the order of their
-        # changes.
-        self._blocking: dict[RingName, None] = {}
-        self._others: dict[RingName, float] = {}
-        """From when on (monotonic seconds) each ring with other changes is rebuilt."""
+        self._due: dict[RingName, float] = {}
+        """From when on (monotonic seconds) each changed ring is rebuilt; -inf: it blocks."""
         self._paces: dict[RingName, float] = {}
         """When each ring can have a whole burst again, as in a leaky bucket."""
         self._leases: dict[RingName, dict[ObjectRef, None]] = {}
         """Leases that are reported after the rebuild of their ring."""
         self._began = asyncio.Event()
-        self._due = asyncio.Event()
+        self._woken = asyncio.Event()
         self.caught_up = False
         """Whether every ring was rebuilt at least once."""
 
@@ -68,70 +65,64 @@ class RebuildThrottle:
 
     def block(self, rings: Iterable[RingName]) -> None:
         """Rebuild rings as soon as possible; no step of them is valid until then."""
-        self._blocking.update(dict.fromkeys(rings))
-        self.look()
+        self._due.update(dict.fromkeys(rings, -inf))
+        self._wake()
 
     def add(self, rings: Iterable[RingName]) -> None:
         """Rebuild rings soon, for a change that does not invalidate any step."""
         now = self._clock.monotonic()
-        self._others.update(dict.fromkeys(rings, now))
-        self.look()
+        self._due.update({ring: min(now, self._due.get(ring, inf)) for ring in rings})
+        self._wake()
 
     def add_paced(self, rings: Iterable[RingName]) -> None:
         """Rebuild rings for a harmless change of a Lease, at a limited rate."""
         now = self._clock.monotonic()
         for ring in rings:
-            if ring not in self._others:
+            if ring not in self._due:
                 full = max(now, self._paces.get(ring, now))
                 self._paces[ring] = full + PACE_SECONDS
-                self._others[ring] = full - (BURST - 1) * PACE_SECONDS
-        self.look()
+                self._due[ring] = full - (BURST - 1) * PACE_SECONDS
+        self._wake()
 
     def report(self, ref: ObjectRef, ring: RingName | None) -> None:
         """Report a Lease; if its ring is about to be rebuilt, after that."""
-        if ring is not None and (ring in self._blocking or ring in self._others):
+        if ring in self._due:
             self._leases.setdefault(ring, {})[ref] = None
         else:
             self._notify(ref)
 
     def is_pending(self, ring: RingName) -> bool:
         """Return whether a blocking change of the ring is pending."""
-        return ring in self._blocking
-
-    def look(self) -> None:
-        """Wake `run` if a ring is due; call this every second too."""
-        now = self._clock.monotonic()
-        if self._next(now) is not None:
-            self._due.set()
+        return self._due.get(ring) == -inf
 
     async def run(self) -> None:
         """Rebuild waiting rings until cancelled."""
         await self._began.wait()
         while True:
-            began = now = self._clock.monotonic()
-            while now <= began + SLICE_SECONDS and (ring := self._next(now)) is not None:
-                await self._work(ring)
-                now = self._clock.monotonic()
-            if self._next(now) is not None:
-                await self._clock.sleep(REST * (now - began) if self.caught_up else 0.0)
+            began = self._clock.monotonic()
+            ring = self._next(began)
+            if ring is None:
+                self.caught_up = True
+                self._paces = {ring: full for ring, full in self._paces.items() if full > began}
+                self._woken.clear()
+                await self._woken.wait()
                 continue
-            self.caught_up = True
-            self._paces = {ring: full for ring, full in self._paces.items() if full > now}
-            self._due.clear()
-            await self._due.wait()
+            leases = await self._rebuild(ring)
+            # Remove it only now: a ring that failed to rebuild must stay pending.
+            del self._due[ring]
+            for ref in {**self._leases.pop(ring, {}), **dict.fromkeys(leases)}:
+                self._notify(ref)
+            took = self._clock.monotonic() - began
+            await self._clock.sleep(REST * took if self.caught_up else 0.0)
 
-    async def _work(self, ring: RingName) -> None:
-        leases = await self._rebuild(ring)
-        # Remove it only now: a ring that failed to rebuild must stay pending.
-        self._blocking.pop(ring, None)
-        self._others.pop(ring, None)
-        reported = {**self._leases.pop(ring, {}), **dict.fromkeys(leases)}
-        async for ref in in_slices(reported, self._clock):
-            self._notify(ref)
+    def _wake(self) -> None:
+        """Wake `run` if a ring is due; the cache adds rings, even none, every second."""
+        if self._next(self._clock.monotonic()) is not None:
+            self._woken.set()
 
     def _next(self, now: float) -> RingName | None:
-        due = (ring for ring, at in self._others.items() if at <= now)
-        return next(iter(self._blocking), None) or next(due, None)
+        ring = min(self._due, key=self._due.__getitem__, default=None)
+        return None if ring is None or self._due[ring] > now else ring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,8 +104,6 @@ class RingController:
         self._clock = ports.clock
         self._period = period
         self._applied: dict[RingName, _Applied] = {}
-        self._compared: dict[RingName, float] = {}
-        """When each ring's status was last compared with the stored one."""
         self._reports = reports
 
     async def reconcile(self, name: RingName) -> float | None:
@@ -128,7 +126,6 @@ class RingController:
             return None
         self._problems.found(name, "unreadable", None)
         failure: ApiError | None = None
-        self._compare_status(snapshot.ring)
         try:
             await self._apply(snapshot)
         except ApiError as error:
@@ -202,17 +199,9 @@ class RingController:
         if contested == CONTESTED:
             await self._report_contested(ring)
 
-    def _compare_status(self, ring: ControllerRing) -> None:
-        """Compare with the stored status once per period, to repair writes of others."""
-        now = self._clock.monotonic()
-        if now - self._compared.setdefault(ring.name, now) >= self._period:
-            self._compared[ring.name] = now
-            self._reports.compare(ring)
-
     async def _clean_up(self, name: RingName) -> None:
         self._problems.forget(name)
         self._applied.pop(name, None)
-        self._compared.pop(name, None)
         self._reports.forget(name)
         async for configuration in self._configurations.stream(f"{OURS}={name}"):
             meta = configuration.metadata

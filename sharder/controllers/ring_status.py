@@ -75,8 +75,6 @@ class _Sent:
 
     uid: str
     status: RingStatus
-    stored: RingStatus
-    """The stored result: an old CRD drops fields that it does not know."""
 
 
 class StatusReports:
@@ -141,12 +139,6 @@ class StatusReports:
                 before = after
         self._metrics.show_conditions(name, {c.type: c.status for c in before.conditions})
         return min((wait for wait in waits if wait is not None), default=None)
-
-    def compare(self, ring: ControllerRing) -> None:
-        """Compare with the stored status from now on if another client has changed it."""
-        sent = self._sent.get(ring.name)
-        if sent is not None and sent.stored != ring.status:
-            del self._sent[ring.name]
 
     def forget(self, name: RingName) -> None:
         """Forget a deleted ring."""
@@ -228,10 +220,10 @@ class StatusReports:
 
     async def _write(self, ring: ControllerRing, before: RingStatus, after: RingStatus) -> None:
         try:
-            written = await self._status.patch(ObjectRef("", ring.name), encode_status(after))
+            await self._status.patch(ObjectRef("", ring.name), encode_status(after))
         except NotFound:
             return
-        self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after, stored=written.status)
+        self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after)
         fault = self._fault_of(ring.name)
         known = condition_of(before, READY)
         if fault is not None and (known is None or known.message != fault.message):

@@ -21,7 +21,6 @@ from sharder.core.ring.build import build, sharded_resources
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.ports import Changed, Listed, Objects, Removed
 from sharder.runtime.clock import Clock
-from sharder.runtime.event_loop import in_slices
 
 MANY: Final = 128
 """From this number of shards on, they are hashed before the ring's snapshot is built."""
@@ -88,7 +87,7 @@ class RingStore:
                 await learn(self._objects, items, self._served)
                 for name in self.known() - {ring.name for ring in items}:
                     self._forget(name)
-                async for ring in in_slices(items, self._clock):
+                for ring in items:
                     self._see(ring)
                 self.listed.set()
             case Changed(ring):

@@ -4,7 +4,7 @@ This module keeps everything that the standing of a shard depends on: the Leases
 those that were deleted.  It has no clock: each call passes the time in monotonic seconds.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Set
 from math import inf
 
 from sharder.core.api.lease import Lease
@@ -14,9 +14,6 @@ from sharder.core.leases.ring_leases import UNKNOWN_SILENCE, RingLeases
 from sharder.core.leases.state import is_given_up, stops_after
 from sharder.core.leases.validity import by_age
 from sharder.core.names import ObjectRef, RingName, ShardName
-
-PIECE = 64
-"""Leases that are handled before other tasks can run."""
 
 
 class Membership:
@@ -51,24 +48,19 @@ class Membership:
         ring.live_in(namespaces)
 
     def replace(self, leases: Iterable[Lease], at: float) -> frozenset[RingName]:
-        """Replace all Leases by a new list, and return the rings that can be affected."""
-        return frozenset().union(*self.replacing(leases, at))
-
-    def replacing(self, leases: Iterable[Lease], at: float) -> Iterator[Set[RingName]]:
-        """Do the same in pieces; in between, other tasks can run but must not write.
+        """Replace all Leases by a new list, and return the rings that can be affected.
 
         Events since the last list can have been missed, so a Lease that is gone counts as renewed
         until now.
         """
         self._guests.begin_list(at)
-        yield frozenset(name for name, ring in self._rings.items() if ring.begin_list(at))
+        affected = {name for name, ring in self._rings.items() if ring.begin_list(at)}
         present = {lease.metadata.ref: lease for lease in sorted(leases, key=by_age)}
         for ref in [ref for ref in self._places if ref not in present]:
-            yield self._leave(ref, at, renewed=at)
-        for number, lease in enumerate(present.values()):
-            affected = self.see(lease, at)
-            if affected or number % PIECE == 0:
-                yield affected or frozenset()
+            affected |= self._leave(ref, at, renewed=at)
+        for lease in present.values():
+            affected |= self.see(lease, at) or set()
+        return frozenset(affected)
 
     def see(self, lease: Lease, at: float) -> Set[RingName] | None:
         """Record a Lease as it is now, and return the rings whose members can have changed.

@@ -186,15 +186,6 @@ def test_a_lease_that_left_before_its_ring_was_made_may_have_a_shard_at_work() -
     assert members(membership, AT + 30).standing_of(A) is Standing.GONE
 
 
-def test_a_ring_may_be_made_while_a_list_is_judged() -> None:
-    membership = watching(*forged(MAX_KEPT + 1))
-
-    for number, _ in enumerate(membership.replacing([lease(A)], AT + 1)):
-        membership.expect(RingName(f"ring-{number}"), ())
-
-    assert members(membership, AT + 31).standing_of(C) is Standing.GONE
-
-
 # Departures
 
 
