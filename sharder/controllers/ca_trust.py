@@ -12,18 +12,12 @@ from sharder.core.errors import Forbidden
 from sharder.ports import Readable
 from sharder.runtime.clock import Clock
 from sharder.tls.bundle import CertificateBundle
-from sharder.tls.facts import facts_of, fingerprints, issued_by
+from sharder.tls.facts import fingerprints
 
 TrustedCas: TypeAlias = Sequence[frozenset[str]]
 """The CA fingerprints of each of our webhooks."""
 
 _log = logging.getLogger(__name__)
-
-
-def trusts(trust: TrustedCas, bundle: CertificateBundle) -> bool:
-    """Return whether all webhooks accept the serving certificate; True without webhooks."""
-    issuers = {facts.fingerprint for facts in issued_by(bundle.certificate, facts_of(bundle.ca))}
-    return all(not issuers.isdisjoint(trusted) for trusted in trust)
 
 
 class CaTrust:

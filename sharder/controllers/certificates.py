@@ -7,13 +7,13 @@ replica wins, the others adopt its result.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import NoReturn, Protocol
 
-from sharder.controllers.ca_trust import CaTrust, trusts
+from sharder.controllers.ca_trust import CaTrust
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict, Forbidden, NotFound
@@ -28,9 +28,7 @@ from sharder.tls.rotation import (
     Policy,
     Request,
     Step,
-    adopted,
     carry_out,
-    introduced,
     new_bundle,
     next_step,
     phase_of,
@@ -46,9 +44,6 @@ REST_SECONDS = 60.0
 
 WATCH_SECONDS = 30.0
 """Seconds between two attempts to watch the Secret without the right to do so."""
-
-RESTORE_SECONDS = 1.5 * POLL_SECONDS
-"""How long a starting replica waits for others to restore a lost or replaced Secret."""
 
 _log = logging.getLogger(__name__)
 
@@ -99,27 +94,20 @@ class Certificates:
     async def ensure(self) -> CertificateBundle:
         """Return usable certificates, the same on every replica.
 
-        A Secret that is lost or damaged at run time is restored from our certificates.  If a
-        starting replica finds no certificate in the Secret that the API server trusts, although
-        the API server trusts another CA, it first waits for other replicas to restore the Secret.
+        A Secret that is lost or damaged at run time is restored from our certificates.
 
         Raises:
             ApiError: the Secret cannot be read or written.
         """
-        waited = False
         while True:
             self._rests = True
             secret = await self._find()
             found = CertificateBundle.from_secret_data((secret.data if secret else None) or {})
             fault = problem(found, self._policy.names, self._clock.now())
             if fault is not None:
-                change = _Change(bundle=await self._repaired(found), why=fault)
+                change = _Change(bundle=self._repaired(found), why=fault)
             else:
                 change = await self._next(found, _request(secret))
-            if self._current is None and not waited and not await self._trusted(change.bundle):
-                waited = True
-                await self._clock.sleep(RESTORE_SECONDS)
-                continue
             if change.bundle == found or await self._wrote(secret, change):
                 self._current = change.bundle
                 is_stable = phase_of(change.bundle) is Phase.STABLE and not _request(secret)
@@ -168,10 +156,6 @@ class Certificates:
 
     async def _next(self, found: CertificateBundle, requested: Request | None) -> _Change:
         """Return the next change of a usable bundle."""
-        mine = self._current
-        if mine is not None and await self._is_strange(found, mine):
-            bundle = introduced(mine, found.authority)
-            return _Change(bundle=bundle, why="the API server does not trust the CA in the Secret")
         now, drives = self._clock.now(), self._leads()
         step = next_step(
             found,
@@ -188,13 +172,6 @@ class Certificates:
             in {(Step.RENEW, Request.SERVING), (Step.INTRODUCE, Request.AUTHORITY)},
         )
 
-    async def _is_strange(self, found: CertificateBundle, mine: CertificateBundle) -> bool:
-        """Return whether the API server would reject the found bundle but accepts ours."""
-        if found.certificate == mine.certificate or not self._serves(mine):
-            return False
-        trust = await self._ca_trust.trusted_cas()
-        return trust is not None and trusts(trust, mine) and not trusts(trust, found)
-
     async def _is_settled(self, found: CertificateBundle, *, drives: bool) -> bool:
         if not drives or phase_of(found) is Phase.STABLE:
             self._ca_trust.forget()
@@ -202,32 +179,19 @@ class Certificates:
         seconds = await self._ca_trust.seconds(found)
         return seconds is not None and seconds >= self._overlap
 
-    async def _repaired(self, found: CertificateBundle) -> CertificateBundle:
-        """Return the first usable replacement for `found` that the API server trusts."""
-        usable = [c for c in self._candidates(found) if self._serves(c)]
-        for candidate in usable:
-            if await self._trusted(candidate):
-                return candidate
-        return usable[0] if usable else new_bundle(self._policy, self._clock.now())
-
-    def _candidates(self, found: CertificateBundle) -> Iterator[CertificateBundle]:
-        """Yield the known bundles, ours first, and the bundles that can be derived from them."""
+    def _repaired(self, found: CertificateBundle) -> CertificateBundle:
+        """Return ours, or else what `found` still has; without a usable CA, a new bundle."""
         now = self._clock.now()
-        known = [found] if self._current is None else [self._current, found]
-        for bundle in known:
-            yield bundle
-            whole = replace(bundle, next_key=b"")
-            yield whole
+        for known in filter(None, (self._current, found)):
+            whole = replace(known, next_key=b"")
+            if self._serves(known) or self._serves(whole):
+                return known if self._serves(known) else whole
             with suppress(ConfigError):  # unreadable, or it has ended
-                yield renewed(whole, self._policy, now)
-        yield adopted(found, now)
+                return renewed(whole, self._policy, now)
+        return new_bundle(self._policy, now)
 
     def _serves(self, bundle: CertificateBundle) -> bool:
         return problem(bundle, self._policy.names, self._clock.now()) is None
-
-    async def _trusted(self, bundle: CertificateBundle) -> bool:
-        trust = await self._ca_trust.trusted_cas()
-        return trust is None or trusts(trust, bundle)
 
     async def _find(self) -> Secret | None:
         try:

@@ -12,8 +12,9 @@ the overlap.  The phase is read from the bundle, so the next leader continues wh
 one stopped; only the wait starts again.
 
 A replica that cannot read the Secret, or a scraper that verifies, for longer than the overlap is
-left behind until it reads the new authority.  If the Secret is lost while no replica runs, there
-is a new authority, and calls fail until the leader has written it to the webhook configurations.
+left behind until it reads the new authority.  If the Secret is replaced, or lost while a replica
+starts, there is a new authority, and calls fail until the leader has written it to the webhook
+configurations, within seconds.
 """
 
 from collections.abc import Sequence
@@ -120,16 +121,6 @@ def carry_out(
             )
         case Step.RETIRE:
             return replace(bundle, ca=own_certificate(bundle.authority))
-
-
-def adopted(bundle: CertificateBundle, now: datetime) -> CertificateBundle:
-    """Return the bundle with a new authority that issues from now on.
-
-    This is for a bundle that has lost the key of its authority: the old certificate serves until
-    all clients trust the new authority.
-    """
-    authority = make_authority(now)
-    return replace(introduced(bundle, authority), ca_key=authority.key, next_key=b"")
 
 
 def new_bundle(policy: Policy, now: datetime) -> CertificateBundle:

@@ -2,7 +2,8 @@
 
 Replicas look in any order, are killed and started, lose answers and the lead in the middle of
 rotations; strangers ask for rotations, delete the Secret or spoil it.  Two things are taken for
-granted: every replica that runs looks within the overlap, and at least one of them runs.
+granted: every replica that runs looks within the overlap, and one that runs looks before another
+one starts.
 """
 
 import asyncio
@@ -15,12 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from typing_extensions import override
 
-from sharder.controllers.ca_trust import trusts
-from sharder.controllers.certificates import POLL_SECONDS, RESTORE_SECONDS, Certificates
+from sharder.controllers.certificates import POLL_SECONDS, Certificates
 from sharder.core.errors import ApiError, Unavailable
 from sharder.tls.bundle import CertificateBundle, problem
-from sharder.tls.rotation import Phase, Request, new_bundle, phase_of
-from tests.support.certificates import OVERLAP, POLICY, Scene
+from sharder.tls.rotation import Phase, Request, phase_of
+from tests.support.certificates import OVERLAP, POLICY, Scene, trusts
 from tests.support.effort import share
 
 T = TypeVar("T")
@@ -64,20 +64,12 @@ class Rotations(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def start(self, number: int) -> None:
-        """Start a replica, while those that run look twice."""
+        """Start a replica, once those that run have looked."""
         if number not in self.running:
+            for running in self.running:
+                self.look(running)
             certificates = self.certificates_of(number)
-            self.running[number] = Replica(certificates, self.do(self.started(certificates)))
-
-    async def started(self, certificates: Certificates) -> CertificateBundle:
-        async with asyncio.TaskGroup() as group:
-            starting = group.create_task(certificates.ensure())
-            for _ in range(2):
-                await self.scene.clock.advance(RESTORE_SECONDS / 2)
-                for number in self.running:
-                    await self.seen(number)
-            await self.scene.clock.advance(RESTORE_SECONDS)
-        return starting.result()
+            self.running[number] = Replica(certificates, self.do(certificates.ensure()))
 
     def certificates_of(self, number: int) -> Certificates:
         certificates = self.scene.replica()
@@ -164,12 +156,6 @@ class Rotations(RuleBasedStateMachine):
     def spoil(self, keys: set[str]) -> None:
         if self.is_there():
             self.do(self.scene.spoil(*keys))
-
-    @rule()
-    def replace(self) -> None:
-        """Put a stranger's certificates there, good ones."""
-        if self.is_there():
-            self.do(self.scene.put(new_bundle(POLICY, self.scene.clock.now())))
 
     def is_there(self) -> bool:
         return bool(self.do(self.scene.secrets.list()).items)

@@ -10,9 +10,9 @@ from sharder.controllers.certificates import Certificates
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, GroupResource, ObjectRef
-from sharder.ports import Watchable
 from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.tls.bundle import CertificateBundle
+from sharder.tls.facts import facts_of, issued_by
 from sharder.tls.rotation import Phase, Policy, Request, phase_of
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import WEBHOOKS
@@ -39,13 +39,18 @@ class Slow(FakeStore[Secret]):
             await asyncio.sleep(0)
 
 
+def trusts(trust: TrustedCas, bundle: CertificateBundle) -> bool:
+    """Return whether all webhooks accept the serving certificate."""
+    issuers = {facts.fingerprint for facts in issued_by(bundle.certificate, facts_of(bundle.ca))}
+    return all(not issuers.isdisjoint(trusted) for trusted in trust)
+
+
 class Scene:
     """One Secret, and the webhook configuration of one ring once it was published."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.secrets = Slow(Secret, SECRETS)
-        self.watched: Watchable[Secret] | None = None
         self.configurations = FakeStore(WebhookConfiguration, WEBHOOKS)
 
     def replica(
@@ -53,7 +58,7 @@ class Scene:
     ) -> Certificates:
         return Certificates(
             secrets=self.secrets,
-            watched=self.watched or self.secrets.selecting("", fields=f"metadata.name={REF.name}"),
+            watched=self.secrets.selecting("", fields=f"metadata.name={REF.name}"),
             ca_trust=CaTrust(self.configurations, self.clock),
             ref=REF,
             policy=Policy(
