@@ -43,31 +43,26 @@ class Watching:
     """Records which watches of the rings' resources are forbidden."""
 
     def __init__(self) -> None:
-        self._known: dict[RingName, dict[GroupResource, dict[Hashable, bool]]] = {}
+        self._allowed: dict[tuple[RingName, GroupResource, Hashable], bool] = {}
 
     def found(
         self, ring: RingName, resource: GroupResource, watch: Hashable, *, allowed: bool
     ) -> bool:
         """Record whether a watch is allowed; return whether that changed."""
-        known = self._known.setdefault(ring, {}).setdefault(resource, {})
-        if known.get(watch) is allowed:
-            return False
-        known[watch] = allowed
-        return True
+        before = self._allowed.get((ring, resource, watch))
+        self._allowed[ring, resource, watch] = allowed
+        return before is not allowed
 
     def ended(self, ring: RingName, resource: GroupResource, watch: Hashable) -> None:
         """Forget a watch."""
-        known = self._known.get(ring, {})
-        known.get(resource, {}).pop(watch, None)
-        if resource in known and not known[resource]:
-            del known[resource]
-        if not known:
-            self._known.pop(ring, None)
+        self._allowed.pop((ring, resource, watch), None)
 
     def refused(
         self, ring: RingName, resources: Iterable[GroupResource]
     ) -> tuple[GroupResource, ...] | None:
         """Return the resources that are polled, sorted; None while this is unknown."""
-        known = self._known.get(ring, {})
-        refused = tuple(sorted(r for r, watches in known.items() if not all(watches.values())))
-        return refused if refused or set(resources) <= known.keys() else None
+        found = [(resource, ok) for (of, resource, _), ok in self._allowed.items() if of == ring]
+        refused = tuple(sorted({resource for resource, ok in found if not ok}))
+        return (
+            refused if refused or set(resources) <= {resource for resource, _ in found} else None
+        )
