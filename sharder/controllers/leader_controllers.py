@@ -96,7 +96,7 @@ class LeaderControllers:
             last_rebalance=self._movement.rebalancer.last,
             fence=self._fence_proofs.of,
         )
-        reports = StatusReports(
+        self._reports = StatusReports(
             cache=ports.cache,
             status=ports.ring_status,
             fault_of=self._problems.of,
@@ -107,7 +107,7 @@ class LeaderControllers:
             clock=ports.clock,
         )
         self._ring_controller = RingController(
-            ports, reports=reports, problems=self._problems, period=self._apply_period
+            ports, reports=self._reports, problems=self._problems, period=self._apply_period
         )
         self._transitions = RingTransitions(
             cache=ports.cache,
@@ -127,13 +127,11 @@ class LeaderControllers:
             await self._run()
         finally:
             self._ports.journal.leads(None)
-            self._ring_controller.hide()
+            self._reports.hide()
 
     async def _run(self) -> None:
         ports, movement = self._ports, self._movement
-        lease_controller = LeaseController(
-            cache=ports.cache, leases=ports.leases, recorder=ports.recorder, clock=ports.clock
-        )
+        lease_controller = LeaseController(ports)
         tally_monitor = TallyMonitor(
             cache=ports.cache,
             resync=self._resyncs.add,

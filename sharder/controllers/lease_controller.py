@@ -11,7 +11,7 @@ from math import inf
 from typing import TypeAlias
 
 from sharder.controllers.annotation_warnings import MALFORMED
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.leader_ports import LeaderPorts
 from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
@@ -21,10 +21,7 @@ from sharder.core.leases.shard import invalid_annotations
 from sharder.core.leases.state import ShardState, duration_of
 from sharder.core.leases.validity import MAX_LEASES, problem_of
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
-from sharder.ports import Recorder
-from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
-from sharder.runtime.lease_record import Leases
 
 _log = logging.getLogger(__name__)
 
@@ -89,13 +86,11 @@ def taken(lease: Lease, now: datetime) -> Json:
 class LeaseController:
     """Reconciles one Lease at a time, by namespace and name."""
 
-    def __init__(
-        self, *, cache: ClusterCache, leases: Leases, recorder: Recorder, clock: Clock
-    ) -> None:
-        self._cache = cache
-        self._leases = leases
-        self._recorder = recorder
-        self._clock = clock
+    def __init__(self, ports: LeaderPorts) -> None:
+        self._cache = ports.cache
+        self._leases = ports.leases
+        self._recorder = ports.recorder
+        self._clock = ports.clock
         self._reported = Once[ObjectRef](MAX_REPORTED)
         """Problems of Leases and of their annotations that have an Event."""
 

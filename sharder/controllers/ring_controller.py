@@ -156,10 +156,6 @@ class RingController:
             )
         await self._recorder.warn(about(ring), FAILED, problem)
 
-    def hide(self) -> None:
-        """Hide the conditions of all rings."""
-        self._reports.hide()
-
     async def _report_contested(self, ring: ControllerRing) -> None:
         """Report a client that changes the configuration after each apply, such as an enforcer."""
         name = webhook_configuration(ring.name)

@@ -22,12 +22,7 @@ class Gauges:
 
     def subscriber(self) -> Subscriber:
         """Return the subscriber for the cluster cache."""
-        return Subscriber(
-            ring=self._show_ring,
-            steps=lambda _: None,
-            scope=lambda *_: None,
-            lease=self._show_shard,
-        )
+        return Subscriber(ring=self._show_ring, lease=self._show_shard)
 
     def _show_ring(self, name: RingName) -> None:
         self._show_snapshot(name)

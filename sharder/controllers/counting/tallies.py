@@ -66,12 +66,7 @@ class Tallies:
 
     def subscriber(self) -> Subscriber:
         """Return the subscriber for the cluster cache."""
-        return Subscriber(
-            ring=self._ring_changed,
-            steps=lambda _: None,
-            scope=lambda ring, _: self._ring_changed(ring),
-            lease=lambda _: None,
-        )
+        return Subscriber(ring=self._ring_changed, scope=lambda ring, _: self._ring_changed(ring))
 
     async def run(self) -> None:
         """Count until cancelled."""

@@ -8,7 +8,7 @@ objects (docs/protocol.md, "What moves first").
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.movement.handover_loop import HandoverLoop
-from sharder.controllers.movement.ports import Ports, ignore
+from sharder.controllers.movement.ports import Ports
 from sharder.core.ring.snapshot import Role
 
 LEADER_SECONDS = 0.8
@@ -29,10 +29,7 @@ class StandBy:
         """Watch and hand over until cancelled."""
         watches = self._loop.watches
         subscriber = Subscriber(
-            ring=watches.ring_changed,
-            steps=ignore,
-            scope=lambda ring, _: watches.ring_changed(ring),
-            lease=ignore,
+            ring=watches.ring_changed, scope=lambda ring, _: watches.ring_changed(ring)
         )
         with self._cache.subscribed(subscriber):
             await self._loop.run()
