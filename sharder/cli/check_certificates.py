@@ -48,12 +48,9 @@ def _listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]
         yield "serving", facts
     if _is_foreign(bundle):
         return
-    roles = {
-        _fingerprint(bundle.next_authority): "next",
-        _fingerprint(bundle.authority): "issuing",
-    }
+    issuing = _fingerprint(bundle.authority)
     for facts in facts_of(bundle.ca):
-        yield roles.get(facts.fingerprint, "retiring"), facts
+        yield "issuing" if facts.fingerprint == issuing else "retiring", facts
 
 
 def _fingerprint(authority: KeyPair) -> str:

@@ -16,9 +16,6 @@ from sharder.core.durations import format_duration
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""
 
-MIN_OVERLAP: Final = timedelta(seconds=5)
-"""Long enough for every replica to poll the certificates twice."""
-
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -42,8 +39,6 @@ def _durations(settings: Settings) -> Iterator[str]:
     before = certificates.rotate_before
     if lease < _SECOND or lease % _SECOND:
         yield "leaderElection.leaseDuration: must be whole seconds, at least 1s"
-    if certificates.overlap < MIN_OVERLAP:
-        yield f"certificates.overlap: must be at least {format_duration(MIN_OVERLAP)}"
     for name, duration in (
         ("leaderElection.retryPeriod", retry),
         ("controller.sharder.syncPeriod", settings.controller.sharder.sync_period),

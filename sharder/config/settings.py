@@ -201,9 +201,6 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How long a serving certificate is valid; default 2160h (90 days)."""
     rotate_before: timedelta = timedelta(days=30)
     """How long before its end a serving certificate is replaced; default 720h (30 days)."""
-    overlap: timedelta = timedelta(seconds=60)
-    """Default 60s, at least 5s: how long the API server must trust a new CA before it is used, and
-    how long it still trusts the old CA after that."""
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

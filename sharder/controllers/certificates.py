@@ -1,19 +1,17 @@
 """The webhook's own certificates: CA and serving certificate in one Secret.
 
 Every replica watches the Secret and serves its content, so that all replicas serve the same
-certificate.  Each replica can repair an unusable Secret; only the leader replaces the CA, step by
-step (`sharder.tls.rotation`).  Every write is guarded by the `resourceVersion` that was read: one
-replica wins, the others adopt its result.
+certificate.  Each replica can repair an unusable Secret; only the leader replaces the CA.  Every
+write is guarded by the `resourceVersion` that was read: one replica wins, the others adopt its
+result.
 """
 
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import NoReturn, Protocol
+from dataclasses import dataclass
+from typing import Final, NoReturn, Protocol
 
-from sharder.controllers.ca_trust import CaTrust
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict, Forbidden, NotFound
@@ -22,18 +20,8 @@ from sharder.ports import Appliable, Bookmark, Readable, Watchable, Writable
 from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import race
-from sharder.tls.bundle import NEXT_KEY, CertificateBundle, problem
-from sharder.tls.rotation import (
-    Phase,
-    Policy,
-    Request,
-    Step,
-    carry_out,
-    new_bundle,
-    next_step,
-    phase_of,
-    renewed,
-)
+from sharder.tls.bundle import CertificateBundle, problem
+from sharder.tls.rotation import Part, Policy, due, new_bundle, renewed, replaced
 
 POLL_SECONDS = 2.0
 """Seconds between two reads of the Secret while it changes, or cannot be watched; the longest time
@@ -44,6 +32,9 @@ REST_SECONDS = 60.0
 
 WATCH_SECONDS = 30.0
 """Seconds between two attempts to watch the Secret without the right to do so."""
+
+_NEXT_KEY: Final = "ca-next.key"
+"""The key of the Secret with which 0.2.0 replaced a CA; it is removed."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,23 +61,19 @@ class Certificates:
         *,
         secrets: Secrets,
         watched: Watchable[Secret],
-        ca_trust: CaTrust,
         ref: ObjectRef,
         policy: Policy,
-        overlap: timedelta,
         leads: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """`watched` is the Secret, `overlap` the minimum time between two steps of a rotation."""
+        """Start without a certificate; `watched` is the Secret."""
         self._secrets = secrets
         self._watched = watched
         self._is_watched = False
         self._rests = False
         """Whether nothing remains to be done, as far as the watch has shown."""
-        self._ca_trust = ca_trust
         self._ref = ref
         self._policy = policy
-        self._overlap = overlap.total_seconds()
         self._leads = leads
         self._clock = clock
         self._current: CertificateBundle | None = None
@@ -107,11 +94,10 @@ class Certificates:
             if fault is not None:
                 change = _Change(bundle=self._repaired(found), why=fault)
             else:
-                change = await self._next(found, _request(secret))
+                change = self._next(found, _request(secret))
             if change.bundle == found or await self._wrote(secret, change):
                 self._current = change.bundle
-                is_stable = phase_of(change.bundle) is Phase.STABLE and not _request(secret)
-                self._rests = self._rests and is_stable
+                self._rests = self._rests and not _request(secret)
                 return change.bundle
 
     async def keep(self, use: Callable[[CertificateBundle], None]) -> None:
@@ -154,44 +140,27 @@ class Certificates:
                     logged = str(error)
                     _log.warning("certificate check failed, will retry", extra={"error": logged})
 
-    async def _next(self, found: CertificateBundle, requested: Request | None) -> _Change:
+    def _next(self, found: CertificateBundle, requested: Part | None) -> _Change:
         """Return the next change of a usable bundle."""
-        now, drives = self._clock.now(), self._leads()
-        step = next_step(
-            found,
-            self._policy,
-            now,
-            requested=requested,
-            drives=drives,
-            settled=await self._is_settled(found, drives=drives),
-        )
+        now = self._clock.now()
+        part = due(found, self._policy, now, requested=requested, leads=self._leads())
+        if part is None:
+            return _Change(bundle=found, why="")
         return _Change(
-            bundle=carry_out(step, found, self._policy, now),
-            why=step,
-            fulfils=(step, requested)
-            in {(Step.RENEW, Request.SERVING), (Step.INTRODUCE, Request.AUTHORITY)},
+            bundle=replaced(found, part, self._policy, now),
+            why=f"replace the {part} certificate",
+            fulfils=part is requested,
         )
-
-    async def _is_settled(self, found: CertificateBundle, *, drives: bool) -> bool:
-        if not drives or phase_of(found) is Phase.STABLE:
-            self._ca_trust.forget()
-            return False
-        seconds = await self._ca_trust.seconds(found)
-        return seconds is not None and seconds >= self._overlap
 
     def _repaired(self, found: CertificateBundle) -> CertificateBundle:
         """Return ours, or else what `found` still has; without a usable CA, a new bundle."""
         now = self._clock.now()
         for known in filter(None, (self._current, found)):
-            whole = replace(known, next_key=b"")
-            if self._serves(known) or self._serves(whole):
-                return known if self._serves(known) else whole
-            with suppress(ConfigError):  # unreadable, or it has ended
-                return renewed(whole, self._policy, now)
+            if problem(known, self._policy.names, now) is None:
+                return known
+            with suppress(ConfigError):  # the CA is unreadable, or has ended
+                return renewed(known, self._policy, now)
         return new_bundle(self._policy, now)
-
-    def _serves(self, bundle: CertificateBundle) -> bool:
-        return problem(bundle, self._policy.names, self._clock.now()) is None
 
     async def _find(self) -> Secret | None:
         try:
@@ -206,14 +175,13 @@ class Certificates:
                 # A right to a single name permits creation only by server-side apply.
                 await self._secrets.apply(self._ref, _empty(self._ref.name))
                 return False
-            await self._secrets.patch(self._ref, _replaced(secret, change))
+            await self._secrets.patch(self._ref, _patch_of(secret, change))
         except Conflict:
             return False
         except NotFound:
             if secret is None:
                 raise  # there is no such namespace
             return False
-        self._ca_trust.forget()
         _log.info("wrote certificates", extra={"object": str(self._ref), "why": change.why})
         return True
 
@@ -223,13 +191,13 @@ def _empty(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
 
 
-def _request(secret: Secret | None) -> Request | None:
+def _request(secret: Secret | None) -> Part | None:
     asked = secret.metadata.annotation(ROTATE_ANNOTATION) if secret else ""
-    return Request(asked) if asked in set(Request) else None
+    return Part(asked) if asked in set(Part) else None
 
 
-def _replaced(secret: Secret, change: _Change) -> Json:
+def _patch_of(secret: Secret, change: _Change) -> Json:
     metadata: dict[str, Json] = {"resourceVersion": secret.metadata.resource_version}
     if change.fulfils:
         metadata["annotations"] = {ROTATE_ANNOTATION: None}
-    return {"metadata": metadata, "data": {NEXT_KEY: None, **change.bundle.to_secret_data()}}
+    return {"metadata": metadata, "data": {_NEXT_KEY: None, **change.bundle.to_secret_data()}}

@@ -21,9 +21,6 @@ from sharder.core.errors import ConfigError
 from sharder.tls.facts import facts_of, issued_by, names_in
 from sharder.tls.issue import KeyPair, issuer_of
 
-NEXT_KEY = "ca-next.key"
-"""The key of a Secret's data with the private key of the next authority."""
-
 TOKEN_DIGITS: Final = 32
 """Hexadecimal digits, hence 128 bits; a segment of the path can have 63 characters."""
 
@@ -32,16 +29,14 @@ _PURPOSE: Final = b"sharder: path of the admission webhook"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateBundle:
-    """Authorities, the key of the issuing authority, and the serving certificate; all PEM."""
+    """The authority, its key, and the serving certificate; all PEM."""
 
     ca: bytes
-    """All trusted authorities: several while one authority replaces another."""
+    """The authority; 0.2.0 also wrote the one before."""
     ca_key: bytes = field(repr=False)
-    """Key of the issuing authority, whose certificate is in `ca`."""
+    """Key of the authority, whose certificate is in `ca`."""
     certificate: bytes
     key: bytes = field(repr=False)
-    next_key: bytes = field(default=b"", repr=False)
-    """Key of the next authority, whose certificate is in `ca`; empty without a next authority."""
 
     @property
     def authority(self) -> KeyPair:
@@ -49,24 +44,18 @@ class CertificateBundle:
         return KeyPair(certificate=self.ca, key=self.ca_key)
 
     @property
-    def next_authority(self) -> KeyPair:
-        """The next authority; the key is empty without a next authority."""
-        return KeyPair(certificate=self.ca, key=self.next_key)
-
-    @property
     def serving(self) -> KeyPair:
         """The certificate that the webhook serves."""
         return KeyPair(certificate=self.certificate, key=self.key)
 
     def to_secret_data(self) -> dict[str, str]:
-        """Return the `data` of a Secret, base64 as on the wire; `ca-next.key` only if set."""
-        data = {
+        """Return the `data` of a Secret, base64 as on the wire."""
+        return {
             "ca.crt": _base64(self.ca),
             "ca.key": _base64(self.ca_key),
             "tls.crt": _base64(self.certificate),
             "tls.key": _base64(self.key),
         }
-        return data | ({NEXT_KEY: _base64(self.next_key)} if self.next_key else {})
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, str]) -> "CertificateBundle":
@@ -76,7 +65,6 @@ class CertificateBundle:
             ca_key=_bytes(data.get("ca.key", "")),
             certificate=_bytes(data.get("tls.crt", "")),
             key=_bytes(data.get("tls.key", "")),
-            next_key=_bytes(data.get(NEXT_KEY, "")),
         )
 
 
@@ -93,11 +81,6 @@ def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> s
         return fault
     if not issued_by(bundle.certificate, facts_of(bundle.ca)):
         return "the serving certificate was not issued by the authority"
-    try:
-        if bundle.next_key:
-            issuer_of(bundle.next_authority)
-    except ConfigError:
-        return "the next authority's key is unreadable, or has no certificate"
     return None
 
 
@@ -120,14 +103,6 @@ def serving_problem(pair: KeyPair, names: Iterable[str], now: datetime) -> str |
 def token_of(key: bytes) -> str:
     """Return the token of a private key in PEM, empty without one."""
     return hmac.new(key, _PURPOSE, sha256).hexdigest()[:TOKEN_DIGITS] if key else ""
-
-
-def tokens_of(bundle: CertificateBundle) -> tuple[str, ...]:
-    """Return the tokens of the authorities with a key, the newest first.
-
-    While one authority replaces another, both tokens are accepted.
-    """
-    return tuple(filter(None, (token_of(bundle.next_key), token_of(bundle.ca_key))))
 
 
 def is_one_of(given: str, tokens: Iterable[str]) -> bool:

@@ -1,20 +1,9 @@
-"""Replace certificates while they are in use: the next step, and its result.
+"""Replace certificates while they are in use.
 
-Clients trust all authorities of a bundle.  An authority is replaced in three phases; each phase
-must have reached every client before the next phase begins:
-
-    stable       one authority is trusted and issues
-    introducing  the next authority is also trusted, but does not issue yet
-    retiring     the next authority issues; the previous authority is still trusted
-
-`introducing` and `retiring` end when every webhook configuration has trusted both authorities for
-the overlap.  The phase is read from the bundle, so the next leader continues where the previous
-one stopped; only the wait starts again.
-
-A replica that cannot read the Secret, or a scraper that verifies, for longer than the overlap is
-left behind until it reads the new authority.  If the Secret is replaced, or lost while a replica
-starts, there is a new authority, and calls fail until the leader has written it to the webhook
-configurations, within seconds.
+A serving certificate is renewed under its authority, so every client trusts the new one.  A new
+authority is needed every ten years, or on request.  Calls of the webhook fail until the leader has
+written it to the webhook configurations, within seconds, and the API server ignores such failures;
+the leader then assigns the objects that were created meanwhile.
 """
 
 from collections.abc import Sequence
@@ -23,33 +12,15 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sharder.tls.bundle import CertificateBundle
-from sharder.tls.facts import CertificateFacts, facts_of, issued_by
-from sharder.tls.issue import KeyPair, issue_serving, make_authority, own_certificate
+from sharder.tls.facts import CertificateFacts, facts_of
+from sharder.tls.issue import issue_serving, make_authority, own_certificate
 
 
-class Phase(StrEnum):
-    """The phase of a bundle in the replacement of its authority."""
-
-    STABLE = "stable"
-    INTRODUCING = "introducing"
-    RETIRING = "retiring"
-
-
-class Request(StrEnum):
-    """The certificate that a user requests to replace early."""
+class Part(StrEnum):
+    """What is replaced; a user can request it early."""
 
     SERVING = "serving"
     AUTHORITY = "authority"
-
-
-class Step(StrEnum):
-    """A step of the replacement; a log field."""
-
-    KEEP = "keep"
-    RENEW = "renew the serving certificate"
-    INTRODUCE = "introduce the next authority"
-    SWITCH = "serve a certificate of the next authority"
-    RETIRE = "retire the last authority"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,64 +34,32 @@ class Policy:
     """How long before its end a serving certificate is renewed; less than `validity`."""
 
 
-def phase_of(bundle: CertificateBundle) -> Phase:
-    """Return the phase of a bundle for which `problem` returns None."""
-    if bundle.next_key:
-        return Phase.INTRODUCING
-    return Phase.RETIRING if len(facts_of(bundle.ca)) > 1 else Phase.STABLE
-
-
-def next_step(
+def due(
     bundle: CertificateBundle,
     policy: Policy,
     now: datetime,
     *,
-    requested: Request | None,
-    drives: bool,
-    settled: bool,
-) -> Step:
-    """Return the next step for a bundle for which `problem` returns None.
+    requested: Part | None,
+    leads: bool,
+) -> Part | None:
+    """Return what to replace of a bundle for which `problem` returns None; None: nothing.
 
-    Args:
-        bundle: The bundle in the Secret.
-        policy: The configuration of this replica.
-        now: The current time, aware.
-        requested: The replacement that a user requests, None without a request.
-        drives: Whether this replica replaces authorities; other replicas only renew.
-        settled: Whether every webhook configuration trusts all authorities of the bundle, and has
-            trusted them for so long that all replicas have read the bundle.
+    Only the leader replaces the authority.
     """
-    if drives:
-        match phase_of(bundle):
-            case Phase.INTRODUCING if settled:
-                return Step.SWITCH
-            case Phase.RETIRING if settled:
-                return Step.RETIRE if _is_own(bundle) else Step.SWITCH
-            case Phase.STABLE if requested is Request.AUTHORITY or _is_due(bundle, policy, now):
-                return Step.INTRODUCE
-            case _:
-                pass
-    is_requested = requested is Request.SERVING
-    return Step.RENEW if is_requested or _ends_soon(bundle, policy, now) else Step.KEEP
+    if leads and (requested is Part.AUTHORITY or _is_due(bundle, policy, now)):
+        return Part.AUTHORITY
+    is_requested = requested is Part.SERVING
+    return Part.SERVING if is_requested or _ends_soon(bundle, policy, now) else None
 
 
-def carry_out(
-    step: Step, bundle: CertificateBundle, policy: Policy, now: datetime
+def replaced(
+    bundle: CertificateBundle, part: Part, policy: Policy, now: datetime
 ) -> CertificateBundle:
-    """Return the bundle after the step that `next_step` returned for it."""
-    match step:
-        case Step.KEEP:
-            return bundle
-        case Step.RENEW:
-            return renewed(bundle, policy, now)
-        case Step.INTRODUCE:
-            return introduced(bundle, make_authority(now))
-        case Step.SWITCH:
-            return renewed(
-                replace(bundle, ca_key=bundle.next_key or bundle.ca_key, next_key=b""), policy, now
-            )
-        case Step.RETIRE:
-            return replace(bundle, ca=own_certificate(bundle.authority))
+    """Return the bundle with a new serving certificate, of a new authority if `part` is that."""
+    if part is Part.AUTHORITY:
+        authority = make_authority(now)
+        bundle = replace(bundle, ca=authority.certificate, ca_key=authority.key)
+    return renewed(bundle, policy, now)
 
 
 def new_bundle(policy: Policy, now: datetime) -> CertificateBundle:
@@ -148,19 +87,8 @@ def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> Certifi
     return replace(bundle, certificate=serving.certificate, key=serving.key)
 
 
-def introduced(bundle: CertificateBundle, authority: KeyPair) -> CertificateBundle:
-    """Return the bundle with `authority` added as the next authority, which is trusted too."""
-    both = facts_of(bundle.ca.rstrip() + b"\n" + authority.certificate)
-    return replace(bundle, ca=b"".join(facts.pem for facts in both), next_key=authority.key)
-
-
 def _issuer(bundle: CertificateBundle) -> CertificateFacts:
     return facts_of(own_certificate(bundle.authority))[0]
-
-
-def _is_own(bundle: CertificateBundle) -> bool:
-    """Return whether the issuing authority issued the serving certificate."""
-    return bool(issued_by(bundle.certificate, [_issuer(bundle)]))
 
 
 def _ends_soon(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:

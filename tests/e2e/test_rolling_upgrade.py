@@ -1,11 +1,10 @@
-"""Both replicas and then their authority are replaced, and no user who creates objects notices.
+"""Both replicas are replaced, and no user who creates objects notices.
 
 The new replica comes first, as the chart's Deployment has it (maxSurge 1, maxUnavailable 0), and
 the API server reaches them through something that is as slow as a Service.
 """
 
 import asyncio
-import json
 import random
 import ssl
 import time
@@ -18,16 +17,13 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from hack.ownership import OWNER
-from hack.playground import NAMESPACE, RING, SYSTEM, Playground
+from hack.playground import NAMESPACE, RING, Playground
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition
-from sharder.core.names import CREATED_WEBHOOK_NAME, ROTATE_ANNOTATION, ObjectRef
+from sharder.core.names import CREATED_WEBHOOK_NAME, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import rings
-from sharder.tls.bundle import CertificateBundle
-from sharder.tls.facts import facts_of
-from sharder.tls.rotation import Request
 from tests.e2e.endpoints import LATE_SECONDS, POLL_SECONDS, Endpoints
 from tests.e2e.stand_in import stand_ins
 from tests.support.eventually import eventually
@@ -39,8 +35,7 @@ from tests.support.samples import total
 CREATES_PER_SECOND = 30
 SECONDS = 40
 SHARDS = {"shard-0": 3600, "shard-1": 3600}
-CERTIFICATES = {"secretName": "sharder-certificates", "overlap": "5s"}
-_SECRET = ("secret", CERTIFICATES["secretName"], "--namespace", SYSTEM)
+CERTIFICATES = {"secretName": "sharder-certificates"}
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 
 
@@ -57,8 +52,6 @@ class Upgrade:
     """Calls of the webhook."""
     covered: list[Condition] = field(default_factory=list)
     """The ring's condition before and after."""
-    authorities: tuple[str, str] = ("", "")
-    """Fingerprints of the authority before and after."""
     exit_codes: list[int | None] = field(default_factory=list)
     """Of the replicas that were replaced."""
     stops: list[float] = field(default_factory=list)
@@ -108,12 +101,6 @@ def test_no_condition_goes_while_the_leader_is_replaced(upgrade: Upgrade) -> Non
     assert after == before
 
 
-def test_an_authority_is_replaced_meanwhile(upgrade: Upgrade) -> None:
-    before, after = upgrade.authorities
-
-    assert before != after
-
-
 def test_both_replicas_exit_with_code_0(upgrade: Upgrade) -> None:
     assert upgrade.exit_codes == [0, 0]
 
@@ -137,7 +124,6 @@ async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
                 for old, new in (("old-0", "new-0"), ("old-1", "new-1")):
                     await _add(endpoints, new)
                     await _remove(endpoints, old, upgrade)
-                upgrade.authorities = await _replace_authority(playground)
             after = await asyncio.to_thread(_figures, playground)
             upgrade.covered.append(await _covered(client))
             following.cancel()
@@ -177,31 +163,6 @@ async def _remove(endpoints: Endpoints, name: str, upgrade: Upgrade) -> None:
     upgrade.served_on += served_on
     upgrade.stops.append(time.monotonic() - began)
     upgrade.exit_codes.append(playground.exit_code(name))
-
-
-async def _replace_authority(playground: Playground) -> tuple[str, str]:
-    """Have the replicas replace their authority; return its fingerprint before and after."""
-    before = await _authority(playground)
-    request = f"{ROTATE_ANNOTATION}={Request.AUTHORITY}"
-    await _kubectl(playground, "annotate", *_SECRET, request)
-
-    async def another() -> str:
-        now = await _authority(playground)
-        assert now not in {before, ""}
-        return now
-
-    return before, await eventually(another, within=120)
-
-
-async def _authority(playground: Playground) -> str:
-    """Return the fingerprint of the issuing authority, empty while it is replaced."""
-    stored = json.loads(await _kubectl(playground, "get", *_SECRET, "-o", "json"))
-    found = facts_of(CertificateBundle.from_secret_data(stored["data"]).ca)
-    return found[0].fingerprint if len(found) == 1 else ""
-
-
-async def _kubectl(playground: Playground, *words: str) -> str:
-    return await asyncio.to_thread(playground.plane.kubectl, *words)
 
 
 async def _covered(client: Client) -> Condition:

@@ -1,7 +1,6 @@
 """Replicas that look after the certificates of the webhook in one Secret."""
 
 import asyncio
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,13 +10,11 @@ from typing_extensions import override
 from sharder.cli.serve.certificates import Shown, find_certificate
 from sharder.config.settings import Settings
 from sharder.core.api.meta import Json
-from sharder.core.names import APP_LABEL, RING_LABEL, ROTATE_ANNOTATION, ObjectRef
-from sharder.kube.typed_stores import MUTATING
+from sharder.core.names import ROTATE_ANNOTATION
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.tls.bundle import CertificateBundle
-from sharder.tls.facts import facts_of, fingerprints
-from sharder.tls.rotation import Phase, phase_of
+from sharder.tls.facts import facts_of
 from tests.replica.world import SECRETS, World, staged
 from tests.stage.actors import SHARDER, Actor
 from tests.stage.network import wall_time
@@ -25,8 +22,6 @@ from tests.stage.stage import eventually
 
 SECRETS_PATH = "/api/v1/namespaces/sharding-system/secrets"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-OVERLAP = 70.0
-"""Longer than two steps of a rotation are apart."""
 
 
 class Server(Actor):
@@ -86,23 +81,6 @@ async def put(world: World, data: dict[str, Json], **annotations: Json) -> None:
     await world.patch(f"{SECRETS_PATH}/{name_of(world)}", body)
 
 
-async def trust(world: World, ca: str, ring: str = "demo") -> None:
-    """Let the API server trust these authorities, as the leader does."""
-    labels: Json = {APP_LABEL[0]: APP_LABEL[1], RING_LABEL: ring}
-    name = f"controllerring-{ring}"
-    webhooks: Json = [{"name": "w", "clientConfig": {"caBundle": ca}, "rules": []}]
-    body: dict[str, Json] = {"metadata": {"name": name, "labels": labels}, "webhooks": webhooks}
-    if ObjectRef("", name) in world.objects(MUTATING.id):
-        await world.patch(f"{CONFIGURATIONS}/{name}", body)
-    else:
-        await world.write("POST", CONFIGURATIONS, body)
-
-
-def ca_of(world: World) -> str:
-    """Return the authorities of the Secret, as a configuration names them."""
-    return str(kept(world).to_secret_data()["ca.crt"])
-
-
 def ends(certificate: bytes) -> datetime:
     """Return when a certificate ends."""
     return facts_of(certificate)[0].not_after
@@ -132,7 +110,6 @@ async def test_what_is_lost_or_spoilt_comes_back_as_it_is_served(
         world.forbid("watch", SECRETS)
     (server,) = await serve(world, "s0")
     first = kept(world)
-    await trust(world, ca_of(world))
     for keys in (["tls.crt", "ca.crt"], ["tls.key"], ["tls.crt"], None):
         if keys is None:
             await world.write("DELETE", f"{SECRETS_PATH}/{name_of(world)}")
@@ -170,12 +147,10 @@ async def test_a_request_is_carried_out_once_and_by_the_leader(world: World, wha
     await prepared(world)
     leader, follower = await serve(world, "leader", "follower", leads="leader")
     first = kept(world)
-    await trust(world, ca_of(world))
     await put(world, {}, **{ROTATE_ANNOTATION: what})
     await asyncio.sleep(6)
     assert (kept(world) == first) == (what == "everything")
-    if what == "serving":
-        assert kept(world).ca == first.ca
+    assert (kept(world).ca == first.ca) == (what != "authority")
     if what != "everything":
         (secret,) = world.objects(SECRETS).values()
         assert secret.meta.annotation(ROTATE_ANNOTATION) == ""
@@ -183,62 +158,6 @@ async def test_a_request_is_carried_out_once_and_by_the_leader(world: World, wha
         await asyncio.sleep(20)
         assert kept(world) == second
     assert leader.certificate == follower.certificate == kept(world).certificate
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["", "killed", "untrusted", "unreadable", "lost answers"])
-@staged
-async def test_an_authority_is_replaced_step_by_step_and_always_trusted(
-    world: World, fault: str
-) -> None:
-    await prepared(world)
-    leader, _ = await serve(world, "leader", "follower", leads="leader")
-    servers: list[Server] = [a for a in world.actors if isinstance(a, Server)]
-    first = kept(world)
-    await trust(world, ca_of(world))
-    await trust(world, ca_of(world), "other")
-    await put(world, {}, **{ROTATE_ANNOTATION: "authority"})
-    await asyncio.sleep(6)
-    assert phase_of(kept(world)) is Phase.INTRODUCING
-    assert kept(world).certificate == first.certificate
-    bundle = kept(world)
-    if fault == "lost answers":
-        leader.link.lost_answers = 2
-    await trust(world, ca_of(world))
-    if fault == "untrusted":
-        await asyncio.sleep(3 * OVERLAP)
-        assert kept(world) == bundle, "one ring does not trust it yet"
-        for ca in ("", "?", "bm9uc2Vuc2U="):
-            await trust(world, ca, "other")
-            await asyncio.sleep(OVERLAP)
-            assert kept(world) == bundle
-    if fault == "unreadable":
-        world.forbid("list", MUTATING.id)
-        await trust(world, ca_of(world), "other")
-        await asyncio.sleep(3 * OVERLAP)
-        assert kept(world) == bundle
-        world.permit()
-    await trust(world, ca_of(world), "other")
-    if fault == "killed":
-        await asyncio.sleep(20)
-        leader.kill()
-        servers = [a for a in servers if a is not leader]
-        servers += await serve(world, "second", leads="second")
-
-    def at(phase: Phase) -> Callable[[], bool]:
-        return lambda: phase_of(kept(world)) is phase
-
-    await eventually(at(Phase.RETIRING), within=900)
-    switched = kept(world)
-    assert switched.certificate != first.certificate
-    assert fingerprints(switched.ca) == fingerprints(bundle.ca), "both are trusted"
-    for ring in ("demo", "other"):
-        await trust(world, ca_of(world), ring)
-    await eventually(at(Phase.STABLE), within=900)
-    await asyncio.sleep(65)
-    final = kept(world)
-    assert fingerprints(final.ca).isdisjoint(fingerprints(first.ca))
-    assert {server.certificate for server in servers} == {final.certificate}
 
 
 @staged

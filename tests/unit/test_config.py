@@ -179,7 +179,6 @@ certificates: {mode: Magic}
             "certificates: {rotateBefore: 0s}",
             "certificates.rotateBefore: must be longer than 0s",
         ),
-        ("certificates: {overlap: 4s}", "certificates.overlap: must be at least 5s"),
         ("health: 8081", "health: must be a mapping, but is 8081"),
     ],
 )

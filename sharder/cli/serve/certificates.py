@@ -11,15 +11,14 @@ from urllib.parse import urlsplit
 
 from sharder.config import CertificateMode, Settings, certificate_mode
 from sharder.config.settings import WebhookServer
-from sharder.controllers.ca_trust import CaTrust
 from sharder.controllers.certificates import POLL_SECONDS, Certificates
 from sharder.core.errors import ConfigError
 from sharder.core.names import EXCLUDED_NAMESPACE, ObjectRef
 from sharder.core.webhook_configuration import Endpoint, Registration
 from sharder.kube.client import Client
-from sharder.kube.typed_stores import secrets, webhook_configurations
+from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import Clock
-from sharder.tls.bundle import CertificateBundle, is_one_of, token_of, tokens_of
+from sharder.tls.bundle import CertificateBundle, is_one_of, token_of
 from sharder.tls.facts import facts_of, issued_by
 from sharder.tls.issue import KeyPair, load_files, service_names
 from sharder.tls.rotation import Policy
@@ -35,8 +34,8 @@ class Shown:
     serving_end: datetime | None
     authority_end: datetime | None
     """None if it is unknown."""
-    tokens: tuple[str, ...] = field(repr=False)
-    """Tokens in the path of the API server's calls, the newest first."""
+    token: str = field(repr=False)
+    """The token in the path of the API server's calls; empty: none."""
 
 
 Use: TypeAlias = Callable[[Shown], None]
@@ -73,14 +72,12 @@ async def find_certificate(
     certificates = Certificates(
         secrets=secrets(client, namespace=ref.namespace),
         watched=secrets(client, namespace=ref.namespace, fields=f"metadata.name={ref.name}"),
-        ca_trust=CaTrust(webhook_configurations(client), clock),
         ref=ref,
         policy=Policy(
             names=webhook_names(settings),
             validity=ours.validity,
             rotate_before=ours.rotate_before,
         ),
-        overlap=ours.overlap,
         leads=leads,
         clock=clock,
     )
@@ -93,8 +90,8 @@ def read_files(server: WebhookServer) -> Shown:
     pair = load_files(Path(server.cert_dir), server.cert_name, server.key_name)
     serving = facts_of(pair.certificate)
     end = serving[0].not_after if serving else None
-    tokens = (token_of(pair.key),)
-    return Shown(pair=pair, ca_bundle="", serving_end=end, authority_end=None, tokens=tokens)
+    token = token_of(pair.key)
+    return Shown(pair=pair, ca_bundle="", serving_end=end, authority_end=None, token=token)
 
 
 async def follow_files(server: WebhookServer, served: KeyPair, use: Use, clock: Clock) -> None:
@@ -146,20 +143,19 @@ class Trust:
 
     def __init__(self) -> None:
         self._ca_bundle = ""
-        self._tokens: tuple[str, ...] = ()
-        """The newest first."""
-        self._former_tokens: tuple[str, ...] = ()
+        self._token = ""
+        self._former_token = ""
         """Accepted until the next change, while webhook configurations are updated."""
 
     def update(self, shown: Shown) -> None:
         """Use another certificate from now on."""
         self._ca_bundle = shown.ca_bundle
-        if shown.tokens != self._tokens:
-            self._former_tokens, self._tokens = self._tokens, shown.tokens
+        if shown.token != self._token:
+            self._former_token, self._token = self._token, shown.token
 
     def accepts(self, token: str) -> bool:
         """Return whether only the API server knows the token."""
-        return is_one_of(token, (*self._tokens, *self._former_tokens))
+        return is_one_of(token, filter(None, (self._token, self._former_token)))
 
     def registration(
         self, settings: Settings, sharders: frozenset[str], excluded: frozenset[str]
@@ -180,7 +176,7 @@ class Trust:
             excluded=excluded,
             sharders=sharders,
             annotations=config.annotations,
-            token=next(iter(self._tokens), ""),
+            token=self._token,
         )
 
 
@@ -192,5 +188,5 @@ def _shown(bundle: CertificateBundle) -> Shown:
         ca_bundle=base64.b64encode(bundle.ca).decode(),
         serving_end=serving.not_after,
         authority_end=max((issuer.not_after for issuer in issuers), default=None),
-        tokens=tokens_of(bundle),
+        token=token_of(bundle.ca_key),
     )

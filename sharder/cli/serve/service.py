@@ -191,9 +191,7 @@ class Service:
                 _log.info("webhook is listening", extra={"why": f"port {server.port}"})
             tasks: dict[str, Callable[[], Awaitable[None]]] = {
                 "certificates": lambda: source.keep(use),
-                "controllers": partial(
-                    self._replica.campaign, self._registration, self._lead
-                ),
+                "controllers": partial(self._replica.campaign, self._registration, self._lead),
             }
             async with asyncio.TaskGroup() as group:
                 running = group.create_task(self._replica.supervise(tasks), name="supervisor")

@@ -1,7 +1,6 @@
 """Certificates from files that another program replaces, and the CAs to trust."""
 
 import asyncio
-import base64
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,10 +9,8 @@ import pytest
 from sharder.cli.serve.certificates import (
     Shown,
     excluded_namespaces,
-    find_certificate,
     follow_files,
     read_files,
-    webhook_names,
 )
 from sharder.config import Settings, load
 from sharder.config.settings import WebhookServer
@@ -22,8 +19,6 @@ from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
 from sharder.sdk.testing.fake_clock import FakeClock
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
-from sharder.tls.rotation import Policy, introduced, new_bundle
-from tests.unit.kube.conftest import Script, connected, serving
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AUTHORITY = make_authority(NOW)
@@ -109,25 +104,6 @@ def settings(client_config: str, *, leader_in: str = "sharding-system") -> Setti
     election = f"leaderElection: {{resourceNamespace: {leader_in}}}"
     text = f"{header}\n{election}\nwebhook: {{config: {{clientConfig: {client_config}}}}}"
     return load(text.encode()).settings
-
-
-async def test_while_an_authority_is_replaced_the_api_server_is_to_trust_both(
-    tmp_path: Path,
-) -> None:
-    clock, configured = FakeClock(), settings("{}")
-    policy = Policy(
-        names=webhook_names(configured),
-        validity=timedelta(days=90),
-        rotate_before=timedelta(days=30),
-    )
-    kept = introduced(new_bundle(policy, clock.now()), make_authority(clock.now()))
-    script = Script([(200, {"data": kept.to_secret_data()}), (200, {})])
-
-    async with serving(script) as server, connected(server, tmp_path) as client:
-        source = await find_certificate(configured, client, clock, lambda: False)
-
-    assert source.first.pair == kept.serving
-    assert base64.b64decode(source.first.ca_bundle) == kept.ca
 
 
 @pytest.mark.parametrize(
