@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from sharder.config.settings import Settings, WebhookClientConfig, WebhookConfig
 from sharder.core.addresses import address_of
 from sharder.core.api.selector import OPERATORS
-from sharder.core.durations import format_duration
 
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""
@@ -52,8 +51,8 @@ def _durations(settings: Settings) -> Iterator[str]:
         ("certificates.validity", certificates.validity, 1, "rotateBefore", before),
     ):
         if duration <= least * times:
-            limit, given = format_duration(least), format_duration(duration)
-            yield f"{name}: must be longer than {other} ({limit}), but is {given}"
+            limit, given = least.total_seconds(), duration.total_seconds()
+            yield f"{name}: must be longer than {other} ({limit:.10g}s), but is {given:.10g}s"
 
 
 def _addresses(settings: Settings) -> Iterator[str]:

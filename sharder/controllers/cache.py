@@ -64,7 +64,7 @@ class ClusterCache:
         self._rng = rng
         self.membership = Membership(clock.monotonic())
         self.namespaces = NamespaceSelection(excluded)
-        self._health = WatchHealth(WATCHES, clock)
+        self.health = WatchHealth(WATCHES, clock)
         self._throttle = RebuildThrottle(self._rebuild, self._notify_lease, clock)
         self.ring_store = RingStore(
             membership=self.membership,
@@ -92,7 +92,7 @@ class ClusterCache:
 
     def not_synced(self) -> str | None:
         """Return what is missing and why, None after the first sync."""
-        missing = self._health.missing()
+        missing = self.health.missing()
         if missing is None and not self._throttle.caught_up:
             return "not all rings have been reconciled yet"
         return missing
@@ -109,18 +109,10 @@ class ClusterCache:
         the watch of Leases is broken, because shards can return unseen, or while a change that can
         protect objects is pending.  A new snapshot follows in both cases.
         """
-        if not self._health.sees_leases() or self._throttle.is_pending(snapshot.name):
+        if not self.health.sees_leases() or self._throttle.is_pending(snapshot.name):
             return False
         current = self.ring_store.get(snapshot.name)
         return current is not None and current.epoch is snapshot.epoch
-
-    def sees(self, watch: str) -> bool:
-        """Return whether the watch, one of `WATCHES`, works."""
-        return self._health.is_healthy(watch)
-
-    def is_stale(self) -> bool:
-        """Return whether Leases were not seen for so long that shards can have come and gone."""
-        return self._health.is_stale()
 
     def note_attempt(self, sent: float, answered: bool) -> None:  # noqa: FBT001 - an observer
         """Record a call to the API server that ends now and was sent at `sent` (monotonic).
@@ -128,7 +120,7 @@ class ClusterCache:
         Callers with regular requests report them here: while the API server does not answer, no
         shard can renew its Lease.
         """
-        self._note_outage(self._health.called(sent, answered=answered))
+        self._note_outage(self.health.called(sent, answered=answered))
 
     def note_returned(self, ring: RingName, shard: ShardName) -> None:
         """Record that the API server showed a held Lease of a shard without a known Lease."""
@@ -174,9 +166,9 @@ class ClusterCache:
         events = follow(source, doing=doing, clock=self._clock, rng=self._rng, on_error=on_error)
         async for event in events:
             is_list = isinstance(event, Listed)
-            self._health.saw(what, is_list=is_list)
+            self.health.saw(what, is_list=is_list)
             await store(event)
-            if is_list and self._health.synced(what):
+            if is_list and self.health.synced(what):
                 self._throttle.begin(self.ring_store.known())
 
     async def _follow_leases(self, source: Watchable[Lease]) -> None:
@@ -187,7 +179,7 @@ class ClusterCache:
     async def _follow_time(self) -> None:
         """Rebuild rings whose standings change as time passes, until cancelled."""
         while True:
-            self._health.runs()
+            self.health.runs()
             now = self._clock.monotonic()
             self._throttle.add(self.membership.due(now))
             # An earlier change can become known in the meantime.
@@ -198,7 +190,7 @@ class ClusterCache:
         now = self._clock.monotonic()
         match event:
             case Listed(items):
-                if not self._health.is_synced(LEASES):
+                if not self.health.is_synced(LEASES):
                     # A shard that is unknown now might have worked until this moment.
                     self.membership.begin(now)
                 known = [ref for ring in self.ring_store.rings for ref in self._lease_refs(ring)]
@@ -228,7 +220,7 @@ class ClusterCache:
 
     def _note(self, what: str, error: ApiError | None) -> None:
         """Record the state of a watch; a broken watch of Leases counts as an outage."""
-        self._note_outage(self._health.noted(what, error))
+        self._note_outage(self.health.noted(what, error))
 
     def _note_outage(self, outage: Outage | None) -> None:
         if outage is not None:

@@ -1,6 +1,6 @@
 """Durations as Go and Kubernetes write them: `15s`, `5m`, `1h30m`, `100ms`.
 
-Source: Go's time.ParseDuration and Duration.String, which metav1.Duration uses on the wire.
+Source: Go's time.ParseDuration, which metav1.Duration uses.
 """
 
 import re
@@ -52,28 +52,3 @@ def parse_time(text: str) -> timedelta:
         ValueError: `text` is neither a duration nor a number.
     """
     return parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
-
-
-def format_duration(duration: timedelta) -> str:
-    """Return the duration as Go prints it: `1h30m0s`, `1.5s`, `100ms`, `0s`."""
-    sign, total = ("-", -duration) if duration < timedelta() else ("", duration)
-    if total < timedelta(seconds=1):
-        return sign + _format_fraction(total // timedelta(microseconds=1))
-    minutes, rest = divmod(total, timedelta(minutes=1))
-    hours, minutes = divmod(minutes, 60)
-    seconds = _trim(Decimal(rest // timedelta(microseconds=1)) / 1_000_000) + "s"
-    if hours:
-        return f"{sign}{hours}h{minutes}m{seconds}"
-    return f"{sign}{minutes}m{seconds}" if minutes else sign + seconds
-
-
-def _format_fraction(microseconds: int) -> str:
-    if microseconds == 0:
-        return "0s"
-    if microseconds < 1000:
-        return f"{microseconds}µs"
-    return _trim(Decimal(microseconds) / 1000) + "ms"
-
-
-def _trim(number: Decimal) -> str:
-    return f"{number.normalize():f}"

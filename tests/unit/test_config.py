@@ -173,7 +173,7 @@ certificates: {mode: Magic}
         ("metrics: {bindAddress: 'x:99999'}", "metrics.bindAddress: 'x:99999' is neither host"),
         (
             "certificates: {validity: 720h}",
-            "certificates.validity: must be longer than rotateBefore (720h0m0s), but is 720h0m0s",
+            "certificates.validity: must be longer than rotateBefore (2592000s), but is 2592000s",
         ),
         (
             "certificates: {rotateBefore: 0s}",

@@ -92,7 +92,7 @@ class Replica:
         return AdmissionEndpoint(
             rings=self.cache.snapshot,
             sharders=lambda: self.sharders,
-            is_stale=self.cache.is_stale,
+            is_stale=self.cache.health.is_stale,
             observer=self.metrics,
             trusts=trusts,
             max_request_bytes=self.settings.webhook.server.max_request_bytes,
@@ -115,7 +115,7 @@ class Replica:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
         gauges = Gauges(self.cache, self.metrics, self.clock)
         for watch in WATCHES:
-            self.metrics.replica.show_watch(watch, partial(self.cache.sees, watch))
+            self.metrics.replica.show_watch(watch, partial(self.cache.health.is_healthy, watch))
         tallies = Tallies(
             cache=self.cache,
             objects=self.objects,
