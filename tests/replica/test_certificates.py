@@ -15,7 +15,8 @@ from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
 from sharder.tls.bundle import CertificateBundle
 from sharder.tls.facts import facts_of
-from tests.replica.world import SECRETS, World, staged
+from tests.replica.staged import staged
+from tests.replica.world import SECRETS, World
 from tests.stage.actors import SHARDER, Actor
 from tests.stage.network import wall_time
 from tests.stage.stage import eventually

@@ -195,8 +195,6 @@ async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(
     assert world.metric("controllerring_condition", **labels) == 1
 
 
-
-
 @staged
 async def test_a_leader_that_sees_another_holder_stops_and_campaigns_again(world: World) -> None:
     replica = await world.begin("p0")
