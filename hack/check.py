@@ -17,13 +17,11 @@ CORE = "tests/unit/core"
 # The longest tests come first, so that no processor is idle at the end.
 TESTS: Mapping[str, Sequence[str]] = {
     "units": ("pytest", "-q", "tests/unit", f"--ignore={CORE}"),
+    "stage": ("pytest", "-q", "tests/stage", "tests/property", "tests/compat"),
     "replica": ("pytest", "-q", "tests/replica"),
     "core": ("pytest", "-q", CORE),
-    "properties": ("pytest", "-q", "tests/property"),
-    "stage": ("pytest", "-q", "tests/stage"),
-    "compat": ("pytest", "-q", "tests/compat"),
 }
-NOT_MEASURED = {"compat", "properties", "stage"}
+NOT_MEASURED = {"stage"}
 """Tests without a measurement of coverage.
 
 A measurement makes them up to three times slower, and they cover no line that the others do not.
