@@ -26,6 +26,7 @@ REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "shards": reports.ShardsReport,
     "objects": reports.ObjectsReport,
     "explain": reports.Explanation,
+    "certs": reports.CertificatesReport,
     "plan": PlanReport,
     "check": CheckReport,
 }

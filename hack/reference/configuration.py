@@ -38,7 +38,10 @@ which turns it off.
 VARIABLES: Final = """\
 ## Variables
 
-The chart sets `POD_NAME`, with which the name of a leader begins, and `POD_NAMESPACE`, \
+Each field has a variable, which wins over the file: `SHARDER_` and the path in capitals, with \
+`_` between words: `SHARDER_LEADER_ELECTION_LEASE_DURATION` sets `leaderElection.leaseDuration`.
+Lists and mappings, such as `namespaceSelector` as a whole, are written as in YAML: `[a, b]`.
+The chart also sets `POD_NAME`, with which the name of a leader begins, and `POD_NAMESPACE`, \
 whose objects are never sharded ([security.md](security.md#the-webhook)).
 """
 README_HEAD: Final = """\

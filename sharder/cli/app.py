@@ -22,9 +22,16 @@ WRONG: Final = 2
 GROUPS: Final = {
     "Look": ("check", "rings", "shards", "objects", "explain", "plan", "dump", "console"),
     "Steer": ("cordon", "uncordon", "evacuate", "pause", "resume", "pin"),
-    "Operate": ("run", "proxy", "inject", "fence", "cleanup"),
+    "Operate": ("run", "proxy", "inject", "certs", "fence", "cleanup"),
 }
 """The order of the commands in the help."""
+_DEPRECATED: Final = {
+    "unpin": "pin --remove",
+    "rings cleanup": "cleanup",
+    "certs rotate --authority": "certs --rotate authority",
+    "certs rotate": "certs --rotate serving",
+}
+"""The commands of 0.2 with other names since, and their replacements."""
 
 
 def main() -> None:
@@ -58,7 +65,7 @@ def run_command(words: Sequence[str], name: str = "sharder") -> int:
 
 
 def _run(words: Sequence[str], name: str) -> None:
-    first, *rest = words or ["--help"]
+    first, *rest = _renamed(words) or ["--help"]
     command = COMMANDS.get(first)
     if command is not None and not {"-h", "--help"}.isdisjoint(rest):
         print(called(name, command.parser(name).format_help()), end="")
@@ -70,6 +77,16 @@ def _run(words: Sequence[str], name: str) -> None:
         print(called(name, "\n".join(_help(name))))
     else:
         raise UsageError(f"no such command: {first}")
+
+
+def _renamed(words: Sequence[str]) -> list[str]:
+    """Return the words with the present name of a deprecated command, and warn of it."""
+    for old, new in _DEPRECATED.items():
+        path = old.split()
+        if [*words[: len(path)]] == path:
+            print(f"warning: sharder {old} is deprecated: use sharder {new}", file=sys.stderr)
+            return [*new.split(), *words[len(path) :]]
+    return [*words]
 
 
 def _help(name: str) -> Iterator[str]:

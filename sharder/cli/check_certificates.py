@@ -19,7 +19,7 @@ def bundle_of(secret: Secret) -> CertificateBundle:
 def certificates_of(secret: Secret, now: datetime) -> Certificates:
     """Return what `sharder check` judges of a Secret."""
     bundle = bundle_of(secret)
-    foreign = _is_foreign(bundle)
+    foreign = is_foreign(bundle)
     return Certificates(
         secret=secret.metadata.ref,
         foreign=foreign,
@@ -31,22 +31,22 @@ def certificates_of(secret: Secret, now: datetime) -> Certificates:
                 not_after=facts.not_after,
                 ends_soon=facts.ends_soon(now),
             )
-            for role, facts in _listed(bundle)
+            for role, facts in listed(bundle)
         ),
     )
 
 
-def _is_foreign(bundle: CertificateBundle) -> bool:
+def is_foreign(bundle: CertificateBundle) -> bool:
     """Return whether another issuer made the certificate; False for our own, damaged Secret."""
     subjects = {facts.subject for facts in facts_of(bundle.certificate)[:1]}
     return not bundle.ca_key and bool(subjects - {f"CN={SERVING_NAME}"})
 
 
-def _listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]:
+def listed(bundle: CertificateBundle) -> Iterator[tuple[str, CertificateFacts]]:
     """Yield the serving certificate, then all authorities that the API server should trust."""
     for facts in facts_of(bundle.certificate)[:1]:
         yield "serving", facts
-    if _is_foreign(bundle):
+    if is_foreign(bundle):
         return
     issuing = _fingerprint(bundle.authority)
     for facts in facts_of(bundle.ca):

@@ -147,6 +147,36 @@ def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) 
 
 
 @command(
+    argument(
+        "--rotate",
+        metavar="serving|authority",
+        choices=("serving", "authority"),
+        help="Request a new certificate, or a new authority and its certificate.",
+    ),
+    SHARDER_NAMESPACE,
+    SECRET,
+)
+def certs(call: Call, *, rotate: str | None, namespace: str, secret: str) -> None:
+    """Show or replace the webhook's certificate and authorities.
+
+    No key is shown.  Needs the right to get the Secret, and to patch it for --rotate.  With
+    cert-manager and the chart, give --secret sharder-cert-manager.
+
+    sharder certs
+    sharder certs -o json | jq '.certificates[] | {role, notAfter}'
+    sharder certs --rotate serving
+    """
+    from sharder.cli import certs as of_secret
+    from sharder.cli import cluster, tables
+
+    run, ref = partial(cluster.run, call.kubeconfig, call.context), ObjectRef(namespace, secret)
+    if rotate is not None:
+        print(run(partial(of_secret.rotate, ref=ref, request=rotate)))
+        return
+    call.show(run(partial(of_secret.show, ref=ref)), tables.certificates)
+
+
+@command(
     argument("name", metavar="NAME", help="Name of the deleted ControllerRing."),
     argument(
         "--resource",

@@ -7,6 +7,8 @@ from typing import Final, TypeVar
 
 from sharder.cli.output import Columns, table, write
 from sharder.cli.reports import (
+    CertificateRow,
+    CertificatesReport,
     ObjectRow,
     ObjectsReport,
     RingRow,
@@ -50,6 +52,13 @@ _SHARDS: Final[Columns[ShardRow]] = {
     "WEIGHT": lambda it: f"{it.weight:g}",
     "CAPACITY": lambda it: ",".join(f"{k}={v}" for k, v in it.capacity.items()) or None,
 }
+_CERTIFICATES: Final[Columns[CertificateRow]] = {
+    "ROLE": attrgetter("role"),
+    "SUBJECT": attrgetter("subject"),
+    "EXPIRES": attrgetter("not_after"),
+    "DAYS": attrgetter("days_left"),
+    "FINGERPRINT": lambda it: it.fingerprint[:23],
+}
 
 
 def rings(report: RingsReport, *, form: str = "table") -> None:
@@ -92,3 +101,13 @@ def objects(report: ObjectsReport) -> None:
     }
     empty = f"no such objects in {report.ring}"
     write(table(report.objects, columns) if report.objects else empty)
+
+
+def certificates(report: CertificatesReport) -> None:
+    """Print the certificates, and what is to be said of them."""
+    if report.certificates:
+        write(table(report.certificates, _CERTIFICATES))
+    texts = ("not issued by sharder" if report.foreign else None, report.problem)
+    write(*(f"{report.secret}: {text}" for text in texts if text))
+    if report.requested:
+        write(f"requested: {report.requested}")

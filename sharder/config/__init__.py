@@ -1,11 +1,12 @@
-"""The settings of the service: file and flags, merged into one frozen value."""
+"""The settings of the service: file, environment and flags, merged into one frozen value."""
 
-from sharder.config.load import Loaded, load
+from sharder.config.load import Loaded, environment_names, load
 from sharder.config.settings import (
     CertificateMode,
     LeaderElection,
     LogFormat,
     LogLevel,
+    Part,
     Settings,
     certificate_mode,
 )
@@ -16,7 +17,9 @@ __all__ = [
     "Loaded",
     "LogFormat",
     "LogLevel",
+    "Part",
     "Settings",
     "certificate_mode",
+    "environment_names",
     "load",
 ]

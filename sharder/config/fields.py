@@ -8,7 +8,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from enum import EnumMeta
 from functools import cache
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
@@ -42,23 +42,23 @@ def groups() -> frozenset[Path]:
     return frozenset(path[:depth] for path in fields() for depth in range(1, len(path)))
 
 
-def decode(path: Path, value: object) -> object:
+def decode(path: Path, value: object, *, is_text: bool = False) -> object:
     """Return the value of the field, decoded as its type in `Settings`.
+
+    As text, lists and mappings are YAML.
 
     Raises:
         ValueError: the value is invalid; the message does not name the field.
     """
     kind = fields()[path]
-    if kind is timedelta:
-        if not isinstance(value, str):
-            raise ValueError(f"must be a duration such as 15s or 5m, but is {value!r}")
-        return parse_duration(value)
-    if kind is LabelSelector and isinstance(value, Mapping):
-        _check_selector(value)
+    if not is_text or not _is_collection(kind):
+        return _convert(value, kind, strict=not is_text)
     try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise ValueError(_explain(kind, value, error)) from error
+        return _convert(msgspec.yaml.decode(str(value)), kind, strict=True)
+    except msgspec.DecodeError as error:
+        raise ValueError(
+            f"must be YAML such as [a, b] or {{key: value}}, but is {value!r}"
+        ) from error
 
 
 def resembling(name: str) -> str:
@@ -82,6 +82,23 @@ def _is_group(kind: object) -> bool:
     return (
         isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not LabelSelector
     )
+
+
+def _is_collection(kind: object) -> bool:
+    return kind is LabelSelector or get_origin(kind) in {dict, tuple}
+
+
+def _convert(value: object, kind: object, *, strict: bool) -> object:
+    if kind is timedelta:
+        if not isinstance(value, str):
+            raise ValueError(f"must be a duration such as 15s or 5m, but is {value!r}")
+        return parse_duration(value)
+    if kind is LabelSelector and isinstance(value, Mapping):
+        _check_selector(value)
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ValueError(_explain(kind, value, error)) from error
 
 
 def _check_selector(value: Mapping[object, object]) -> None:

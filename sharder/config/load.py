@@ -1,10 +1,12 @@
-"""Merge file and flags into `Settings`, and report all problems at once.
+"""Merge file, environment and flags into `Settings`, and report all problems at once.
 
-Both set values by the path of a field; the flags win.
+All sources set values by the path of a field; the later source wins.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -16,9 +18,17 @@ from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
 
 CONFIG_KIND: Final = "SharderConfig"
+PREFIX: Final = "SHARDER_"
 
 _TYPE: Final = {"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND}
+_KUBECONFIG: Final = ("clientConnection", "kubeconfig")
 _CLIENT_CONFIG: Final = ("webhook", "config", "clientConfig")
+# Variables that the kubelet sets in pods if their namespace has a Service named `sharder`:
+# SHARDER_SERVICE_HOST, SHARDER_PORT_443_TCP_ADDR and so on (kubernetes.io, Service, "Environment
+# variables").
+_SERVICE_LINK: Final = re.compile(
+    r"SHARDER_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,21 +37,23 @@ class Loaded:
 
     settings: Settings
     unknown: tuple[str, ...]
-    """One sentence for each unknown field."""
+    """One sentence for each unknown field or variable."""
     meaningless: tuple[str, ...]
     """Fields that are set but have no effect."""
 
 
 def load(
     file: bytes = b"",
+    environment: Mapping[str, str] | None = None,
     flags: Mapping[str, str] | None = None,
     *,
     strict: bool = False,
 ) -> Loaded:
-    """Return the settings: the flags win over the file.
+    """Return the settings: the flags win over the environment, which wins over the file.
 
     Args:
         file: A SharderConfig in YAML or JSON; an empty file sets nothing.
+        environment: All variables; only KUBECONFIG and the names in `environment_names` are used.
         flags: Values by dotted path, such as `logging.level`.
         strict: Whether unknown fields are errors.
 
@@ -49,9 +61,11 @@ def load(
         ConfigError: the settings are invalid; the message names every problem.
     """
     sources = _Sources()
+    sources.set("KUBECONFIG", _KUBECONFIG, (environment or {}).get("KUBECONFIG"), is_text=True)
     sources.set_file(file)
+    sources.set_variables(environment or {})
     for dotted, text in (flags or {}).items():
-        sources.set(dotted, tuple(dotted.split(".")), text)
+        sources.set(dotted, tuple(dotted.split(".")), text, is_text=True)
     values, unknown = sources.values, tuple(sources.unknown)
     settings = msgspec.convert(_nest(values), Settings)
     problems = [*sources.problems, *(unknown if strict else ()), *_conflicts(values)]
@@ -62,6 +76,15 @@ def load(
     return Loaded(settings=settings, unknown=unknown, meaningless=meaningless)
 
 
+@cache
+def environment_names() -> Mapping[str, Path]:
+    """Return the path of the field that each variable sets.
+
+    For example, `SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD` sets `controller.sharder.syncPeriod`.
+    """
+    return {PREFIX + "_".join(map(_upper, path)): path for path in fields()}
+
+
 @dataclass(frozen=True, slots=True)
 class _Sources:
     """What the sources set, and what is wrong with them."""
@@ -70,12 +93,12 @@ class _Sources:
     problems: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
-    def set(self, name: str, path: Path, value: object) -> None:
+    def set(self, name: str, path: Path, value: object, *, is_text: bool = False) -> None:
         """Decode one field; null and an empty text count as absent, as in the reference."""
         if value is None or value == "":
             return
         try:
-            self.values[path] = decode(path, value)
+            self.values[path] = decode(path, value, is_text=is_text)
         except ValueError as error:
             self.problems.append(f"{name}: {error}")
 
@@ -94,6 +117,17 @@ class _Sources:
             self._set_group({key: document[key] for key in document if key not in _TYPE}, ())
         elif document is not None:
             self.problems.append("the file is not a mapping")
+
+    def set_variables(self, environment: Mapping[str, str]) -> None:
+        """Set what variables say."""
+        known = environment_names()
+        for name, text in sorted(environment.items()):
+            if not name.startswith(PREFIX) or text.startswith(("tcp://", "udp://", "sctp://")):
+                continue
+            if name in known:
+                self.set(name, known[name], text, is_text=True)
+            elif not _SERVICE_LINK.fullmatch(name):
+                self.unknown.append(f"{name}: unknown variable")
 
     def _set_group(self, group: Mapping[object, object], prefix: Path) -> None:
         for key, value in group.items():
@@ -123,3 +157,7 @@ def _nest(values: Mapping[Path, object]) -> dict[str, object]:
         below = {path[1:]: value for path, value in values.items() if path[0] == name}
         tree[name] = below[()] if () in below else _nest(below)
     return tree
+
+
+def _upper(name: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).upper()

@@ -50,6 +50,13 @@ class CertificateMode(StrEnum):
     """Another program, which writes files into certDir and manages caBundle too."""
 
 
+class Part(StrEnum):
+    """The part of the service that a process runs, if not both."""
+
+    WEBHOOK = "webhook"
+    CONTROLLERS = "controllers"
+
+
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How to reach the API server."""
 
@@ -109,11 +116,10 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Console(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where the console answers, without a token."""
+    """Where the console answers without a token, in addition to the metrics port."""
 
     bind_address: str = "0"
-    """`host:port` on the loopback, for `sharder console`; default `0`: no console.  The chart sets
-    `127.0.0.1:8082`."""
+    """`host:port` on the loopback, for `kubectl port-forward`; default `0`: no such port."""
 
 
 class SharderController(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

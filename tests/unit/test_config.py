@@ -13,6 +13,7 @@ from sharder.config import (
     LogLevel,
     Settings,
     certificate_mode,
+    environment_names,
     load,
 )
 from sharder.config import settings as config_settings
@@ -72,9 +73,9 @@ def settings(text: str = "") -> Settings:
     return load((HEADER + text).encode()).settings
 
 
-def problems(text: str) -> list[str]:
+def problems(text: str = "", environment: dict[str, str] | None = None) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load((HEADER + text).encode(), strict=True)
+        load((HEADER + text).encode(), environment, strict=True)
     return str(caught.value).split("; ")
 
 
@@ -104,22 +105,48 @@ def test_a_file_of_the_reference_is_taken_as_it_is() -> None:
     assert webhook.config.namespace_selector == LabelSelector(match_labels={"sharded": "true"})
 
 
-def test_flags_win_over_the_file() -> None:
+def test_the_environment_wins_over_the_file_and_flags_over_both() -> None:
     text = f"{HEADER}logging: {{level: debug, format: text}}\nhealth: {{bindAddress: ':1'}}"
+    environment = {"SHARDER_LOGGING_LEVEL": "warning", "SHARDER_LOGGING_FORMAT": "json"}
 
-    merged = load(text.encode(), {"logging.level": "error"}).settings
+    merged = load(text.encode(), environment, {"logging.level": "error"}).settings
 
     assert merged.logging.level is LogLevel.ERROR
-    assert merged.logging.format is LogFormat.TEXT
+    assert merged.logging.format is LogFormat.JSON
     assert merged.health.bind_address == ":1"
+
+
+def test_every_field_has_a_variable() -> None:
+    environment = {
+        "SHARDER_LEADER_ELECTION_LEADER_ELECT": "false",
+        "SHARDER_CONTROLLER_SHARDER_SYNC_PERIOD": "1m",
+        "SHARDER_WEBHOOK_SERVER_PORT": "1234",
+        "SHARDER_WEBHOOK_CONFIG_ANNOTATIONS": "{a: b}",
+        "SHARDER_WEBHOOK_CONFIG_NAMESPACE_SELECTOR": "{}",
+        "SHARDER_SHARDER_USER_NAMES": "[one, two]",
+        "SHARDER_GRACEFUL_SHUT_DOWN": "3s",
+    }
+
+    merged = load(environment=environment, strict=True).settings
+
+    assert set(environment) <= set(environment_names())
+    assert not merged.leader_election.leader_elect
+    assert merged.controller.sharder.sync_period == timedelta(minutes=1)
+    assert merged.webhook.server.port == 1234
+    assert merged.webhook.config.annotations == {"a": "b"}
+    assert merged.webhook.config.namespace_selector == LabelSelector()
+    assert merged.sharder_user_names == ("one", "two")
+    assert merged.graceful_shutdown_timeout == timedelta(seconds=3)
 
 
 def test_unknown_fields_are_reported_one_by_one_with_what_may_be_meant() -> None:
     text = f"{HEADER}health: {{bindAdress: ':1'}}\nextra: {{a: 1}}"
+    environment = {"SHARDER_EXTRA": "1", "OTHER": "2"}
 
-    assert load(text.encode()).unknown == (
+    assert load(text.encode(), environment).unknown == (
         "health.bindAdress: unknown field (did you mean health.bindAddress?)",
         "extra: unknown field",
+        "SHARDER_EXTRA: unknown variable",
     )
 
 
@@ -131,12 +158,13 @@ controller: {sharder: {syncPeriod: 5, concurrentMoves: 0}}
 certificates: {mode: Magic}
 """
 
-    assert problems(text) == [
+    assert problems(text, {"SHARDER_WEBHOOK_SERVER_PORT": "high"}) == [
         "leaderElection.leaseDuration: 'soon' is not a duration such as 100ms, 15s, 5m or 1h30m",
         "leaderElection.leaderElect: Expected `bool`, got `int` (it is 3)",
         "controller.sharder.syncPeriod: must be a duration such as 15s or 5m, but is 5",
         "controller.sharder.concurrentMoves: Expected `int` >= 1 (it is 0)",
         "certificates.mode: must be one of SelfManaged, Files, but is 'Magic'",
+        "SHARDER_WEBHOOK_SERVER_PORT: Expected `int`, got `str` (it is 'high')",
         "health.bindAddress: 'nowhere' is neither host:port nor 0",
     ]
 

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from sharder.cli.certs import report_of
 from sharder.cli.check_certificates import certificates_of
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import ObjectMeta
@@ -29,6 +30,8 @@ def test_the_roles_of_our_certificates_are_shown() -> None:
 
     assert [each.role for each in found.certificates] == ["serving", "issuing"]
     assert (found.foreign, found.problem) == (False, None)
+    serving, _ = report_of(secret(BUNDLE.to_secret_data()), LATER).certificates
+    assert (serving.role, serving.days_left) == ("serving", 9)
 
 
 def foreign(ends: datetime) -> dict[str, str]:
