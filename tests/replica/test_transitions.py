@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from sharder.core.names import (
+    CAPACITY_ANNOTATION,
     EVACUATE_ANNOTATION,
     LOAD_ANNOTATION,
+    ZONE_LABEL,
 )
 from tests.replica.staged import staged
 from tests.replica.world import (
@@ -168,3 +170,27 @@ async def test_a_wrong_annotation_is_reported_once_and_again_when_it_comes_back(
     await world.annotate("s", {LOAD_ANNOTATION: "cpu=more"}, SECRETS)
     await asyncio.sleep(5)
     assert len([message for name, message in world.events() if name == "s"]) == 2
+
+
+@pytest.mark.parametrize("strategy", ["ConsistentHash", "LeastLoaded"])
+@staged
+async def test_shards_are_described_with_loads_capacity_and_place(
+    world: World, strategy: str
+) -> None:
+    await world.begin("p0", "p1", placement={"strategy": strategy, "useTopologyLabels": True})
+    await world.annotate_lease("p0", **{CAPACITY_ANNOTATION: "objects=7,cpu=1500m"})
+    await world.patch(f"{LEASE_PATH}/p0", {"metadata": {"labels": {ZONE_LABEL: "z1"}}})
+    await world.put("s", "p0", SECRETS)
+    await world.annotate_lease("p1", **{EVACUATE_ANNOTATION: "true"})
+    await asyncio.sleep(40)
+    shards = {each.name: each for each in world.status.shard_statuses}
+    assert (shards["p0"].zone, shards["p0"].objects) == ("z1", 1)
+    assert shards["p0"].capacity.get("cpu") in {"1500m", "1.5"}
+    assert shards["p1"].evacuating
+    shown = {"namespace": "default", "shard": "p0", "controllerring": "demo"}
+    assert world.metric("shard_objects", **shown) == 1
+    assert world.metric("shard_capacity", **shown) == 7
+    assert world.metric("shard_capacity", **{**shown, "shard": "p1"}) is None
+    world.replicas["r0"].terminate()
+    await asyncio.sleep(4)
+    assert world.metric("shard_objects", **shown) is None

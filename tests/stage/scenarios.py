@@ -15,7 +15,7 @@ What the next redesign (one state between two shards, one queue) rewords, now ->
 - rings that follow need no memory per object -> one table of at most 10,000 objects not at rest
 - transitions count every shard -> the same, of about eight kinds
 
-Not on the stage: who can read metrics (tests/unit/webhook), certificates (tests/property), memory
+Not on the stage: who can read metrics (tests/unit/webhook), certificates (tests/replica), memory
 (the benchmark), and the bound on forged Leases (tests/property/test_membership.py).
 """
 

@@ -68,8 +68,9 @@ def has_section(document: Path, heading: str) -> bool:
 
 def words_after(program: str) -> set[str]:
     """Return the first words that follow a program's name in what readers are to type."""
-    typed = [span for document in DOCUMENTS for span in code(prose(document))]
-    typed += [command for document in DOCUMENTS for command in commands(read(document))]
+    documents = [each for each in DOCUMENTS if each.name != "CHANGELOG.md"]
+    typed = [span for document in documents for span in code(prose(document))]
+    typed += [command for document in documents for command in commands(read(document))]
     found = (re.match(rf"(?:[A-Z]+=\S+ )?{program} ([a-z][a-z-]*)", text) for text in typed)
     return {match[1] for match in found if match}
 

@@ -5,7 +5,7 @@ import pytest
 from sharder.core import names
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL
-from sharder.core.rebalance.loads import LoadedObject, limited, load_of, rank_of
+from sharder.core.rebalance.loads import NO_RANK, LoadedObject, limited, load_of, rank_of
 from tests.support.values_rebalance import A
 
 LABELS = {KOORDINATOR_PRIORITY_CLASS_LABEL, KOORDINATOR_QOS_LABEL}
@@ -97,3 +97,7 @@ def test_without_a_priority_class_the_class_of_service_tells_it(
         rank_of(meta(KOORDINATOR_PRIORITY_CLASS_LABEL=name)).priority_class
         for name in ("koord-prod", "koord-batch")
     }
+
+
+def test_an_object_that_says_nothing_has_no_rank() -> None:
+    assert rank_of(ObjectMeta(name="a")) == NO_RANK

@@ -88,3 +88,12 @@ def test_the_usual_candidates_are_sorted_by_place_once() -> None:
 
     assert layout.by_place(layout.open) is layout.by_place(layout.open)
     assert layout.by_place(layout.open) == layout.by_place(list(SIX))
+
+
+def test_a_shard_without_a_zone_is_scored_by_its_own_members() -> None:
+    free, nowhere = shard("n1"), shard("n2")
+    places = (A1, A2, free, nowhere)
+
+    chosen = strategy(places).choose(web(), places, tally({A1: 2, nowhere: 1}))
+
+    assert chosen.shard == free.name
