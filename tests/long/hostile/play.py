@@ -51,8 +51,10 @@ STANDING: Final = 120
 """Objects of ordinary users that are there all the time."""
 CREATES_PER_SECOND: Final = 20.0
 CREATE_SECONDS: Final = 30.0
-LOADS: Final = ("cpu=40,memory=10", "cpu=10,memory=40")
-"""In turn: without the others they are worth a rebalance."""
+LIGHT: Final = ("cpu=4,memory=1", "cpu=1,memory=4")
+"""In turn: wherever they are, no shard is far out of balance, and each can be made so."""
+HEAVY: Final = ("cpu=40,memory=10", "cpu=10,memory=40")
+"""The same of what is there all the time: without the others they are worth a rebalance."""
 REST_SECONDS: Final = 6.0
 """In which nothing is written: longer than the interval of rebalancing."""
 LULL_SECONDS: Final = 60.0
@@ -242,7 +244,7 @@ class _Run:
     async def _create(self, ring: str) -> None:
         """Create one Secret in every ring, which is looked at in one, or else in none."""
         row, number, began = self.row, next(self.numbers), time.monotonic()
-        load = LOADS[number % len(LOADS)]
+        load = (LIGHT if self.is_calm else HEAVY)[number % 2]
         metadata: Json = {"name": f"secret-{number:08}", "annotations": {LOAD_ANNOTATION: load}}
         path = f"/api/v1/namespaces/{USERS if ring else ELSEWHERE}/secrets"
         client = self.user if ring else self.admin
