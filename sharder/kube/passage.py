@@ -50,36 +50,46 @@ class Passage:
         body: bytes | None,
         *,
         seconds: float | None = None,
+        silence: float | None = None,
     ) -> AsyncGenerator[Answer, None]:
         """Send a request and yield its answer, which has to be complete in `seconds`.
+
+        A body that is silent for `silence` seconds has ended in an error.
 
         Raises:
             OSError: there is no answer.
         """
-        passed = CIMultiDict(
-            (name, value) for name, value in headers.items() if name.lower() not in HOP_BY_HOP
-        )
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=10.0)
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=10.0, sock_read=silence)
         try:
             async with self._session.request(
                 method,
                 URL(f"{self._server}{target}", encoded=True),
-                headers=passed,
+                headers=_end_to_end(headers),
                 data=body,
                 timeout=timeout,
                 allow_redirects=False,
                 skip_auto_headers=("Accept", "User-Agent", "Content-Type", "Accept-Encoding"),
             ) as response:
-                shown = {
-                    name: value
-                    for name, value in response.headers.items()
-                    if name.lower() not in HOP_BY_HOP
-                }
-                chunks = response.content.iter_any()
-                yield Answer(status=response.status, headers=shown, chunks=chunks)
+                shown = _end_to_end(response.headers)
+                yield Answer(status=response.status, headers=shown, chunks=_chunks(response))
         except aiohttp.ClientError as error:
             raise plain_error(error) from error
 
     async def close(self) -> None:
         """End all requests."""
         await self._session.close()
+
+
+def _end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """Return the headers without those of one connection; a name can come several times."""
+    return CIMultiDict(
+        (name, value) for name, value in headers.items() if name.lower() not in HOP_BY_HOP
+    )
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except aiohttp.ClientError as error:
+        raise plain_error(error) from error

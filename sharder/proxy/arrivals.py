@@ -14,12 +14,13 @@ from sharder.core.errors import ApiError
 from sharder.core.names import GroupResource
 from sharder.ports import Readable
 from sharder.proxy.here import Here
-from sharder.proxy.streams import Streams
+from sharder.proxy.streams import Selectors, Streams
 from sharder.runtime.clock import Clock
 
 HELD_SECONDS: Final = 5.0
 """The longest time for which an object is held back."""
 _POLL_SECONDS: Final = 0.02
+_RETRY_SECONDS: Final = 0.5
 
 _log = logging.getLogger(__name__)
 
@@ -58,34 +59,45 @@ class Arrivals:
             return
         try:
             async with asyncio.timeout(HELD_SECONDS):
-                await self._until_known(new)
+                await self._until_known(resource, new)
                 await self._until_shown(resource, new)
-        except (TimeoutError, ApiError) as error:
+        except TimeoutError:
             names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
-            why = str(error) or f"not within {HELD_SECONDS:g} s"
-            _log.warning("delivering %s before all their children: %s", names, why)
+            _log.warning("delivering %s after %g s, before its children", names, HELD_SECONDS)
 
     def delivered(self, found: Collection[ObjectMeta]) -> None:
         """Record that the controller gets these objects."""
         for meta in found:
-            self._here.deliver(meta.uid)
+            self._here.deliver(meta)
 
-    async def _until_known(self, new: Mapping[str, ObjectMeta]) -> None:
+    async def _until_known(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
         """Wait for our own watch, which shows drains: an object must not be here without it."""
-        while not all(self._here.expects(uid) for uid in new):
+        while not all(self._here.knows(resource, meta) for meta in new.values()):
             await self._clock.sleep(_POLL_SECONDS)
 
     async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
-        namespaces = {meta.namespace for meta in new.values()}
         for child in self._controlled[resource]:
-            if not self._streams.is_watching(child):
-                continue
+            for selectors in self._streams.selectors(child):
+                latest = await self._latest(child, selectors, new)
+                for at, last in latest.items():
+                    await self._streams.until_shown(child, selectors, at, last)
+
+    async def _latest(
+        self, child: GroupResource, selectors: Selectors, new: Mapping[str, ObjectMeta]
+    ) -> Mapping[str, int]:
+        """Return the last version of the children of new objects in each namespace."""
+        namespaces = {meta.namespace for meta in new.values()}
+        namespace = namespaces.pop() if len(namespaces) == 1 else ""
+        while True:
             latest = defaultdict[str, int](int)
-            for namespace in namespaces if len(namespaces) == 1 else {""}:
-                async for obj in self._children(child, namespace).stream():
+            try:
+                async for obj in self._children(child, namespace).stream(*selectors):
                     parent, version = obj.metadata.controller, obj.metadata.resource_version
                     if parent is not None and parent.uid in new and version.isdecimal():
                         at = obj.metadata.namespace
                         latest[at] = max(latest[at], int(version))
-            for at, last in latest.items():
-                await self._streams.until_shown(child, at, last)
+            except ApiError as error:
+                _log.warning("cannot list %s: %s", child, error)
+                await self._clock.sleep(_RETRY_SECONDS)
+            else:
+                return latest

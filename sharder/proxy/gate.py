@@ -20,6 +20,8 @@ _REASONS: Final = {
     404: "NotFound",
     405: "MethodNotAllowed",
     409: "Conflict",
+    410: "Expired",
+    415: "UnsupportedMediaType",
     503: "ServiceUnavailable",
 }
 
@@ -66,7 +68,7 @@ class Gate:
     async def admit(self, target: Target, body: Callable[[], ObjectMeta]) -> Main | None:
         """Return the main object to which a write belongs, None if it is not about the ring.
 
-        `body` returns the metadata of the object that is sent.
+        `body` returns the metadata of the object that is sent, empty if nothing can be created.
 
         Raises:
             Refused: the write must not pass.
@@ -85,12 +87,28 @@ class Gate:
         try:
             child = await self.read(target.resource, target.ref)
         except NotFound:
-            return None  # the API server says so too; or an apply that creates
+            return self._created(target, body())
+        return await self._parent_of(child, target)
+
+    async def _parent_of(self, child: ObjectMeta, target: Target) -> Main | None:
         reference = self._parent(child)
         if reference is None:
             return None
-        is_ours = self.identity.ownership_of(child) is Ownership.OURS
-        return self._held(self.here.of_uid(reference.uid) if is_ours else None, 404, target)
+        main = self.here.of_uid(reference.uid)
+        if self.identity.ownership_of(child) is not Ownership.OURS:
+            main = None
+        elif main is None and await self._is_deleted(reference, child.namespace):
+            main = Main(target.resource, child)  # the last shard of its parent cleans up
+        return self._held(main, 404, target)
+
+    async def _is_deleted(self, reference: OwnerReference, namespace: str) -> bool:
+        """Return whether a main object exists no more, on any shard."""
+        ref = ObjectRef(namespace, reference.name)
+        try:
+            found = await self.read(self.kinds[reference.group, reference.kind], ref)
+        except NotFound:
+            return True
+        return found.uid != reference.uid
 
     def _created(self, target: Target, meta: ObjectMeta) -> Main | None:
         reference = self._parent(meta)

@@ -36,8 +36,12 @@ class Main:
     meta: ObjectMeta
     """As our own watch has shown it last."""
     draining_since: float | None = None
+    drained: int = -1
+    """The last version in which it drained."""
+    shown: int = -1
+    """The last version that was delivered to the controller."""
     delivered: float | None = None
-    """When (monotonic seconds) the controller got it; None: it has not, or the object drains."""
+    """When (monotonic seconds) the controller got it first; None: not since it drained."""
     in_flight: int = 0
     """Writes to it and its children that are not answered yet."""
     last_write: float = float("-inf")
@@ -45,7 +49,7 @@ class Main:
     @property
     def is_here(self) -> bool:
         """Whether the controller can write to it and its children."""
-        return self.delivered is not None
+        return self.delivered is not None and self.draining_since is None
 
 
 class Here:
@@ -57,7 +61,9 @@ class Here:
         self._now = now
         self._mains: dict[str, Main] = {}
         self._uids: dict[tuple[GroupResource, ObjectRef], str] = {}
-        self._listed = set[GroupResource]()
+        self._versions: dict[GroupResource, int] = {}
+        """How far our own watch of each resource has come."""
+        self._in_flight = 0
 
     def __len__(self) -> int:
         return len(self._mains)
@@ -67,11 +73,13 @@ class Here:
 
     def has_listed(self, resource: GroupResource) -> bool:
         """Return whether the objects of a resource are known."""
-        return resource in self._listed
+        return resource in self._versions
 
-    def listed(self, resource: GroupResource, metas: Iterable[ObjectMeta]) -> None:
-        """Replace the objects of a resource by a new list."""
-        self._listed.add(resource)
+    def listed(
+        self, resource: GroupResource, metas: Iterable[ObjectMeta], version: str = ""
+    ) -> None:
+        """Replace the objects of a resource by a new list of a version."""
+        self._versions[resource] = _number(version)
         now = {meta.uid: meta for meta in metas}
         gone = [main for main in self if main.resource == resource and main.meta.uid not in now]
         for main in gone:
@@ -81,6 +89,7 @@ class Here:
 
     def changed(self, resource: GroupResource, meta: ObjectMeta) -> None:
         """Record an object as our watch shows it."""
+        self._reach(resource, meta.resource_version)
         ownership = self._identity.ownership_of(meta)
         if ownership is Ownership.ELSEWHERE:
             self.removed(resource, meta)
@@ -90,11 +99,16 @@ class Here:
         self._uids[resource, meta.ref] = meta.uid
         if ownership is Ownership.OURS:
             main.draining_since = None
-        elif main.draining_since is None:
-            main.draining_since, main.delivered = self._now(), None
+            return
+        main.drained = _number(meta.resource_version)
+        if main.draining_since is None:
+            main.draining_since = self._now()
+        if main.shown <= main.drained:  # else the controller has seen already that it stays
+            main.delivered = None
 
     def removed(self, resource: GroupResource, meta: ObjectMeta) -> None:
         """Record that an object is deleted, or no longer ours."""
+        self._reach(resource, meta.resource_version)
         self._mains.pop(meta.uid, None)
         if self._uids.get((resource, meta.ref)) == meta.uid:
             del self._uids[resource, meta.ref]
@@ -102,22 +116,25 @@ class Here:
     def forget_delivered(self) -> None:
         """Record that the controller has to see all objects again."""
         for main in self:
-            main.delivered = None
+            main.shown, main.delivered = -1, None
 
-    def expects(self, uid: str) -> bool:
-        """Return whether an object can be delivered: it is ours and does not drain."""
-        main = self._mains.get(uid)
-        return main is not None and main.draining_since is None
+    def knows(self, resource: GroupResource, meta: ObjectMeta) -> bool:
+        """Return whether our own watch has shown an object, or already that it left."""
+        reached = self._versions.get(resource, -1) >= _number(meta.resource_version)
+        return meta.uid in self._mains or reached
 
     def is_delivered(self, uid: str) -> bool:
         """Return whether the controller has seen an object, and it did not drain since."""
         main = self._mains.get(uid)
         return main is not None and main.is_here
 
-    def deliver(self, uid: str) -> None:
-        """Record that the controller gets an object now."""
-        main = self._mains.get(uid)
-        if main is not None and main.draining_since is None and main.delivered is None:
+    def deliver(self, meta: ObjectMeta) -> None:
+        """Record that the controller gets a state of an object now, in which it does not drain."""
+        main, version = self._mains.get(meta.uid), _number(meta.resource_version)
+        if main is None or version <= main.drained:
+            return
+        main.shown = max(main.shown, version)
+        if main.delivered is None:
             main.delivered = self._now()
 
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
@@ -138,15 +155,17 @@ class Here:
     def writing(self, main: Main) -> Iterator[None]:
         """Count a write to an object or its children while the body sends it."""
         main.in_flight += 1
+        self._in_flight += 1
         try:
             yield
         finally:
             main.in_flight -= 1
+            self._in_flight -= 1
             main.last_write = self._now()
 
     def in_flight(self) -> int:
         """Return how many writes are not answered yet."""
-        return sum(main.in_flight for main in self)
+        return self._in_flight
 
     def to_release(self) -> list[Main]:
         """Return the draining objects on which certainly no write is under way."""
@@ -161,3 +180,11 @@ class Here:
                 or now >= main.draining_since + PATIENCE_SECONDS
             )
         ]
+
+    def _reach(self, resource: GroupResource, version: str) -> None:
+        self._versions[resource] = max(self._versions.get(resource, 0), _number(version))
+
+
+def _number(version: str) -> int:
+    """Return a resource version as a number: the API server orders them so."""
+    return int(version) if version.isdecimal() else 0

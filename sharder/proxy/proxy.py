@@ -185,10 +185,10 @@ class Proxy:
             return cluster.metas(context.found[resource], self._identity.selector, namespace)
 
         async def read(resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
-            known = streams.known(resource, ref)
-            if known is not None:
-                return known
-            return (await cluster.metas(context.found[resource]).get(ref)).metadata
+            known = None if resource in handled else streams.known(resource, ref)
+            found = context.found[resource]
+            at = ref if found.namespaced else ObjectRef("", ref.name)
+            return known or (await cluster.metas(found).get(at)).metadata
 
         kinds = {(each.group, context.found[each].kind): each for each in handled}
         gate = Gate(
@@ -236,7 +236,11 @@ class Proxy:
         """Write how to reach the proxy, again whenever the token has changed."""
         options, written = self._options, ""
         while True:
-            token = (await access.authorization.header()).removeprefix("Bearer ")
+            try:
+                token = (await access.authorization.header()).removeprefix("Bearer ")
+            except Unavailable as error:
+                _log.warning("the controller keeps its token: %s", error)
+                token = written
             if token != written:
                 entrance = Entrance(
                     port=port,

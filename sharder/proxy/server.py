@@ -3,21 +3,24 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import ExitStack, asynccontextmanager, nullcontext
 from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
+from multidict import MultiDict
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import ApiError, InvalidObject
+from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
+from sharder.proxy.answers import copied, expired, plain
 from sharder.proxy.bodies import metadata_of
 from sharder.proxy.election import LEASES
 from sharder.proxy.gate import Refused
-from sharder.proxy.streams import Event, Stream, event_of
-from sharder.proxy.targets import Target, Verb, as_json, selecting, target_of
+from sharder.proxy.streams import Event, Selectors, Sight, Stream, event_of
+from sharder.proxy.targets import Target, Verb, as_json, is_set, target_of
 from sharder.proxy.view import View
 
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -25,6 +28,9 @@ MAX_BODY: Final = 8 * 1024 * 1024
 MAX_LINE: Final = 64 * 1024 * 1024
 TOGETHER_SECONDS: Final = 0.05
 """For so long the objects that arrive are collected: one list of children serves them all."""
+
+SHOWING: Final = frozenset(("ADDED", "MODIFIED"))
+"""The events with an object that the controller sees from now on."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +47,7 @@ class ProxyServer:
         self._view = view
         self._reading = set[asyncio.Queue[bytes]]()
         """What each open watch has still to show."""
+        self._writing = set[asyncio.Task[web.Response]]()
 
     def end_streams(self) -> None:
         """End all watches of the controller."""
@@ -61,7 +68,9 @@ class ProxyServer:
             return web.json_response(refused.status, status=refused.code)
         except (OSError, ApiError) as error:
             late = Refused(503, f"{request.method} {request.path}: {error}")
-            return web.json_response(late.status, status=503, headers={"Retry-After": "1"})
+            # A client would repeat the request, but a create might have been carried out.
+            again = {"Retry-After": "1"} if request.method == "GET" else {}
+            return web.json_response(late.status, status=503, headers=again)
 
     async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
         view = self._view
@@ -73,7 +82,7 @@ class ProxyServer:
             case Verb.WATCH if view.gate.concerns(target.resource):
                 return await self._watch(request, target)
             case Verb.LIST if view.gate.concerns(target.resource):
-                return await self._pass(request, labels=view.labels_of(target.resource))
+                return await self._list_children(request, target)
             case Verb.GET if view.gate.is_main(target.resource):
                 return await self._get(request, target)
             case Verb.CREATE | Verb.WRITE | Verb.DELETE_COLLECTION:
@@ -96,7 +105,7 @@ class ProxyServer:
                 and self._view.gate.here.named(target.resource, target.ref) is None
             ):
                 raise Refused(404, f'{target.resource} "{target.ref.name}" not found')
-            return await _copied(request, answer)
+            return await copied(request, answer)
 
     async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
         """List the main objects of this shard, when their children were shown."""
@@ -105,19 +114,28 @@ class ProxyServer:
             request, labels=view.labels_of(target.resource), reads=True
         ) as answer:
             if answer.status >= 300:
-                return await _copied(request, answer)
+                return await copied(request, answer)
             body = await answer.read()
             metas = [each.metadata for each in msgspec.json.decode(body, type=_Listed).items or ()]
             await view.arrivals.ready(target.resource, metas)
             view.arrivals.delivered(metas)
             view.shown.add(target.resource)
-            return web.Response(status=answer.status, body=body, headers=_plain(answer.headers))
+            return web.Response(status=answer.status, body=body, headers=plain(answer.headers))
+
+    async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:
+        labels, streams = self._view.labels_of(target.resource), self._view.streams
+        begins_watch = request.query.get("resourceVersion")  # otherwise it reads only
+        sight = _sight(request, target)
+        with streams.listing(sight) if begins_watch else nullcontext():
+            return await self._pass(request, labels=labels)
 
     async def _write(self, request: web.Request, target: Target) -> web.StreamResponse:
-        body = await request.read()
+        body, kind = await request.read(), request.headers.get("Content-Type", "")
 
         def meta() -> ObjectMeta:
-            return metadata_of(body, request.headers.get("Content-Type", ""))
+            creates = request.method == "PUT" or "apply-patch" in kind
+            is_whole = creates or target.verb is Verb.CREATE
+            return metadata_of(body, kind) if is_whole else ObjectMeta()
 
         try:
             main = await self._view.gate.admit(target, meta)
@@ -125,29 +143,46 @@ class ProxyServer:
             if self._view.gate.concerns(target.resource):
                 raise Refused(415, str(error)) from error
             main = None
-        with nullcontext() if main is None else self._view.gate.here.writing(main):
-            # No await between the decision and this count.
-            bound = {} if main is None else self._view.deadline()
-            async with self._open(request, query=bound) as answer:
-                return await _copied(request, answer)
+        if main is None:
+            return await self._pass(request)
+        with ExitStack() as count:
+            # No await between the decision and this count.  A write that has passed is under way
+            # until the API server has answered, even if the controller does not wait for it.
+            count.enter_context(self._view.gate.here.writing(main))
+            sent = self._send(request, count.pop_all())
+            writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        return await asyncio.shield(writing)
+
+    async def _send(self, request: web.Request, count: ExitStack) -> web.Response:
+        """Send a write, which is given up when the Lease ends."""
+        seconds = max(0.1, self._view.left())
+        with count:
+            async with self._open(
+                request, query={"timeout": f"{seconds:.3f}s"}, seconds=seconds
+            ) as answer:
+                body = await answer.read()
+        return web.Response(status=answer.status, body=body, headers=plain(answer.headers))
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
         view, version = self._view, request.query.get("resourceVersion", "")
         is_main = view.gate.is_main(target.resource)
-        begins = request.query.get("sendInitialEvents") == "true" or version in {"", "0"}
-        if is_main and not begins and target.resource not in view.shown:
-            raise Refused(410, "this proxy has begun anew; list again")
-        selects = bool(request.query.get("labelSelector") or request.query.get("fieldSelector"))
+        sends_initial = is_set(request.query, "sendInitialEvents")
+        begins = sends_initial or version in {"", "0"}
         labels = view.labels_of(target.resource)
         async with self._open(request, labels=labels, reads=True) as answer:
             if answer.status >= 300:
-                return await _copied(request, answer)
-            response = web.StreamResponse(status=answer.status, headers=_plain(answer.headers))
+                return await copied(request, answer)
+            if is_main and not begins and target.resource not in view.shown:
+                # Not before the answer: the Lease can be lost until then.
+                return expired(Refused(410, "this proxy has begun anew; list again"))
+            response = web.StreamResponse(status=answer.status, headers=plain(answer.headers))
             response.enable_chunked_encoding()
             await response.prepare(request)
             view.shown.add(target.resource)
-            since = "" if request.query.get("sendInitialEvents") == "true" else version
-            with view.streams.opened(target, selects=selects, version=since) as stream:
+            since = "" if sends_initial else version
+            with view.streams.opened(_sight(request, target), since) as stream:
                 await self._copy_events(stream, response, answer)
             return response
 
@@ -155,7 +190,7 @@ class ProxyServer:
         self, stream: Stream, response: web.StreamResponse, answer: Answer
     ) -> None:
         """Copy the lines of a watch, those that come together at once."""
-        lines = asyncio.Queue[bytes](1000)
+        lines = asyncio.Queue[bytes](100)
         self._reading.add(lines)
         try:
             async with asyncio.TaskGroup() as group:
@@ -176,17 +211,17 @@ class ProxyServer:
         lines: asyncio.Queue[bytes],
     ) -> None:
         view, batch = self._view, [first]
-        is_main = view.gate.is_main(stream.target.resource)
+        is_main = view.gate.is_main(stream.sight.resource)
         if is_main and _arrives(event_of(first), view):
             await asyncio.sleep(TOGETHER_SECONDS)
-        while lines.qsize():
+        while batch[-1] and lines.qsize():
             batch.append(lines.get_nowait())
         events = [event_of(line) for line in batch if line]
         if is_main:
-            arriving = [each.meta for each in events if _arrives(each, view)]
-            await view.arrivals.ready(stream.target.resource, arriving)
+            shown = [each.meta for each in events if each.type in SHOWING]
+            await view.arrivals.ready(stream.sight.resource, shown)
             # Delivered before it is written: the controller can answer at once.
-            view.arrivals.delivered(arriving)
+            view.arrivals.delivered(shown)
         await response.write(b"".join(line + b"\n" for line in batch if line))
         for event in events:
             view.streams.shown(stream, event)
@@ -195,7 +230,7 @@ class ProxyServer:
 
     async def _pass(self, request: web.Request, *, labels: str = "") -> web.StreamResponse:
         async with self._open(request, labels=labels) as answer:
-            return await _copied(request, answer)
+            return await copied(request, answer)
 
     @asynccontextmanager
     async def _open(
@@ -204,21 +239,25 @@ class ProxyServer:
         *,
         labels: str = "",
         query: Mapping[str, str] | None = None,
+        seconds: float | None = None,
         reads: bool = False,
     ) -> AsyncIterator[Answer]:
         """Send the request on; `reads` is whether we read the answer, which is JSON then."""
-        headers, target = dict(request.headers), request.raw_path
+        headers, target = request.headers.copy(), request.raw_path
         if reads:
             headers["Accept"] = as_json(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
         if labels or query:
-            asked = {**query, **request.query} if query else dict(request.query)
-            asked = selecting(asked, labels) if labels else asked
-            target = f"{_path_of(request)}?{urlencode(asked)}"
+            asked = MultiDict(request.query)
+            asked.update(query or {})
+            if labels:
+                given = asked.get("labelSelector")
+                asked["labelSelector"] = f"{given},{labels}" if given else labels
+            target = f"{_path_of(request)}?{urlencode(list(asked.items()))}"
         sent = await request.read()
-        seconds = self._view.left() if query else None
+        silence = SILENT_SECONDS if is_set(request.query, "allowWatchBookmarks") else None
         async with self._passage.open(
-            request.method, target, headers, sent or None, seconds=seconds
+            request.method, target, headers, sent or None, seconds=seconds, silence=silence
         ) as answer:
             yield answer
 
@@ -228,10 +267,13 @@ def _path_of(request: web.Request) -> str:
     return request.raw_path.partition("?")[0]
 
 
+def _sight(request: web.Request, target: Target) -> Sight:
+    return Sight(target.resource, target.namespace, Selectors.of(request.query))
+
+
 def _arrives(event: Event, view: View) -> bool:
     """Return whether an event shows an object that the controller has not seen."""
-    is_shown = event.type in {"ADDED", "MODIFIED"}
-    return is_shown and not view.gate.here.is_delivered(event.meta.uid)
+    return event.type in SHOWING and not view.gate.here.is_delivered(event.meta.uid)
 
 
 async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
@@ -248,20 +290,6 @@ async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
             rest += tail
             if len(rest) > MAX_LINE:
                 break
-    finally:
-        await lines.put(b"")
-
-
-def _plain(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of an answer whose length may change."""
-    return {name: value for name, value in headers.items() if name.lower() != "content-length"}
-
-
-async def _copied(request: web.Request, answer: Answer) -> web.StreamResponse:
-    """Copy an answer as it comes."""
-    response = web.StreamResponse(status=answer.status, headers=answer.headers)
-    await response.prepare(request)
-    async for chunk in answer.chunks:
-        await response.write(chunk)
-    await response.write_eof()
-    return response
+    except OSError:
+        pass  # the API server has gone
+    await lines.put(b"")

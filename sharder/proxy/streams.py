@@ -6,20 +6,23 @@ events of a stream that begins with a list come in another order: they count whe
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 import msgspec
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.proxy.targets import Target
 from sharder.runtime.clock import Clock
 
 INITIAL_END: Final = "k8s.io/initial-events-end"
 """The annotation of the bookmark after the initial events (KEP-3157)."""
+RETURN_SECONDS: Final = 5.0
+"""For so long a watch is expected after a list, or after the last one has ended."""
+_POLL_SECONDS: Final = 0.2
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -42,22 +45,41 @@ def event_of(line: bytes) -> Event:
     return _DECODER.decode(line)
 
 
+class Selectors(NamedTuple):
+    """The selectors of the controller's own."""
+
+    labels: str = ""
+    fields: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> "Selectors":
+        """Return those of a request."""
+        return cls(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+
+
+class Sight(NamedTuple):
+    """What a watch shows."""
+
+    resource: GroupResource
+    namespace: str
+    """Empty for all."""
+    selectors: Selectors
+
+    def has(self, resource: GroupResource, selectors: Selectors, namespace: str) -> bool:
+        """Return whether it contains the objects of a namespace that match the selectors."""
+        is_within = self.namespace in {"", namespace}
+        return is_within and (self.resource, self.selectors) == (resource, selectors)
+
+
 @dataclass(slots=True, eq=False)
 class Stream:
     """An open watch of the controller."""
 
-    target: Target
-    selects: bool
-    """Whether it has selectors of the controller's own, so that it might not show an object."""
+    sight: Sight
     version: int | None
     """All states up to this version were shown; None during the initial events."""
     children: dict[ObjectRef, ObjectMeta] = field(default_factory=dict)
     """The controlled objects that it has shown, as it has shown them last."""
-
-    def shows(self, resource: GroupResource, namespace: str) -> bool:
-        """Return whether it shows all objects of a resource in a namespace."""
-        is_within = self.target.namespace in {"", namespace}
-        return self.target.resource == resource and is_within and not self.selects
 
 
 class Streams:
@@ -68,11 +90,14 @@ class Streams:
         self._open = dict[Stream, None]()
         self._ended = dict[GroupResource, float]()
         """When the last watch of each resource ended."""
+        self._expected = dict[Sight, float]()
+        """What the controller is about to watch, as it has listed it, or its watch has ended, and
+        when that was."""
         self._changed = asyncio.Event()
 
     def is_watching(self, resource: GroupResource) -> bool:
         """Return whether the controller watches a resource."""
-        return any(each.target.resource == resource for each in self._open)
+        return any(each.sight.resource == resource for each in self._open)
 
     def is_unwatched(self, resource: GroupResource, seconds: float) -> bool:
         """Return whether the controller has not watched a resource for so long, or never."""
@@ -80,22 +105,33 @@ class Streams:
         return not self.is_watching(resource) and self._clock.monotonic() - ended >= seconds
 
     @contextmanager
-    def opened(self, target: Target, *, selects: bool, version: str) -> Iterator[Stream]:
+    def listing(self, sight: Sight) -> Iterator[None]:
+        """Expect a watch from now on: a list is its beginning."""
+        self._expected[sight] = inf
+        try:
+            yield
+        finally:
+            self._expected[sight] = self._clock.monotonic()
+
+    @contextmanager
+    def opened(self, sight: Sight, version: str) -> Iterator[Stream]:
         """Follow a stream that begins after a version, or without one with a list."""
         is_after_list = version.isdecimal() and version != "0"
-        stream = Stream(target, selects, int(version) if is_after_list else None)
+        stream = Stream(sight, int(version) if is_after_list else None)
         self._open[stream] = None
+        self._expected.pop(sight, None)
         self._note()
         try:
             yield stream
         finally:
             del self._open[stream]
-            self._ended[target.resource] = self._clock.monotonic()
+            self._ended[sight.resource] = self._expected[sight] = self._clock.monotonic()
+            self._forget_expected()
             self._note()
 
     def known(self, resource: GroupResource, ref: ObjectRef) -> ObjectMeta | None:
         """Return a controlled object as the controller sees it, None if no stream has shown it."""
-        streams = (each for each in self._open if each.target.resource == resource)
+        streams = (each for each in self._open if each.sight.resource == resource)
         return next((each.children[ref] for each in streams if ref in each.children), None)
 
     def shown(self, stream: Stream, event: Event) -> None:
@@ -103,7 +139,7 @@ class Streams:
         meta, version = event.meta, event.meta.resource_version
         if event.type in {"ADDED", "MODIFIED"} and meta.controller is not None:
             stream.children[meta.ref] = meta
-        elif event.type == "DELETED":
+        elif event.type != "BOOKMARK":
             stream.children.pop(meta.ref, None)
         if not version.isdecimal():
             return
@@ -112,14 +148,31 @@ class Streams:
         stream.version = max(stream.version or 0, int(version))
         self._note()
 
-    async def until_shown(self, resource: GroupResource, namespace: str, version: int) -> None:
-        """Wait until each open stream has shown the state of its objects at a version."""
+    def selectors(self, resource: GroupResource) -> Collection[Selectors]:
+        """Return the selectors with which the controller watches a resource, or is about to."""
+        self._forget_expected()
+        sights = [each.sight for each in self._open] + list(self._expected)
+        return {sight.selectors for sight in sights if sight.resource == resource}
+
+    async def until_shown(
+        self, resource: GroupResource, selectors: Selectors, namespace: str, version: int
+    ) -> None:
+        """Wait until each stream with these selectors has shown its objects at a version."""
+        wanted = resource, selectors, namespace
         while any(
             each.version is None or each.version < version
             for each in self._open
-            if each.shows(resource, namespace)
-        ):
-            await self._changed.wait()
+            if each.sight.has(*wanted)
+        ) or any(sight.has(*wanted) for sight in self._expected):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._changed.wait()
+            self._forget_expected()
+
+    def _forget_expected(self) -> None:
+        """Expect no longer what has not come."""
+        since = self._clock.monotonic() - RETURN_SECONDS
+        self._expected = {sight: at for sight, at in self._expected.items() if at >= since}
 
     def _note(self) -> None:
         self._changed.set()

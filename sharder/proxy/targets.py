@@ -46,11 +46,13 @@ def target_of(method: str, path: str, query: Mapping[str, str]) -> Target | None
         group, _, *rest = parts
     else:
         return None
+    if is_old := rest[0] == "watch" and len(rest) > 1:  # deprecated, and still served
+        rest = rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
     resource, name = (*rest, "")[:2]
-    is_watch = query.get("watch") in {"true", "1"}
+    is_watch = is_old or (is_set(query, "watch") and not name)
     verb = _verb(method, has_name=bool(name), is_watch=is_watch)
     return (
         None
@@ -75,10 +77,9 @@ def _verb(method: str, *, has_name: bool, is_watch: bool) -> Verb | None:
             return None
 
 
-def selecting(query: Mapping[str, str], labels: str) -> dict[str, str]:
-    """Return the query with these labels added to its label selector."""
-    given = query.get("labelSelector", "")
-    return {**query, "labelSelector": f"{given},{labels}" if given else labels}
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Return whether a parameter is true, as the API server reads it: clients write True, too."""
+    return query.get(name, "false").lower() not in {"false", "0"}
 
 
 def as_json(accept: str) -> str:

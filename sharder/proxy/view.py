@@ -52,7 +52,3 @@ class View:
         identity = self.gate.identity
         leaves = f",!{identity.drain_label}" if self.gate.is_main(resource) else ""
         return f"{identity.selector}{leaves}"
-
-    def deadline(self) -> dict[str, str]:
-        """Return the query that lets the API server give up a write when the Lease ends."""
-        return {"timeout": f"{max(0.1, self.left()):.3f}s"}

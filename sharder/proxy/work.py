@@ -65,8 +65,8 @@ class Followers:
         async with aclosing(events):
             async for event in events:
                 match event:
-                    case Listed(items):
-                        here.listed(resource.id, [obj.metadata for obj in items])
+                    case Listed(items, version):
+                        here.listed(resource.id, [obj.metadata for obj in items], version)
                     case Changed(obj):
                         here.changed(resource.id, obj.metadata)
                     case Removed(obj):
@@ -123,8 +123,8 @@ class Work:
         finally:
             self._view.close()
             self._end_streams()
-        while self._view.gate.here.in_flight():
-            await self._context.clock.sleep(_POLL_SECONDS)
+            while self._view.gate.here.in_flight():
+                await self._context.clock.sleep(_POLL_SECONDS)
 
     async def _release(self) -> None:
         while True:

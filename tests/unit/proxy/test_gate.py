@@ -32,8 +32,14 @@ def labels(owner: str, *, drains: bool = False) -> dict[str, str]:
     return {owner_label(RING): owner} | drain
 
 
-def job(owner: str = "me", *, drains: bool = False) -> ObjectMeta:
-    return ObjectMeta(name="one", namespace="demo", uid="u1", labels=labels(owner, drains=drains))
+def job(owner: str = "me", *, drains: bool = False, version: int = 1) -> ObjectMeta:
+    return ObjectMeta(
+        name="one",
+        namespace="demo",
+        uid="u1",
+        resource_version=str(version),
+        labels=labels(owner, drains=drains),
+    )
 
 
 def pod(owner: str = "me", by: OwnerReference | None = BY_ONE) -> ObjectMeta:
@@ -50,11 +56,13 @@ class Shard:
     now: float = 0.0
     pods: dict[ObjectRef, ObjectMeta] = field(default_factory=lambda: {POD: pod()})
     holds_lease: bool = True
+    is_deleted: bool = False
+    """Whether the job is gone from the API server."""
 
     def __post_init__(self) -> None:
         self.here = Here(ME, lambda: self.now)
-        self.here.listed(JOBS, [job()])
-        self.here.deliver("u1")
+        self.here.listed(JOBS, [job()], "1")
+        self.here.deliver(job())
         self.now += CACHED_SECONDS
         self.gate = Gate(
             identity=ME,
@@ -65,7 +73,9 @@ class Shard:
             read=self.read,
         )
 
-    async def read(self, _: GroupResource, ref: ObjectRef) -> ObjectMeta:
+    async def read(self, resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
+        if resource == JOBS and not self.is_deleted:
+            return job("other")
         if ref not in self.pods:
             raise NotFound(str(ref))
         return self.pods[ref]
@@ -102,7 +112,9 @@ async def test_nothing_passes_without_the_lease() -> None:
 
 
 @pytest.mark.parametrize(
-    "now", [job(drains=True), job("other")], ids=["drains", "is on another shard"]
+    "now",
+    [job(drains=True, version=2), job("other", version=2)],
+    ids=["drains", "is on another shard"],
 )
 async def test_nothing_passes_when_the_object_leaves(now: ObjectMeta) -> None:
     shard = Shard()
@@ -120,11 +132,11 @@ async def test_nothing_passes_before_the_controller_has_seen_the_object() -> Non
 
 async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -> None:
     shard = Shard()
-    shard.here.changed(JOBS, job(drains=True))
-    shard.here.changed(JOBS, job())
+    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.here.changed(JOBS, job(version=3))
     assert await shard.writes() == (409, 404, 409)
 
-    shard.here.deliver("u1")
+    shard.here.deliver(job(version=3))
     assert await shard.writes() == (200, 200, 409), "its children may not be cached yet"
 
     shard.now += CACHED_SECONDS
@@ -133,10 +145,56 @@ async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -
 
 async def test_a_draining_object_is_not_delivered() -> None:
     shard = Shard()
-    shard.here.changed(JOBS, job(drains=True))
-    shard.here.deliver("u1")
+    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.here.deliver(job())
 
     assert await shard.writes() == (409, 404, 409)
+
+
+async def test_a_drain_that_the_controller_has_seen_withdrawn_before_us_does_not_count() -> None:
+    shard = Shard()
+    shard.here.deliver(job(version=3))
+    shard.here.changed(JOBS, job(drains=True, version=2))
+    assert await shard.writes() == (409, 404, 409)
+
+    shard.here.changed(JOBS, job(version=3))
+    assert await shard.writes() == (200, 200, 200)
+
+
+def test_an_object_that_has_left_again_is_known() -> None:
+    shard = Shard()
+    other = ObjectMeta(name="two", namespace="demo", uid="u2", resource_version="5")
+    assert not shard.here.knows(JOBS, other)
+
+    shard.here.removed(JOBS, other)
+    assert shard.here.knows(JOBS, other)
+
+
+async def test_the_last_shard_of_a_deleted_object_cleans_up_its_children() -> None:
+    shard = Shard(is_deleted=True)
+    shard.here.removed(JOBS, job(version=2))
+
+    assert await shard.writes() == (409, 200, 409)
+    shard.holds_lease = False
+    assert await shard.answer(Verb.WRITE, PODS, POD) == 409
+
+
+async def test_an_apply_that_creates_is_a_create() -> None:
+    shard = Shard(pods={})
+    assert await shard.answer(Verb.WRITE, PODS, POD, pod()) == 200
+
+    shard.here.changed(JOBS, job(drains=True, version=2))
+    assert await shard.answer(Verb.WRITE, PODS, POD, pod()) == 409
+
+
+def test_a_write_to_an_object_that_is_gone_is_still_in_flight() -> None:
+    shard = Shard()
+    main = shard.here.of_uid("u1")
+    assert main is not None
+    with shard.here.writing(main):
+        shard.here.removed(JOBS, job(version=2))
+        assert shard.here.in_flight() == 1
+    assert shard.here.in_flight() == 0
 
 
 async def test_a_child_on_another_shard_is_not_written() -> None:
@@ -168,7 +226,7 @@ def test_an_object_is_released_when_its_writes_have_ended() -> None:
     main = shard.here.of_uid("u1")
     assert main is not None
     with shard.here.writing(main):
-        shard.here.changed(JOBS, job(drains=True))
+        shard.here.changed(JOBS, job(drains=True, version=2))
         shard.now += PATIENCE_SECONDS
         assert shard.here.to_release() == []
         assert shard.here.in_flight() == 1
@@ -181,7 +239,7 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
     assert main is not None
     with shard.here.writing(main):
         pass
-    shard.here.changed(JOBS, job(drains=True))
+    shard.here.changed(JOBS, job(drains=True, version=2))
     assert shard.here.to_release() == []
 
     shard.now += QUIET_SECONDS
@@ -190,6 +248,6 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
 
 def test_an_object_that_is_gone_from_a_list_is_forgotten() -> None:
     shard = Shard()
-    shard.here.listed(JOBS, [])
+    shard.here.listed(JOBS, [], "2")
 
     assert (len(shard.here), shard.here.named(JOBS, ONE)) == (0, None)

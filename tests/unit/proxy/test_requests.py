@@ -6,7 +6,7 @@ from sharder.core.api.meta import OwnerReference
 from sharder.core.errors import InvalidObject
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.bodies import PROTOBUF, metadata_of
-from sharder.proxy.targets import Target, Verb, as_json, selecting, target_of
+from sharder.proxy.targets import Target, Verb, as_json, target_of
 
 JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
 ONE = ObjectRef("demo", "one")
@@ -18,6 +18,9 @@ ONE = ObjectRef("demo", "one")
         ("GET", "/apis/batch/v1/jobs", {}, (Verb.LIST, JOBS, ObjectRef("", ""))),
         ("GET", "/apis/batch/v1/jobs", {"watch": "true"}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
         ("GET", "/apis/batch/v1/jobs", {"watch": "1"}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
+        ("GET", "/apis/batch/v1/jobs", {"watch": "True"}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
+        ("GET", "/apis/batch/v1/jobs", {"watch": "False"}, (Verb.LIST, JOBS, ObjectRef("", ""))),
+        ("GET", "/apis/batch/v1/watch/jobs", {}, (Verb.WATCH, JOBS, ObjectRef("", ""))),
         ("GET", "/apis/batch/v1/namespaces/demo/jobs/one", {}, (Verb.GET, JOBS, ONE)),
         ("PUT", "/apis/batch/v1/namespaces/demo/jobs/one/status", {}, (Verb.WRITE, JOBS, ONE)),
         ("POST", "/api/v1/namespaces/demo/pods", {}, (Verb.CREATE, PODS, ObjectRef("demo", ""))),
@@ -46,11 +49,6 @@ def test_a_request_is_about_these_objects(
 @pytest.mark.parametrize("path", ["/version", "/healthz", "/apis", "/api/v1", "/apis/batch/v1"])
 def test_other_requests_are_about_no_objects(path: str) -> None:
     assert target_of("GET", path, {}) is None
-
-
-def test_the_selector_of_the_client_still_counts() -> None:
-    assert selecting({"limit": "1"}, "a=b") == {"limit": "1", "labelSelector": "a=b"}
-    assert selecting({"labelSelector": "x"}, "a=b") == {"labelSelector": "x,a=b"}
 
 
 @pytest.mark.parametrize(

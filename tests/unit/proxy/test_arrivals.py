@@ -1,0 +1,94 @@
+"""An object is held back until the controller was shown its children."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.errors import Unavailable
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
+from sharder.proxy.arrivals import Arrivals
+from sharder.proxy.here import Here
+from sharder.proxy.streams import Event, Selectors, Sight, Streams
+from sharder.runtime.clock import SystemClock
+from sharder.shard.identity import Identity
+
+JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
+RING = RingName("jobs")
+OURS = {owner_label(RING): "me"}
+JOB = ObjectMeta(name="one", namespace="demo", uid="u1", resource_version="5", labels=OURS)
+POD = ObjectMeta(
+    name="one-x",
+    namespace="demo",
+    resource_version="7",
+    owner_references=[OwnerReference(uid="u1", controller=True)],
+)
+ALL = Sight(PODS, "", Selectors(labels="app=a"))
+
+
+@dataclass
+class Pods:
+    """The pods of the API server, which fails at first."""
+
+    failures: int = 0
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    async def get(self, ref: ObjectRef) -> PartialObject:
+        raise NotImplementedError
+
+    async def stream(self, labels: str = "", fields: str = "") -> AsyncIterator[PartialObject]:
+        self.asked.append((labels, fields))
+        if len(self.asked) <= self.failures:
+            raise Unavailable("not now")
+        yield PartialObject(metadata=POD)
+
+
+class Shard:
+    def __init__(self, failures: int = 0) -> None:
+        clock = SystemClock()
+        self.pods, self.streams = Pods(failures), Streams(clock)
+        here = Here(Identity(ring=RING, shard=ShardName("me")), clock.monotonic)
+        here.listed(JOBS, [JOB], "5")
+        self.arrivals = Arrivals(here, self.streams, {JOBS: [PODS]}, lambda *_: self.pods, clock)
+
+    async def is_ready(self) -> bool:
+        """Return whether the job can be delivered within a second."""
+        try:
+            async with asyncio.timeout(1):
+                await self.arrivals.ready(JOBS, [JOB])
+        except TimeoutError:
+            return False
+        return True
+
+
+async def test_an_object_waits_for_children_that_the_selectors_of_a_watch_match() -> None:
+    shard = Shard()
+    with shard.streams.opened(ALL, "6") as stream:
+        assert not await shard.is_ready()
+        assert shard.pods.asked == [("app=a", "")]
+
+        shard.streams.shown(stream, Event("ADDED", PartialObject(metadata=POD)))
+        assert await shard.is_ready()
+
+
+async def test_an_object_waits_for_a_watch_that_has_just_ended() -> None:
+    shard = Shard()
+    with shard.streams.opened(ALL, "6"):
+        pass
+    assert not await shard.is_ready()
+
+    with shard.streams.opened(ALL, "7"):
+        assert await shard.is_ready()
+
+
+async def test_an_object_waits_for_a_watch_that_begins_with_a_list() -> None:
+    shard = Shard()
+    with shard.streams.listing(ALL):
+        assert not await shard.is_ready()
+
+
+async def test_a_list_of_children_that_fails_is_repeated() -> None:
+    shard = Shard(failures=1)
+    with shard.streams.opened(ALL, "7"):
+        assert await shard.is_ready()
+    assert len(shard.pods.asked) == 2

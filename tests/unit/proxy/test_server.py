@@ -1,0 +1,224 @@
+"""What becomes of requests and answers on their way, between a client and an API server."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
+from sharder.kube.access import Access, Authorization, Token
+from sharder.kube.passage import Passage
+from sharder.ports import Readable
+from sharder.proxy.arrivals import Arrivals
+from sharder.proxy.election import Lock
+from sharder.proxy.gate import Gate
+from sharder.proxy.here import Here
+from sharder.proxy.server import ProxyServer
+from sharder.proxy.streams import Streams
+from sharder.proxy.view import View
+from sharder.runtime.clock import SystemClock
+from sharder.shard.identity import Identity
+from tests.support.eventually import eventually
+
+JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
+RING = RingName("jobs")
+ME = Identity(ring=RING, shard=ShardName("me"))
+JOBS_PATH, JOB_PATH = "/apis/batch/v1/jobs", "/apis/batch/v1/namespaces/demo/jobs/one"
+JOB = ObjectMeta(
+    name="one",
+    namespace="demo",
+    uid="u1",
+    resource_version="5",
+    labels={owner_label(RING): "me"},
+)
+LINE = json.dumps({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}})
+
+
+async def nothing(_: web.Request) -> web.StreamResponse:
+    return web.json_response({})
+
+
+async def no_token() -> Token:
+    return Token("")
+
+
+def no_children(_: GroupResource, _namespace: str) -> Readable[PartialObject]:
+    raise NotImplementedError
+
+
+@dataclass
+class Stage:
+    """A proxy whose shard has the job `one`, before an API server that a test plays."""
+
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = nothing
+    asked: list[web.Request] = field(default_factory=list)
+    left: float = 7.0
+    client: aiohttp.ClientSession = field(init=False)
+    server: ProxyServer = field(init=False)
+    view: View = field(init=False)
+
+    async def api_server(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request)
+        return await self.answer(request)
+
+    def open(self, passage: Passage) -> ProxyServer:
+        clock = SystemClock()
+        here, streams = Here(ME, clock.monotonic), Streams(clock)
+        here.listed(JOBS, [JOB], "5")
+        here.deliver(JOB)
+
+        async def read(_: GroupResource, _ref: ObjectRef) -> ObjectMeta:
+            raise NotImplementedError
+
+        gate = Gate(
+            identity=ME,
+            here=here,
+            kinds={("batch", "Job"): JOBS},
+            controlled=frozenset({PODS}),
+            holds_lease=lambda: True,
+            read=read,
+        )
+        arrivals = Arrivals(here, streams, {JOBS: [PODS]}, no_children, clock)
+        self.view = View(gate=gate, streams=streams, arrivals=arrivals, lock=Lock(clock))
+        self.view.open(lambda: self.left)
+        self.server = ProxyServer(passage, self.view)
+        return self.server
+
+
+def served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> TestServer:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    return TestServer(app)
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    stage = Stage()
+    async with served(stage.api_server) as above:
+        access = Access(
+            server=str(above.make_url("")).rstrip("/"),
+            trust=ssl.create_default_context(),
+            authorization=Authorization(no_token),
+        )
+        passage = Passage(access)
+        proxy = served(stage.open(passage).handle)
+        await proxy.start_server()
+        async with aiohttp.ClientSession(str(proxy.make_url("/"))) as stage.client:
+            yield stage
+        await proxy.close()
+        await passage.close()
+
+
+async def test_headers_and_parameters_that_come_twice_arrive_twice(stage: Stage) -> None:
+    async def warning(_: web.Request) -> web.StreamResponse:
+        answer = web.Response()
+        answer.headers.extend([("Warning", "a"), ("Warning", "b")])
+        return answer
+
+    stage.answer = warning
+    groups = [("Impersonate-Group", "a"), ("Impersonate-Group", "b")]
+    path = f"{JOB_PATH}?x=1&x=2&timeout=60s&labelSelector="
+
+    async with stage.client.put(path, headers=groups, data=b"{}") as answer:
+        assert answer.headers.getall("Warning") == ["a", "b"]
+
+    assert stage.asked[0].headers.getall("Impersonate-Group") == ["a", "b"]
+    assert stage.asked[0].query.getall("x") == ["1", "2"]
+    assert float(stage.asked[0].query["timeout"].rstrip("s")) <= stage.left, "not the client's"
+
+
+async def test_the_selector_of_the_client_still_counts(stage: Stage) -> None:
+    async with stage.client.get("/api/v1/pods?labelSelector=a%3Db") as answer:
+        assert answer.status == 200
+
+    assert stage.asked[0].query["labelSelector"] == f"a=b,{ME.selector}"
+
+
+async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> None:
+    async def half(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b"half")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    stage.answer = half
+    with pytest.raises(aiohttp.ClientError):
+        async with stage.client.get("/api/v1/secrets") as answer:
+            await answer.read()
+
+
+async def test_a_create_that_may_have_been_carried_out_is_not_to_be_repeated(
+    stage: Stage,
+) -> None:
+    async def gone(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    stage.answer = gone
+    async with stage.client.post("/api/v1/namespaces/demo/pods", json={}) as answer:
+        assert (answer.status, "Retry-After" in answer.headers) == (503, False)
+
+
+async def test_a_write_is_in_flight_until_it_is_answered_even_if_nobody_waits(
+    stage: Stage,
+) -> None:
+    goes_on = asyncio.Event()
+
+    async def slow(_: web.Request) -> web.StreamResponse:
+        await goes_on.wait()
+        return web.json_response({})
+
+    stage.answer = slow
+    here = stage.view.gate.here
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await stage.client.put(JOB_PATH, data=b"{}")
+    await asyncio.sleep(0.1)
+    assert here.in_flight() == 1
+
+    goes_on.set()
+    await asyncio.sleep(0.1)
+    assert here.in_flight() == 0
+
+
+async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None:
+    async def watch(_: web.Request) -> web.StreamResponse:
+        stage.view.shown.clear()  # as when the Lease is lost while the API server answers
+        return web.Response(text=f"{LINE}\n")
+
+    stage.answer = watch
+    stage.view.shown.add(JOBS)
+
+    async with stage.client.get(f"{JOBS_PATH}?watch=1&resourceVersion=5") as answer:
+        event = await answer.json()
+
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> None:
+    async def flood(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(f"{LINE}\n".encode() * 100_000)
+
+    stage.answer = flood
+    answer = await stage.client.get(f"{JOBS_PATH}?watch=1")
+    await asyncio.sleep(1)
+    assert stage.view.streams.is_watching(JOBS)
+    answer.close()
+
+    async def is_over() -> bool:
+        return not stage.view.streams.is_watching(JOBS)
+
+    await eventually(is_over, within=5)
