@@ -9,7 +9,7 @@ the last write to it or its children has ended, or when no write is in flight an
 `PATIENCE_SECONDS` have passed.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -136,6 +136,24 @@ class Here:
         main.shown = max(main.shown, version)
         if main.delivered is None:
             main.delivered = self._now()
+
+    def leave(self, uid: str, version: str) -> None:
+        """Record that the controller is about to see that an object is gone, at a version.
+
+        It can see that before our own watch shows the drain, and acts on it at once.
+        """
+        main = self._mains.get(uid)
+        if main is not None:
+            main.drained, main.delivered = max(main.drained, _number(version)), None
+
+    def leave_but(
+        self, resource: GroupResource, namespace: str, uids: Collection[str], version: str
+    ) -> None:
+        """Record the same of all objects of a namespace, or of all, but these."""
+        for main in self:
+            is_within = namespace in {"", main.meta.namespace}
+            if main.resource == resource and is_within and main.meta.uid not in uids:
+                self.leave(main.meta.uid, version)
 
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
         """Return the object of this name if it is here."""

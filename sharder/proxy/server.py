@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 class _Listed(msgspec.Struct, frozen=True):
     items: Sequence[PartialObject] | None = None
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class ProxyServer:
@@ -108,15 +109,21 @@ class ProxyServer:
             return await copied(request, answer)
 
     async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
-        """List the main objects of this shard, when their children were shown."""
-        view = self._view
-        async with self._open(
-            request, labels=view.labels_of(target.resource), reads=True
-        ) as answer:
+        """List the main objects of this shard, when their children were shown.
+
+        The list is whole: to the controller, what it lacks is gone.
+        """
+        view, sight = self._view, _sight(request, target)
+        labels, whole = view.labels_of(target.resource), {"limit": "0"}
+        async with self._open(request, labels=labels, query=whole, reads=True) as answer:
             if answer.status >= 300:
                 return await copied(request, answer)
             body = await answer.read()
-            metas = [each.metadata for each in msgspec.json.decode(body, type=_Listed).items or ()]
+            listed = msgspec.json.decode(body, type=_Listed)
+            metas = [each.metadata for each in listed.items or ()]
+            if not any(sight.selectors):
+                uids, version = {meta.uid for meta in metas}, listed.metadata.resource_version
+                view.gate.here.leave_but(target.resource, target.namespace, uids, version)
             await view.arrivals.ready(target.resource, metas)
             view.arrivals.delivered(metas)
             view.shown.add(target.resource)
@@ -218,6 +225,9 @@ class ProxyServer:
             batch.append(lines.get_nowait())
         events = [event_of(line) for line in batch if line]
         if is_main:
+            for event in events:
+                if event.type == "DELETED" and not any(stream.sight.selectors):
+                    view.gate.here.leave(event.meta.uid, event.meta.resource_version)
             shown = [each.meta for each in events if each.type in SHOWING]
             await view.arrivals.ready(stream.sight.resource, shown)
             # Delivered before it is written: the controller can answer at once.

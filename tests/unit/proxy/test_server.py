@@ -222,3 +222,29 @@ async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> N
         return not stage.view.streams.is_watching(JOBS)
 
     await eventually(is_over, within=5)
+
+
+DELETED = {"type": "DELETED", "object": {"metadata": {"uid": "u1", "resourceVersion": "9"}}}
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (f"{JOBS_PATH}?watch=1", json.dumps(DELETED) + "\n"),
+        (f"{JOBS_PATH}?limit=500", json.dumps({"metadata": {"resourceVersion": "9"}})),
+    ],
+    ids=["watch", "list"],
+)
+async def test_nothing_passes_once_the_controller_sees_that_an_object_has_left(
+    path: str, shown: str, stage: Stage
+) -> None:
+    async def show(_: web.Request) -> web.StreamResponse:
+        return web.Response(text=shown)
+
+    stage.answer = show
+    async with stage.client.get(path) as answer:
+        assert await answer.text() == shown
+    assert stage.asked[0].query.get("limit") != "500", "the list is whole"
+
+    async with stage.client.put(JOB_PATH, json={}) as answer:
+        assert answer.status == 409, "though our own watch has not shown the drain yet"
