@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from sharder.kube.access import Access
-from sharder.kube.session import plain_error
+from sharder.kube.session import plain_error, route_of
 
 HOP_BY_HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host")
@@ -35,7 +35,7 @@ class Passage:
     """Connections to an API server for requests that have credentials of their own."""
 
     def __init__(self, access: Access) -> None:
-        self._server = access.server
+        self._server, self._route = access.server, route_of(access)
         connector = aiohttp.TCPConnector(limit=0, ssl=access.trust)
         self._session = aiohttp.ClientSession(
             connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
@@ -69,6 +69,7 @@ class Passage:
                 timeout=timeout,
                 allow_redirects=False,
                 skip_auto_headers=("Accept", "User-Agent", "Content-Type", "Accept-Encoding"),
+                **self._route,
             ) as response:
                 shown = _end_to_end(response.headers)
                 yield Answer(status=response.status, headers=shown, chunks=_chunks(response))

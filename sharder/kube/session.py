@@ -44,9 +44,21 @@ class Request:
         return f"{self.method} {self.target.partition('?')[0]}"
 
 
-class _Options(TypedDict, total=False):
+class Route(TypedDict, total=False):
+    """How requests reach an API server, as aiohttp takes it."""
+
     proxy: str
     server_hostname: str
+
+
+def route_of(access: Access) -> Route:
+    """Return how requests reach the API server."""
+    route = Route()
+    if access.proxy:
+        route["proxy"] = access.proxy
+    if access.server_name:
+        route["server_hostname"] = access.server_name
+    return route
 
 
 class Session:
@@ -60,11 +72,7 @@ class Session:
             connector=connector, cookie_jar=aiohttp.DummyCookieJar()
         )
         self._server = access.server
-        self._options = _Options()
-        if access.proxy:
-            self._options["proxy"] = access.proxy
-        if access.server_name:
-            self._options["server_hostname"] = access.server_name
+        self._route = route_of(access)
 
     async def exchange(
         self, request: Request, max_bytes: int | None = None
@@ -83,7 +91,7 @@ class Session:
                 data=request.body,
                 timeout=aiohttp.ClientTimeout(total=request.seconds),
                 allow_redirects=False,
-                **self._options,
+                **self._route,
             ) as response:
                 date = response.headers.get("Date", "")
                 return response.status, date, await _read(response, max_bytes)
@@ -107,7 +115,7 @@ class Session:
                 headers=request.headers,
                 timeout=timeout,
                 allow_redirects=False,
-                **self._options,
+                **self._route,
             ) as response:
                 on_head(response.status, response.headers.get("Date", ""))
                 if response.status >= 300:
