@@ -238,3 +238,11 @@ def test_a_lease_that_is_forged_elsewhere_brings_no_shard_back() -> None:
 
     assert not membership.is_back(DEMO, A)
     assert not membership.is_back(RingName("unknown"), A)
+
+
+def test_a_shard_whose_lease_another_client_takes_when_there_is_no_room_is_not_gone() -> None:
+    membership = watching(*forged(MAX_KEPT, holder="another-client"), lease(A))
+    membership.see(lease(A, holder="another-client"), AT + 1)
+
+    assert members(membership, AT + 1).standing_of(A) is Standing.MISSING
+    assert kept(membership) == MAX_KEPT
