@@ -4,7 +4,6 @@ Every write here succeeds: `User` forgives no error.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,7 +11,6 @@ import pytest
 
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.typed_stores import SECRETS
-from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, TENANTS, Scene
 from tests.support.service import Service
 from tests.support.users import (
@@ -21,7 +19,6 @@ from tests.support.users import (
     PLANETS,
     PODS,
     WIDGETS,
-    WITHIN,
     User,
     controlled_by,
 )
@@ -185,27 +182,6 @@ async def test_a_pod_of_a_namespace_without_shards_cannot_choose_the_shard_of_a_
         )  # fmt: skip
 
         assert scene.owner_of(child) == scene.owner_of(owner)
-
-
-async def test_an_acknowledgement_that_is_refused_again_and_again_is_an_event(
-    service: Service,
-) -> None:
-    async with service.scene(WIDGETS) as scene:
-        twice, often = [await scene.drained(WIDGETS, come=each, frm="a") for each in "de"]
-        for obj in (often, often, twice, twice, often):
-            version = (await scene.get(WIDGETS, obj)).metadata.resource_version
-            await scene.author.replace(WIDGETS, obj, resourceVersion=version)
-
-        async def told() -> None:
-            command = ("get", "events", "-n", scene.namespace, "-o", "json")
-            found = json.loads(await asyncio.to_thread(service.plane.kubectl, *command))["items"]
-            names = {event["involvedObject"]["name"]: event["message"] for event in found}
-            assert names == {
-                often.metadata.name: f"ring {scene.ring}: drain not acknowledged, labels restored:"
-                " the update replaces the object"
-            }
-
-        await eventually(told, within=WITHIN)
 
 
 async def test_large_objects_that_missed_admission_are_assigned_by_the_leader(
