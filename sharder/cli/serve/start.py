@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ def start(config: Path | None, *, flags: Mapping[str, str], strict: bool) -> Non
         ConfigError: the settings are invalid.
         SharderError: the service cannot continue.
     """
-    loaded = load_file(config, flags, strict=strict)
+    loaded = load_file(config, os.environ, flags, strict=strict)
     logging_settings = loaded.settings.logging
     configure(logging_settings.level, logging_settings.format.value, sys.stderr)
     for sentence in loaded.unknown:
@@ -43,11 +44,12 @@ def start(config: Path | None, *, flags: Mapping[str, str], strict: bool) -> Non
 
 def load_file(
     config: Path | None,
+    environment: Mapping[str, str],
     flags: Mapping[str, str],
     *,
     strict: bool = False,
 ) -> Loaded:
-    """Return the settings from a file, if given, and from flags.
+    """Return the settings from a file, if given, from variables and from flags.
 
     Raises:
         ConfigError: the file cannot be read, or a setting is invalid.
@@ -57,9 +59,9 @@ def load_file(
     except OSError as error:
         raise ConfigError(f"cannot read {config}: {error.strerror}") from error
     try:
-        return load(data, flags, strict=strict)
+        return load(data, environment, flags, strict=strict)
     except ConfigError as error:
-        where = "" if config is None else f" in {config} or flags"
+        where = "" if config is None else f" in {config}, variables or flags"
         raise ConfigError(f"invalid settings{where}: {error}") from error
 
 
