@@ -161,6 +161,7 @@ class LeaderControllers:
                 group.create_task(self._record_leader(), name="leader Event")
                 group.create_task(self._transitions.run(), name="ring transitions")
                 group.create_task(self._keep_configurations(), name="webhook configurations")
+                group.create_task(self._find_deleted(), name="configurations without a ring")
                 group.create_task(self._fence_proofs.run(), name="fences")
 
     def _queue(self, name: str) -> WorkQueue[RingName]:
@@ -238,6 +239,20 @@ class LeaderControllers:
             if now >= due and ports.leads():
                 due = now + await self._apply_validation(registration, error_log)
             await ports.clock.sleep(REGISTRATION_SECONDS)
+
+    async def _find_deleted(self) -> None:
+        """Find the configurations of rings that were deleted while nobody led."""
+        error_log = ErrorLog("list webhook configurations", ignore)
+        while True:
+            try:
+                for ring in await self._ring_controller.deleted():
+                    self._rings.add(ring)
+            except ApiError as error:
+                error_log.failed(error)
+                await self._ports.clock.sleep(RING_BACKOFF.base)
+            else:
+                error_log.over()
+                return
 
     async def _apply_validation(self, registration: Registration, error_log: ErrorLog) -> float:
         """Return the seconds until the next apply."""

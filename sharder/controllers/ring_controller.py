@@ -166,6 +166,13 @@ class RingController:
             "restores it each time; its managedFields name the client",
         )
 
+    async def deleted(self) -> list[RingName]:
+        """Return the deleted rings of which a configuration is left: none led when they went."""
+        self._require_synced()
+        left = [each async for each in self._configurations.stream(OURS)]
+        names = {RingName(each.metadata.label(RING_LABEL)) for each in left}
+        return sorted(names - self._cache.ring_store.known())
+
     def _require_synced(self) -> None:
         """Raise `Unavailable` before all rings were listed: unknown rings would seem deleted."""
         missing = self._cache.not_synced()

@@ -6,7 +6,7 @@ import pytest
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
-from sharder.core.names import RING_LABEL, ObjectRef
+from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, VALIDATING
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
@@ -53,6 +53,9 @@ async def test_configurations_are_there_with_their_rings_and_repaired(world: Wor
     await world.set_up(world.spec())
     other: Json = {"metadata": {"name": "others", "labels": {RING_LABEL: "gone"}}}
     await world.write("POST", CONFIGURATIONS, other)
+    ours = {RING_LABEL: "gone", APP_LABEL[0]: APP_LABEL[1]}
+    unled: Json = {"metadata": {"name": "deleted-while-nobody-led", "labels": ours}}
+    await world.write("POST", CONFIGURATIONS, unled)
     world.join("p0")
     world.start()
     await asyncio.sleep(30)
