@@ -80,8 +80,6 @@ class Migration:
     """From the start of ours until it has looked at every object."""
     written: set[tuple[str, str]]
     """What ours has written until then, each by its resource and namespace."""
-    conditions: tuple[set[str], set[str]]
-    """Types of the ring's conditions before and after the stop of ours."""
     born: Mapping[str, str] = field(default_factory=dict)
     """Owners of Secrets that were created while ours ran, by name."""
     trace: Recording = field(default_factory=lambda: Recording(RingName(RING), NAMESPACE))
@@ -135,13 +133,6 @@ def test_new_objects_are_created_where_the_other_controller_would_have_put_them(
 
     assert migration.born == wanted
     assert len(migration.born) > 1
-
-
-def test_on_the_way_back_nothing_says_that_objects_are_covered(migration: Migration) -> None:
-    led, left = migration.conditions
-
-    assert led >= {"Ready", "Covered"}
-    assert left == {"Ready"}
 
 
 def test_on_the_way_back_the_webhook_is_what_it_was(migration: Migration) -> None:
@@ -207,9 +198,7 @@ async def _there_and_back(
     await asyncio.sleep(5)
     ours, written = await _look(observer, client), _written(log)
     born = {name: await _born(client, name) for name in map("born-{}".format, range(10))}
-    led = await _conditions(client)
     await asyncio.to_thread(playground.stop, "sharder-0")
-    left = await _conditions(client)
     await reference.register()
     await reference.inject_authority()
     back = await _look(observer, client)
@@ -219,7 +208,6 @@ async def _there_and_back(
         back=back,
         seconds=seconds,
         written=written,
-        conditions=(led, left),
         born=born,
     )
 
@@ -277,11 +265,6 @@ async def _look(observer: Observer, client: Client) -> Sight:
 
 async def _are_live(observer: Observer, shards: set[str]) -> bool:
     return (await observer.look()).live == shards
-
-
-async def _conditions(client: Client) -> set[str]:
-    ring = await rings(client).get(ObjectRef("", RING))
-    return {condition.type for condition in ring.status.conditions}
 
 
 async def _has_resynced(client: Client) -> bool:

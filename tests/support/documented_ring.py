@@ -50,7 +50,8 @@ class Ring:
         """Return a command of the documents as it is for this ring."""
         told = command.replace("my-ring", self.name).replace("default/", f"{self.name}/")
         told = told.replace("my-controller-7d4b9", SHARDS[1])
-        return re.sub(r"-n (default|my-controller)\b", f"-n {self.name}", told)
+        told = re.sub(r"-n (default|my-controller)\b", f"-n {self.name}", told)
+        return re.sub("sharder certs", rf"\g<0> --namespace {self.name}", told)
 
     def read(self, command: str) -> bytes:
         """Return what a command that has to succeed prints as JSON."""
