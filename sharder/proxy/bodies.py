@@ -15,7 +15,6 @@ from sharder.core.errors import InvalidObject
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 _DECODER: Final = msgspec.json.Decoder(PartialObject)
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def metadata_of(body: bytes, content_type: str) -> ObjectMeta:

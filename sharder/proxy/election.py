@@ -11,6 +11,7 @@ import msgspec
 
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.proxy.bodies import holder_in
+from sharder.proxy.gate import Refused
 from sharder.proxy.targets import Target, Verb
 from sharder.runtime.clock import Clock
 
@@ -67,7 +68,7 @@ class Lock:
         if target.verb is Verb.GET:
             return self._shown(ref)
         if not holder or holder == self._banned:
-            return _status(409, "Conflict", "the shard of this controller has lost its Lease")
+            return _said(Refused(409, "the shard of this controller has lost its Lease"))
         self._stored, self._holder = (body, content_type), holder
         self._renewed = self._clock.monotonic()
         return 201 if target.verb is Verb.CREATE else 200, body, content_type
@@ -77,12 +78,10 @@ class Lock:
         if body:
             return 200, body, content_type
         if not self._banned:
-            return _status(404, "NotFound", "nobody leads yet")
+            return _said(Refused(404, "nobody leads yet"))
         meta = {"name": ref.name, "namespace": ref.namespace, "resourceVersion": "1"}
         return 200, msgspec.json.encode({**_TAKEN, "metadata": meta}), _JSON
 
 
-def _status(code: int, reason: str, message: str) -> tuple[int, bytes, str]:
-    head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-    status = {**head, "message": message, "reason": reason, "code": code}
-    return code, msgspec.json.encode(status), _JSON
+def _said(refused: Refused) -> tuple[int, bytes, str]:
+    return refused.code, msgspec.json.encode(refused.status), _JSON

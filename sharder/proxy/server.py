@@ -217,13 +217,13 @@ class ProxyServer:
         first: bytes,
         lines: asyncio.Queue[bytes],
     ) -> None:
-        view, batch = self._view, [first]
+        view, batch, events = self._view, [first], [event_of(first)]
         is_main = view.gate.is_main(stream.sight.resource)
-        if is_main and _arrives(event_of(first), view):
+        if is_main and _arrives(events[0], view):
             await asyncio.sleep(TOGETHER_SECONDS)
         while batch[-1] and lines.qsize():
             batch.append(lines.get_nowait())
-        events = [event_of(line) for line in batch if line]
+        events += [event_of(line) for line in batch[1:] if line]
         if is_main:
             for event in events:
                 if event.type == "DELETED" and not any(stream.sight.selectors):
