@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from sharder.cli.check_certificates import bundle_of, is_foreign, listed
+from sharder.cli.check_certificates import bundle_of, is_foreign, listed, problem_of
 from sharder.cli.reports import CertificateRow, CertificatesReport
 from sharder.core.api.cluster import Secret
 from sharder.core.api.meta import Json
@@ -11,7 +11,6 @@ from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.kube.client import Client
 from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import SystemClock
-from sharder.tls.bundle import problem, serving_problem
 from sharder.tls.facts import CertificateFacts
 
 
@@ -54,12 +53,11 @@ async def _find(client: Client, ref: ObjectRef) -> Secret:
 def report_of(secret: Secret, now: datetime) -> CertificatesReport:
     """Return the report of a Secret, without keys."""
     bundle = bundle_of(secret)
-    foreign = is_foreign(bundle)
     return CertificatesReport(
         secret=str(secret.metadata.ref),
-        foreign=foreign,
+        foreign=is_foreign(bundle),
         requested=secret.metadata.annotation(ROTATE_ANNOTATION) or None,
-        problem=serving_problem(bundle.serving, (), now) if foreign else problem(bundle, (), now),
+        problem=problem_of(bundle, now),
         certificates=tuple(_row(facts, role, now) for role, facts in listed(bundle)),
     )
 

@@ -19,11 +19,10 @@ def bundle_of(secret: Secret) -> CertificateBundle:
 def certificates_of(secret: Secret, now: datetime) -> Certificates:
     """Return what `sharder check` judges of a Secret."""
     bundle = bundle_of(secret)
-    foreign = is_foreign(bundle)
     return Certificates(
         secret=secret.metadata.ref,
-        foreign=foreign,
-        problem=serving_problem(bundle.serving, (), now) if foreign else problem(bundle, (), now),
+        foreign=is_foreign(bundle),
+        problem=problem_of(bundle, now),
         certificates=tuple(
             Certificate(
                 role=role,
@@ -34,6 +33,13 @@ def certificates_of(secret: Secret, now: datetime) -> Certificates:
             for role, facts in listed(bundle)
         ),
     )
+
+
+def problem_of(bundle: CertificateBundle, now: datetime) -> str | None:
+    """Return why the webhook cannot serve the certificate, None if it can."""
+    if is_foreign(bundle):
+        return serving_problem(bundle.serving, (), now)
+    return problem(bundle, (), now)
 
 
 def is_foreign(bundle: CertificateBundle) -> bool:
