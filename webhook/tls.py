@@ -1,12 +1,10 @@
 """The certificate of a server, replaceable while it runs."""
 
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from sharder.core.errors import ConfigError
+from sharder.tls.files import readable
 
 
 class ServerTls:
@@ -62,29 +60,11 @@ def _context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
-        with _readable(certificate + b"\n" + key) as path:
+        with readable(certificate + b"\n" + key) as path:
             context.load_cert_chain(path)
     except ssl.SSLError as error:
         raise ConfigError(f"certificate and key cannot be loaded: {error}") from error
     return context
-
-
-@contextmanager
-def _readable(pem: bytes) -> Iterator[str]:
-    """Yield a path to the bytes, which OpenSSL requires; in memory if the system supports it.
-
-    A disk would keep the key, and the container's file system is read-only.
-    """
-    if hasattr(os, "memfd_create"):
-        with open(os.memfd_create("certificate"), "wb") as file:
-            file.write(pem)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(pem)
-            file.flush()
-            yield file.name
 
 
 def _shake_hands(server: ssl.SSLContext) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -41,6 +40,7 @@ from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity
 from sharder.shard.membership import Membership
 from sharder.shard.settings import Settings
+from sharder.tls.files import readable
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
 
 HOST: Final = "127.0.0.1"
@@ -257,10 +257,8 @@ class Proxy:
 
 
 def _context(pair: KeyPair) -> ssl.SSLContext:
-    """Return the context of our server; OpenSSL reads files only, and the disk is read-only."""
+    """Return the context of our server."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with open(os.memfd_create("certificate"), "wb") as file:
-        file.write(pair.certificate + pair.key)
-        file.flush()
-        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    with readable(pair.certificate + pair.key) as path:
+        context.load_cert_chain(path)
     return context
