@@ -1,13 +1,13 @@
 """What a request of the controller is about.  Pure.
 
-Paths and verbs are those of the Kubernetes API (apiserver, pkg/endpoints/request/requestinfo.go).
+Verbs are those of the Kubernetes API (apiserver, pkg/endpoints/request/requestinfo.go).
 """
 
 from collections.abc import Mapping
 from enum import Enum, auto
 from typing import NamedTuple
-from urllib.parse import unquote
 
+from sharder.core.api.paths import namespace_in, resource_path
 from sharder.core.names import GroupResource, ObjectRef
 
 
@@ -39,18 +39,13 @@ class Target(NamedTuple):
 
 def target_of(method: str, path: str, query: Mapping[str, str]) -> Target | None:
     """Return what a request is about, None if it is not about objects."""
-    root, *parts = [unquote(part) for part in path.strip("/").split("/")]
-    if root == "api" and len(parts) >= 2:
-        group, (_, *rest) = "", parts
-    elif root == "apis" and len(parts) >= 3:
-        group, _, *rest = parts
-    else:
+    found = resource_path(path)
+    if found is None:
         return None
-    if is_old := rest[0] == "watch" and len(rest) > 1:  # deprecated, and still served
-        rest = rest[1:]
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
-        namespace, rest = rest[1], rest[2:]
+    group, _, parts = found
+    if is_old := parts[0] == "watch" and len(parts) > 1:  # deprecated, and still served
+        parts = parts[1:]
+    namespace, rest = namespace_in(parts)
     resource, name = (*rest, "")[:2]
     is_watch = is_old or (is_set(query, "watch") and not name)
     verb = _verb(method, has_name=bool(name), is_watch=is_watch)

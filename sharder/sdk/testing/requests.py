@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
 from typing_extensions import override
 
 from sharder.core.api.meta import Json
+from sharder.core.api.paths import namespace_in, resource_path
 
 _REASONS: Final = {
     400: "BadRequest",
@@ -108,17 +108,12 @@ def place_of(path: str) -> Place:
     Raises:
         Refused: the path has another form.
     """
-    root, *parts = [unquote(part) for part in path.strip("/").split("/")]
-    if root == "api" and len(parts) >= 2:
-        group, (version, *rest) = "", parts
-    elif root == "apis" and len(parts) >= 3:
-        group, version, *rest = parts
-    else:
+    found = resource_path(path)
+    if found is None:
         raise NotServed
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
-        namespace, rest = rest[1], rest[2:]
-    if not 1 <= len(rest) <= 3:
+    group, version, parts = found
+    namespace, rest = namespace_in(parts)
+    if len(rest) > 3:
         raise NotServed
     resource, name, subresource = (*rest, "", "")[:3]
     return Place(group, version, resource, namespace, name, subresource)
