@@ -10,6 +10,7 @@ from tests.unit.cli.terminal import Terminal
 TRANSCRIPTS = sorted(Path("tests/unit/cli/golden").glob("*.txt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", TRANSCRIPTS, ids=lambda file: file.stem)
 def test_what_is_typed_prints_and_changes_what_the_transcript_says(
     file: Path,

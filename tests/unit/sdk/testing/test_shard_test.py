@@ -125,6 +125,7 @@ async def returns_at_once(_: Request) -> float:
     return 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reconcile", [writes_each_time, returns_at_once])
 async def test_a_shard_that_is_never_done_fails_the_test(reconcile: Reconcile) -> None:
     message = r"still busy after [\d,]+ turns of the event loop; does a reconcile write"
