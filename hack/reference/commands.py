@@ -3,7 +3,8 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Final, cast
@@ -11,9 +12,10 @@ from typing import Final, cast
 import msgspec
 from msgspec import inspect as types
 
-from hack.reference.sdk_api import names_in, row
+from hack.reference.sdk_api import names_in
+from hack.reference.tables import rows
 from sharder.cli import app, reports
-from sharder.cli.command import COMMANDS, CONTEXT, KUBECONFIG, Argument, Command
+from sharder.cli.command import COMMANDS, Argument, Command
 from sharder.core.diagnosis.check import CheckReport
 from sharder.core.preview.report import PlanReport
 from sharder.core.status.phases import ShardPhase
@@ -33,103 +35,109 @@ REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
 """What `-o json` prints, by the first command that prints it."""
 PHASE: Final = "[state of a shard](concepts.md#the-states-of-a-shard)"
 
-HEAD: Final = """\
-# Commands
+NOTES: Final = Path(__file__).with_name("commands.md")
+"""The head of the page, and what follows the help of some commands, under their headings."""
 
-<!-- Written by `make reference` from the commands in sharder/cli and the structs that they \
-print: change these. -->
-
-Look up an option, or a field of `-o json` and `-o yaml`; [cli.md](cli.md) says which command \
-serves what.
-Fields in `[]` belong to each item of a list.
-"""
-SHARED: Final = """\
-## Options of all commands
-
-Commands that read a cluster have the first two; `-o` differs in its formats.
-
-| Option | Meaning |
-|---|---|
-"""
+SHARED: Final = "## Shared arguments\n\n"
 _SHARED: Final = re.compile(r"^usage: | \[-h\]| \[--kubeconfig FILE\] \[--context NAME\]")
 _PLAIN: Final = {
     types.StrType: "text",
     types.IntType: "integer",
     types.FloatType: "number",
-    types.BoolType: "true or false",
-    types.NoneType: "null",
+    types.BoolType: "boolean",
 }
 
 
 def document() -> str:
     """Return the page."""
-    form = next(each for each in COMMANDS["rings"].arguments if each.names[0] == "-o")
-    shared = SHARED + "".join(map(_row, (KUBECONFIG, CONTEXT, form)))
-    known = [name for group in app.GROUPS.values() for name in group]
-    return "\n".join([HEAD, shared, *(_section(COMMANDS[name]) for name in known)])
+    head, *parts = NOTES.read_text().split("\n## ")
+    notes = dict(part.split("\n\n", 1) for part in parts)
+    commands = [COMMANDS[name] for group in app.GROUPS.values() for name in group]
+    lines = Counter(_line(each) for command in commands for each in command.arguments)
+    shared = [line for line, count in lines.items() if count > 1]
+    known = dict[type[Enum], str]()
+    sections = [_section(each, shared, known, notes) for each in commands]
+    return "\n".join([head, SHARED + "".join(shared), *sections])
 
 
-def _section(command: Command) -> str:
+def _section(
+    command: Command, shared: list[str], known: dict[type[Enum], str], notes: Mapping[str, str]
+) -> str:
     *text, examples = (inspect.getdoc(command.run) or "").split("\n\n")
     usage = _SHARED.sub("", " ".join(command.parser("sharder").format_usage().split()))
-    own = [each for each in command.arguments if each not in (KUBECONFIG, CONTEXT)]
-    rows = "".join(_row(each) for each in own if each.names[0] != "-o")
+    own = [line for each in command.arguments if (line := _line(each)) not in shared]
+    heading = f"sharder {command.name}"
+    fields = _fields(report, "", heading, known) if (report := REPORTS.get(command.name)) else ()
     return "\n".join(
         [
-            f"## sharder {command.name}\n",
+            f"## {heading}\n",
             *(" ".join(each.split()) + "\n" for each in text),
-            f"```text\n{usage}\n```\n",
+            f"`{usage}`\n",
             f"```sh\n{examples}\n```\n",
-            *(["| Argument | Meaning |\n|---|---|\n" + rows] if rows else []),
-            *_fields_of(command),
+            *(["".join(own)] if own else []),
+            *([notes[heading].rstrip() + "\n"] if heading in notes else []),
+            *(["\n".join(["JSON:\n", *rows(fields), ""])] if report else []),
         ]
     )
 
 
-def _row(argument: Argument) -> str:
+def _line(argument: Argument) -> str:
     metavar = argument.options.get("metavar") or "|".join(argument.options.get("choices", ()))
     names = ", ".join(argument.names) if argument.names[0].startswith("-") else ""
     value = "" if argument.options.get("action") == "store_true" else metavar
-    return row(f"{names} {value}".strip(), argument.options.get("help", "")) + "\n"
+    help_text = argument.options.get("help", "")
+    if "-o" in argument.names:
+        help_text = "Format: table, json, yaml, or where it is listed wide; default: table."
+    return f"- `{f'{names} {value}'.strip()}`: {help_text}\n"
 
 
-def _fields_of(command: Command) -> Iterator[str]:
-    if report := REPORTS.get(command.name):
-        yield "| Field | Type | Meaning |\n|---|---|---|\n" + "".join(_fields(report, ""))
+def _fields(
+    struct: type[msgspec.Struct], path: str, place: str, known: dict[type[Enum], str]
+) -> Iterator[tuple[str, str]]:
+    """Yield each field with its type and meaning, those of nested structs under their paths.
 
-
-def _fields(struct: type[msgspec.Struct], path: str) -> Iterator[str]:
-    """Yield a row for each field, those of nested structs under their paths."""
+    `known` has the enumerations whose values were explained, and the headings where.
+    """
     about = _documented(struct)
     described = cast("types.StructType", types.type_info(struct))
     for field in described.fields:
-        name, nested, values = f"{path}{field.encode_name}", *_parts(field.type)
-        meaning = " ".join(filter(None, [about.get(field.name, ""), *values]))
-        yield f"| `{name}` | {_type(field.type)} | {meaning} |\n"
+        name, nested, enum = f"{path}{field.encode_name}", *_parts(field.type)
+        values = _values(enum, known.setdefault(enum, place), place) if enum else ""
+        kind = "(text)" if values else f"({_type(field.type)})"
+        meaning = " ".join(filter(None, [about.get(field.name, ""), values]))
+        if meaning or nested is None:
+            yield name, kind + f": {meaning}" * bool(meaning)
         if nested is not None:
             is_list = isinstance(field.type, types.VarTupleType)
-            yield from _fields(nested, f"{name}{'[]' * is_list}.")
+            yield from _fields(nested, f"{name}{'[]' * is_list}.", place, known)
 
 
-def _parts(kind: types.Type) -> tuple[type[msgspec.Struct] | None, list[str]]:
-    """Return the struct in a type, and the values with a meaning."""
+def _values(enum: type[Enum], explained: str, place: str) -> str:
+    about = _documented(enum)
+    if about and explained != place:
+        return f"As for [{explained}](#{explained.replace(' ', '-')})."
+    if not about:
+        return ""
+    return " ".join(
+        f"`{v.value}`: {about[v.name]}" if v.name in about else f"`{v.value}`." for v in enum
+    )
+
+
+def _parts(kind: types.Type) -> tuple[type[msgspec.Struct] | None, type[Enum] | None]:
+    """Return the struct in a type, and the enumeration."""
     for each in kind.types if isinstance(kind, types.UnionType) else (kind,):
         item = each.item_type if isinstance(each, types.VarTupleType) else each
         if isinstance(item, types.StructType):
-            return item.cls, []
+            return item.cls, None
         if isinstance(item, types.EnumType) and item.cls is not ShardPhase:
-            about = _documented(item.cls)
-            return None, [
-                f"`{value.value}`: {about[value.name]}"
-                for value in item.cls
-                if value.name in about
-            ]
-    return None, []
+            return None, item.cls
+    return None, None
 
 
 def _type(kind: types.Type) -> str:
     if isinstance(kind, types.UnionType):
-        return " or ".join(map(_type, kind.types))
+        (given,) = (each for each in kind.types if not isinstance(each, types.NoneType))
+        return f"{_type(given)}?"
     if isinstance(kind, types.VarTupleType):
         return f"list of {_type(kind.item_type)}".replace("object", "objects")
     if isinstance(kind, types.EnumType):

@@ -23,17 +23,15 @@ HEAD: Final = """\
 <!-- Written by `make reference` from values.schema.json and values.yaml of the chart: \
 change these. -->
 
-Fields of the SharderConfig, the file of `sharder run --config` ([cli.md](cli.md#run-the-service)).
+Fields of the SharderConfig, the file of [`sharder run --config`](commands.md#sharder-run).
 The chart writes that file from the [values](../charts/sharder/README.md#values) under `config`.
 
 ## SharderConfig
 
-An empty text and null mean the default; an empty *Default* means that the field is not set.
+An empty text and null mean the default; a field without a default is not set.
 `sharder run` warns about an unknown field, and the chart refuses it.
-
-*Type* is what the chart accepts.
-`sharder run` itself also accepts port 0 for any free port, and `0` as `health.bindAddress`, \
-which turns it off.
+`sharder run` also accepts, unlike the chart, port 0 for any free port, and `0` as \
+`health.bindAddress`, which turns it off.
 """
 VARIABLES: Final = """\
 ## Variables
@@ -62,18 +60,13 @@ helm install sharder charts/sharder --namespace sharding-system --create-namespa
   --set-json 'rings=[{"name": "my-ring", "resources": [{"resource": "secrets"}], "create": true}]'
 ```
 
-| You want to | Read |
-|---|---|
-| install and configure it | [install.md](../../docs/install.md) |
-| make your controller a shard | [shard-your-controller.md](../../docs/shard-your-controller.md) |
-| be alerted, and know what to do | [alerts.md](../../docs/alerts.md) |
-| review its rights | [security.md](../../docs/security.md#all-rights) |
-| upgrade it | [upgrade.md](../../docs/upgrade.md) |
+[install.md](../../docs/install.md) has the steps before and after, and \
+[security.md](../../docs/security.md#all-rights) all rights.
 
 ## Values
 
 helm refuses unknown values, and values of another type.
-An empty *Default* means that the value is not set; *Meaning* describes the effect.
+A value without a default is not set, or empty.
 """
 
 

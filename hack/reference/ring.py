@@ -7,7 +7,7 @@ import msgspec
 import yaml
 
 from hack.reference.schema import Schema
-from hack.reference.tables import Section, collect, refused, table
+from hack.reference.tables import Section, collect, table
 
 ROOT: Final = Path(__file__).parents[2]
 CRD: Final = ROOT / "charts/sharder/templates/crd.yaml"
@@ -25,13 +25,13 @@ Look up a field of `{api}`; on a cluster use `kubectl explain {plural} --recursi
 [placement.md](placement.md), [rebalancing.md](rebalancing.md) and \
 [operate.md](operate.md#move-more-slowly) describe how to choose them.
 
-A ControllerRing is cluster-scoped; `kubectl get {short}` lists all.
-A field with an empty *Default* can be omitted, and is absent then.
+A ControllerRing is cluster-scoped.
+A field without default or *required* can be omitted, and is absent then.
 Durations are written as in Go, such as `90s` or `1h30m`; durations and numbers have at most 20 \
 characters.
-The sharder [checks more](#refused-and-warned) than the API server.
-
-{refused}
+The API server refuses a name of more than 63 characters, because it is part of label keys, and \
+fields that the strategy does not use; its message says what to change.
+The sharder [checks more](#refused-and-warned).
 """
 
 
@@ -50,18 +50,20 @@ def document(crd: str) -> str:
     head = HEAD.format(
         api=f"{spec['group']}/{version['name']}",
         plural=spec["names"]["plural"],
-        short=spec["names"]["shortNames"][0],
-        refused="\n".join(refused(schema)),
     )
     pages = [line for each in sections for line in (*_heading(each), *table(each, sections))]
-    columns = [
-        f"| `{column['name'].upper()}` | `{column['jsonPath'].removeprefix('.')}` | "
-        f"{'with `-o wide`' if column.get('priority') else 'always'} |"
-        for column in version["additionalPrinterColumns"]
-    ]
-    head_of_columns = ["| Column | Field | Shown |", "|---|---|---|"]
-    shown = ["## Columns of kubectl get", "", *head_of_columns, *columns]
-    return "\n".join([head, *pages, *shown, "", CHECKS.read_text()])
+    always, wide = (
+        " ".join(
+            each["name"].upper()
+            for each in version["additionalPrinterColumns"]
+            if bool(each.get("priority")) == is_wide
+        )
+        for is_wide in (False, True)
+    )
+    shown = (
+        f"`kubectl get {spec['names']['shortNames'][0]}` shows {always}, with `-o wide` {wide}."
+    )
+    return "\n".join([head, *pages, shown, "", CHECKS.read_text()])
 
 
 def _heading(section: Section) -> tuple[str, str]:

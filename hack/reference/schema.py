@@ -10,13 +10,6 @@ from sharder.core.api.meta import Json
 _DEFINITIONS: Final = "#/definitions/"
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A validation rule in CEL, and the message of the API server if the rule is false."""
-
-    rule: str
-    message: str
-
-
 class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The part of a schema that the reference pages show.
 
@@ -33,18 +26,13 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     enum: tuple[str, ...] = ()
     minimum: int | None = None
     maximum: int | None = None
-    min_length: int | None = None
-    max_length: int | None = None
     min_items: int | None = None
     max_items: int | None = None
-    pattern: str = ""
     required: tuple[str, ...] = ()
     properties: dict[str, "Schema"] = {}
     items: "Schema | None" = None
     additional_properties: "Schema | bool" = True
-    map_keys: tuple[str, ...] = msgspec.field(default=(), name="x-kubernetes-list-map-keys")
     list_type: str = msgspec.field(default="", name="x-kubernetes-list-type")
-    rules: tuple[Rule, ...] = msgspec.field(default=(), name="x-kubernetes-validations")
     definitions: dict[str, "Schema"] = {}
 
 

@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -54,7 +53,18 @@ class Name(NamedTuple):
 
 def document() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *(part for module in MODULES for part in _module(module))])
+    page = "\n".join([HEAD, *(part for module in MODULES for part in _module(module))])
+    seen = set[str]()
+    return re.sub(r"(?<=Raises:\n\n)(?:- .*\n)+", lambda found: _errors(found[0], seen), page)
+
+
+def _errors(items: str, seen: set[str]) -> str:
+    """Return the items of errors; those that are in `seen` in one line, without the text."""
+    lines = items.splitlines(keepends=True)
+    again = [line.split(": ")[0].removeprefix("- ") for line in lines if line in seen]
+    new = [line for line in lines if line not in seen]
+    seen.update(lines)
+    return "".join(new) + f"- {', '.join(again)}\n" * bool(again)
 
 
 def _module(module: str) -> Iterator[str]:
@@ -134,27 +144,18 @@ def _section(
     level: str, about: Name, members: Sequence[Name] = (), *, of: str = ""
 ) -> Iterator[str]:
     """Yield what a name is for, a table of its short members, and a section for each other."""
-    usage = textwrap.fill(about.usage, 96, subsequent_indent="    ", break_long_words=False)
     yield f"{level} {about.name}\n"
-    if usage not in {"", about.name}:
-        yield f"```text\n{usage}\n```\n"
+    if about.usage not in {"", about.name}:
+        yield f"`{about.usage}`\n"
     yield from (_paragraph(each) for each in about.doc.split("\n\n") if each)
     if fields := ", ".join(f"`{each.usage}`" for each in members if not each.doc):
         yield f"Fields: {fields}.\n"
     short = [each for each in members if each.doc and "\n\n" not in each.doc]
-    if short:
-        yield "| Name | Meaning |\n|---|---|"
     for each in short:
-        yield row(each.usage, each.doc) + "\n" * (each is short[-1])
+        yield f"- `{each.usage}`: {' '.join(each.doc.split())}" + "\n" * (each is short[-1])
     for each in members:
         if "\n\n" in each.doc:
             yield from _section(f"{level}#", each._replace(name=of + each.name))
-
-
-def row(usage: str, meaning: str) -> str:
-    """Return a row of a table in Markdown."""
-    escaped = usage.replace("|", "\\|")
-    return f"| `{escaped}` | {' '.join(meaning.split())} |"
 
 
 def _paragraph(text: str) -> str:

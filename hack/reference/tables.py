@@ -1,9 +1,10 @@
-"""The fields of schemas as tables in Markdown, one for each object with fields."""
+"""The fields of schemas as lists in Markdown, one for each object with fields."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from hack.reference.schema import Schema
@@ -11,10 +12,14 @@ from hack.reference.schema import Schema
 FORMATS: Final = "Formats"
 """The heading of the section about formats, see `formats`."""
 
-ONCE: Final = ("set", "map")
-"""The list types without duplicate items."""
-
-REFUSED: Final = "The API server refuses, with these words:"
+STANDARD: Final = {
+    ("matchLabels", "matchExpressions"): "label selector",
+    ("type", "status", "observedGeneration", "lastTransitionTime", "reason", "message"): (
+        "condition"
+    ),
+    ("nodeAffinity", "podAffinity", "podAntiAffinity"): "Affinity",
+}
+"""The types of Kubernetes, by their fields: these need no section."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +30,14 @@ class Section:
     """The path of the first field of this type, such as `spec.resources[]`; empty for the root."""
     schema: Schema
     is_item: bool
-    """Whether the description stands above the table, because no other table has it."""
+    """Whether the description stands above the list, because no other list has it."""
 
 
 def collect(section: Section, known: list[Section]) -> None:
     """Add a section and the sections below it to `known`, except types that `known` has."""
-    if not section.schema.properties or _place(section.schema, known):
+    if not section.schema.properties or _is_standard(section.schema):
+        return
+    if _place(section.schema, known):
         return
     known.append(section)
     for name, each in section.schema.properties.items():
@@ -45,30 +52,27 @@ def table(section: Section, known: list[Section]) -> Iterator[str]:
     schema = section.schema
     if section.is_item:
         yield from (schema.description, "")
-    if schema.rules:
-        yield from (*refused(schema), "")
-    yield from ("| Field | Type | Default | Meaning |", "|---|---|---|---|")
-    for name, each in schema.properties.items():
-        place = _place(each.items or each, known)
-        link = f" [Its fields](#{_anchor(place)})." if place else ""
-        yield _row(name, each, link, required=name in schema.required)
+    fields = schema.properties.items()
+    yield from rows(
+        (name, _about(each, known, required=name in schema.required)) for name, each in fields
+    )
     yield ""
+
+
+def rows(entries: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield a line for each name; names in a row of which the same is said share a line."""
+    for said, group in groupby(entries, key=lambda entry: entry[1]):
+        names = ", ".join(f"`{name}`" for name, _ in group)
+        yield f"- {names} {said}".rstrip().replace("` : ", "`: ")
 
 
 def formats(sections: list[Section], definitions: dict[str, Schema]) -> Iterator[str]:
     """Yield the section about the formats of fields: definitions without fields, see `read`."""
     shown = [each for section in sections for each in section.schema.properties.values()]
-    names = {each.title for each in shown if _is_format(each)}
-    yield from (f"## {FORMATS}", "", "| Format | Type | Meaning |", "|---|---|---|")
-    for name in sorted(names):
-        schema = definitions[name]
-        yield f"| {name} | {_type(schema)} | {schema.description} |"
+    names = sorted({each.title for each in shown if _is_format(each)})
+    yield from (f"## {FORMATS}", "")
+    yield from (f"- {name}: {definitions[name].description}" for name in names)
     yield ""
-
-
-def refused(schema: Schema) -> list[str]:
-    """Return the lines with the messages of an object's validation rules."""
-    return [REFUSED, "", *(f"- {rule.message}" for rule in schema.rules)]
 
 
 def _place(schema: Schema, known: list[Section]) -> str:
@@ -77,19 +81,19 @@ def _place(schema: Schema, known: list[Section]) -> str:
     return next(paths, "") if schema.properties else ""
 
 
-def _row(name: str, schema: Schema, link: str, *, required: bool) -> str:
+def _about(schema: Schema, known: list[Section], *, required: bool) -> str:
+    kind, place = _type(schema), _place(schema.items or schema, known)
+    kind = f"[{kind}](#{_anchor(place)})" if place else kind
     default = "required" if required else _default(schema)
-    messages = [] if schema.properties else [rule.message for rule in schema.rules]
-    refused_too = f" Refused with: {'; '.join(messages)}." if messages else ""
-    meaning = f"{schema.description}{refused_too}{link}".lstrip()
-    return f"| `{name}` | {_type(schema)} | {default} | {meaning} |"
+    facts = ", ".join(filter(None, [kind, default]))
+    return f"({facts}): {schema.description}" if facts else f": {schema.description}"
 
 
 def _default(schema: Schema) -> str:
-    """Return the default, or "" for an object with fields, which have their own defaults."""
-    if schema.default is None or schema.properties:
+    """Return the default, or "" if it is empty or the fields have their own."""
+    if schema.default in (None, "", [], {}) or schema.properties:
         return ""
-    return f"`{json.dumps(schema.default)}`"
+    return f"default `{json.dumps(schema.default)}`"
 
 
 def _type(schema: Schema) -> str:
@@ -97,18 +101,23 @@ def _type(schema: Schema) -> str:
 
 
 def _kind(schema: Schema) -> str:
+    if _is_standard(schema):
+        return STANDARD[tuple(schema.properties)]
     if _is_format(schema):
         return f"[{schema.title}](#{_anchor(FORMATS)})"
     if schema.items is not None:
-        keys = " and ".join(f"`{key}`" for key in schema.map_keys)
-        once = ["each once by " + keys if keys else "each once"] * (schema.list_type in ONCE)
+        once = ["each once"] * (schema.list_type == "set")
         return ", ".join([f"list of {_plural(schema.items)}", *once, *_limits(schema)])
     if isinstance(schema.additional_properties, Schema):
-        return f"map of {_plural(schema.additional_properties)} by name"
+        return f"map of {_plural(schema.additional_properties)}"
     if schema.enum:
         return ", ".join(f"`{word}`" for word in schema.enum)
     word = schema.format if schema.format == "date-time" else schema.type
     return ", ".join([word, *_limits(schema)])
+
+
+def _is_standard(schema: Schema) -> bool:
+    return tuple(schema.properties) in STANDARD
 
 
 def _is_format(schema: Schema) -> bool:
@@ -116,14 +125,12 @@ def _is_format(schema: Schema) -> bool:
 
 
 def _plural(schema: Schema) -> str:
-    limits = ", ".join(_limits(schema))
-    return f"{schema.type}s" + (f" ({limits})" if limits else "")
+    return f"{STANDARD.get(tuple(schema.properties), schema.type)}s"
 
 
 def _limits(schema: Schema) -> Iterator[str]:
     for low, high, unit in (
         (schema.min_items, schema.max_items, " of them"),
-        (schema.min_length, schema.max_length, " characters"),
         (schema.minimum, schema.maximum, ""),
     ):
         if low is not None and high is not None:
@@ -131,9 +138,7 @@ def _limits(schema: Schema) -> Iterator[str]:
         elif high is not None:
             yield f"at most {high}{unit}"
         elif low is not None:
-            yield "not empty" if unit and low == 1 else f"{low}{unit} or more"
-    if schema.pattern:
-        yield "matches `" + schema.pattern.replace("|", "\\|") + "`"
+            yield f"{low}{unit} or more"
 
 
 def _anchor(heading: str) -> str:

@@ -108,7 +108,7 @@ _TIMES: Final = {
 }
 _BACKLOGS: Final = {
     "unassigned_objects": (
-        "Objects without an owner label that wait for the leader; shown by the leader",
+        "Objects without an owner label that wait for the leader",
         *_RESOURCE,
     ),
     "unassigned_oldest_seconds": (
@@ -116,7 +116,7 @@ _BACKLOGS: Final = {
         *_RESOURCE,
     ),
     "draining_objects": (
-        "Draining objects, which their shard has not released yet; shown by the leader",
+        "Draining objects, which their shard has not released yet",
         *_RESOURCE,
     ),
     "draining_oldest_seconds": (
@@ -130,23 +130,23 @@ _GAUGES: Final = {
         RING,
     ),
     "overdue_drains": (
-        "Drains open for longer than the ring's spec.movement.drainTimeout; shown by the leader",
+        "Drains open for longer than the ring's spec.movement.drainTimeout",
         *_RESOURCE,
     ),
     "controllerring_condition": (
-        "1 for the present status of the ring's condition, else 0; shown by the leader",
+        "1 for the present status of the ring's condition, else 0",
         *(RING, "condition", "status"),
     ),
     "controllerring_objects": (
-        "Main objects in the ring's scope, assigned or not; shown by the leader",
+        "Main objects in the ring's scope, assigned or not",
         RING,
     ),
     "shard_objects": (
-        "Main objects that a shard owns, draining ones included; shown by the leader",
+        "Main objects that a shard owns, draining ones included",
         *_SHARD,
     ),
     "shard_capacity": (
-        "Main objects that a shard can own; absent without a limit; shown by the leader",
+        "Main objects that a shard can own; absent without a limit",
         *_SHARD,
     ),
 }

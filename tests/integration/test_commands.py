@@ -30,8 +30,7 @@ UNDOING = commands(section(OPERATE, "Undo everything"))
 
 COMMANDS = [
     command.partition(" | jq ")[0]  # not everyone has jq
-    for page in ("docs/commands.md", "docs/cli.md")
-    for command in commands(read(Path(page)))
+    for command in commands(read(Path("docs/commands.md")))
     # tests/e2e has the service, tests/long the proxy, and what needs a service is in test_check.py
     # and tests/unit/cli
     if not command.startswith(("sharder run", "sharder proxy", "sharder check", "sharder console"))

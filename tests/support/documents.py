@@ -13,6 +13,9 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 
+OF_PYTHON = ("process_", "python_")
+"""How the metrics of all programs in Python begin, which have no rows."""
+
 _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -73,7 +76,19 @@ def tables(text: str) -> list[list[list[str]]]:
             for row in lines[index + 1 :]:
                 if not row.startswith("|"):
                     break
-                found[-1].append([cell.strip() for cell in row.strip("|").split(" | ")])
+                found[-1].append([cell.strip() for cell in row[1:-1].split(" | ")])
+    return found
+
+
+def documented_metrics() -> dict[str, tuple[str, list[str], str, str]]:
+    """Return type, labels, meaning and advice of each metric on the page of metrics."""
+    rows, *_ = tables(read(Path("docs/metrics.md")))
+    found = {}
+    for cell, meaning, advice in rows:
+        name, _, labels = code(cell)[0].rstrip("}").partition("{")
+        kind = "histogram" if cell.endswith(" histogram") else "gauge"
+        kind = "counter" if name.endswith("_total") else kind
+        found[name] = (kind, [each for each in labels.split(",") if each], meaning, advice)
     return found
 
 

@@ -1,4 +1,4 @@
-"""What docs/cli.md and docs/commands.md say of the commands is so."""
+"""What docs/commands.md says of the commands is so."""
 
 from pathlib import Path
 
@@ -23,6 +23,6 @@ def test_every_command_that_prints_json_has_its_fields_on_the_page() -> None:
 
 
 def test_the_configuration_that_is_shown_is_valid() -> None:
-    (shown,) = (block.text for block in blocks("yaml") if block.document == Path("docs/cli.md"))
+    (shown,) = (b.text for b in blocks("yaml") if b.document == Path("docs/commands.md"))
 
     assert load(shown.encode(), strict=True).meaningless == ()
