@@ -252,12 +252,9 @@ def test_the_ring_in_the_protocol_is_the_one_in_the_code(tmp_path: Path) -> None
     assert [owner(key, shards) for key in keys] == [ring.owner(key) for key in keys]
 
 
-MOVEMENT = "sharder/controllers/movement"
-
-
 @pytest.mark.parametrize(
     ("table", "package", "beside"),
-    [(0, "sharder", {"webhook"}), (1, "sharder/core", set[str]()), (2, MOVEMENT, set[str]())],
+    [(0, "sharder", {"webhook"}), (1, "sharder/core", set[str]())],
 )
 def test_the_map_has_every_module_and_no_other(table: int, package: str, beside: set[str]) -> None:
     modules = {
@@ -271,9 +268,7 @@ def test_the_map_has_every_module_and_no_other(table: int, package: str, beside:
     assert sorted(named) == sorted(modules - {f"{package}/__init__.py"} | beside)
 
 
-@pytest.mark.parametrize(
-    ("table", "package"), [(0, "sharder"), (1, "sharder.core"), (2, MOVEMENT.replace("/", "."))]
-)
+@pytest.mark.parametrize(("table", "package"), [(0, "sharder"), (1, "sharder.core")])
 def test_the_map_is_in_the_order_that_the_import_contract_demands(
     table: int, package: str
 ) -> None:
