@@ -4,7 +4,7 @@
 tests run against both.  Every call can raise an `ApiError` of `sharder.core.errors`.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
@@ -67,7 +67,7 @@ class Watchable(Protocol[T_co]):
         """
         ...
 
-    def watch(self, resource_version: str) -> AsyncIterator[WatchEvent[T_co]]:
+    def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T_co], None]:
         """Yield the events after `resource_version`, until the server ends the stream.
 
         Raises:
@@ -83,7 +83,7 @@ class Readable(Protocol[T_co]):
         """Read the object (a quorum read)."""
         ...
 
-    def stream(self, labels: str = "", fields: str = "") -> AsyncIterator[T_co]:
+    def stream(self, labels: str = "", fields: str = "") -> AsyncGenerator[T_co, None]:
         """Yield the objects that also match these selectors, in pages, each at most once."""
         ...
 

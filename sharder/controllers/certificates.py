@@ -8,7 +8,7 @@ result.
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol
 
@@ -18,7 +18,6 @@ from sharder.core.errors import ApiError, ConfigError, Conflict, Forbidden, NotF
 from sharder.core.names import ROTATE_ANNOTATION, ObjectRef
 from sharder.ports import Appliable, Bookmark, Readable, Watchable, Writable
 from sharder.runtime.clock import Clock
-from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import race
 from sharder.tls.bundle import CertificateBundle, problem
 from sharder.tls.rotation import Part, Policy, due, new_bundle, renewed, replaced
@@ -113,7 +112,7 @@ class Certificates:
             pause = POLL_SECONDS
             try:
                 listed = await self._watched.list()
-                async with closing(self._watched.watch(listed.resource_version)) as events:
+                async with aclosing(self._watched.watch(listed.resource_version)) as events:
                     async for event in events:
                         is_news = not self._is_watched or not isinstance(event, Bookmark)
                         self._is_watched, self._rests = True, self._rests and not is_news

@@ -1,7 +1,6 @@
 """Reflect a collection: list it, watch from there, and relist or resume after errors.
 
-`after` is the state machine, and `follow` is the loop around it.  `Polled` lists a collection
-repeatedly if the right to watch it is missing.
+`Polled` lists a collection repeatedly if the right to watch it is missing.
 
 Source:
     kube-runtime `watcher.rs` for the states; client-go v0.36.3 `tools/cache/reflector.go` for
@@ -11,11 +10,10 @@ Source:
 """
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from math import inf
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import ApiError, Expired, Forbidden, NotFound, Rewound
@@ -42,58 +40,7 @@ class Versioned(Protocol):
         ...
 
 
-E = TypeVar("E")
 V = TypeVar("V", bound=Versioned)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The place in the stream; without a version the next action is a list."""
-
-    version: str = ""
-    failures: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The server closed the watch without an error after `lasted` seconds."""
-
-    lasted: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A list or a watch failed `lasted` seconds after its start."""
-
-    error: ApiError
-    lasted: float
-
-
-Outcome: TypeAlias = Listed[V] | WatchEvent[V] | Ended | Failed
-
-
-def after(place: Place, outcome: Outcome[V]) -> Place:
-    """Return the place after `outcome`.
-
-    Only an expired version leads to a new list, and a collection that is gone, because another one
-    can take its place.  After any other outcome the watch resumes, so no event is repeated.  Only
-    time resets the failures: otherwise a server that accepts each watch and breaks it at once
-    would be called without a pause.
-    """
-    match outcome:
-        case Listed(_, version) | Bookmark(version):
-            return Place(version=version, failures=place.failures)
-        case Changed(obj) | Removed(obj):
-            return Place(version=obj.metadata.resource_version, failures=place.failures)
-        case Ended(lasted):
-            # Without a version, the watch has ended in order to request a list.
-            is_short = lasted < _SHORT_SECONDS and bool(place.version)
-            return replace(place, failures=place.failures + 1 if is_short else 0)
-        case Failed(error, lasted):
-            return Place(
-                version="" if isinstance(error, Expired | NotFound) else place.version,
-                failures=failures_after(place.failures, lasted),
-            )
 
 
 def _skip(_version: str) -> None:
@@ -120,57 +67,54 @@ async def follow(
     With `keep`, a list contains only objects for which `keep` returns True; changes are always
     yielded.  `on_bookmark` is called with the version of each bookmark: all events up to it have
     been yielded.
+
+    Only after an expired version comes a new list, and where the collection is gone, because
+    another one can take its place; after any other error the watch resumes, so no event is
+    repeated.  Only time resets the back-off: otherwise a server that accepts each watch and breaks
+    it at once would be called without a pause.
     """
     error_log = ErrorLog(doing, on_error)
-    place = Place()
+    version, failures = "", 0
     while True:
         began = clock.monotonic()
-        ending: Ended | Failed
         try:
-            if not place.version:
+            if not version:
                 listed = await source.list(keep)
-                place = after(place, listed)
+                version = listed.resource_version
                 error_log.over()
                 yield listed
                 del listed  # the watch can last for days
                 began = clock.monotonic()
-            async with closing(source.watch(place.version)) as events:
+            async with aclosing(source.watch(version)) as events:
                 async for event in events:
-                    place = after(place, event)
                     error_log.over()
                     if isinstance(event, Bookmark):
-                        on_bookmark(event.resource_version)
+                        version = event.resource_version
+                        on_bookmark(version)
                     else:
+                        version = event.obj.metadata.resource_version
                         yield event
-            ending = Ended(clock.monotonic() - began)
-        except Expired as error:
-            _log_expired(doing, error)
-            error_log.missed(error)
-            ending = Failed(error, clock.monotonic() - began)
+            # Without a version, the watch has ended in order to request a list.
+            is_short = bool(version) and clock.monotonic() - began < _SHORT_SECONDS
+            failures = failures + 1 if is_short else 0
         except ApiError as error:
-            error_log.failed(error)
-            ending = Failed(error, clock.monotonic() - began)
-        place = after(place, ending)
-        await clock.sleep(BACKOFF.delay(place.failures, rng))
+            _log_error(error_log, doing, error)
+            version = "" if isinstance(error, Expired | NotFound) else version
+            failures = failures_after(failures, clock.monotonic() - began)
+        await clock.sleep(BACKOFF.delay(failures, rng))
 
 
-def _log_expired(doing: str, error: Expired) -> None:
+def _log_error(error_log: ErrorLog, doing: str, error: ApiError) -> None:
+    if not isinstance(error, Expired):
+        error_log.failed(error)
+        return
     fields = {"why": doing, "error": str(error)}
     if isinstance(error, Rewound):
         # The message repeats the error: a log format of an SDK program might show no fields.
         _log.warning("the API server went back in time, relisting: %s", error, extra=fields)
     else:
         _log.info("watch expired (410), relisting", extra=fields)
-
-
-@asynccontextmanager
-async def closing(events: AsyncIterator[E]) -> AsyncGenerator[AsyncIterator[E], None]:
-    """End the request if a watch is left early; `Watchable` guarantees only an iterator."""
-    try:
-        yield events
-    finally:
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
+    error_log.missed(error)
 
 
 POLL_SECONDS = 30.0
@@ -229,7 +173,7 @@ class Polled(Generic[T]):
         """Yield events; without the right to watch, wait and then request a new list."""
         if self._clock.monotonic() >= self._forbidden_until:
             try:
-                async with closing(self._inner.watch(resource_version)) as events:
+                async with aclosing(self._inner.watch(resource_version)) as events:
                     async for event in events:
                         self._on_access(None)
                         yield event

@@ -5,6 +5,7 @@ another version, the process ends without releasing its Lease, and starts anew w
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Generic, TypeAlias, TypeVar
 
 from sharder.core.api.meta import Resource
@@ -12,7 +13,6 @@ from sharder.core.errors import ApiError, Expired, LeaseLost, NotFound
 from sharder.core.names import GroupResource
 from sharder.ports import Listed, Watchable, WatchEvent
 from sharder.runtime.clock import Clock
-from sharder.runtime.reflector import closing
 
 Find: TypeAlias = Callable[[GroupResource], Awaitable[Resource]]
 """Discovers a resource now; `NotFound` if the API server does not serve it."""
@@ -63,7 +63,7 @@ class Watched(Generic[T]):
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield the events after `resource_version`, the first when the watch is established."""
         try:
-            async with closing(self._inner.watch(resource_version)) as events:
+            async with aclosing(self._inner.watch(resource_version)) as events:
                 async for event in events:
                     if self._standing is None:
                         self._standing, self._error = self._clock.monotonic(), None

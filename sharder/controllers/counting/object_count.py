@@ -9,7 +9,7 @@ moves.  A ring without changes costs nothing.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -35,7 +35,6 @@ from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
 from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.reflector import closing
 from sharder.runtime.workqueue import WorkQueue
 
 SETTLE_SECONDS: Final = 2.0
@@ -247,7 +246,7 @@ class ObjectCount:
         version, failures = listed.version, 0
         while True:
             try:
-                async with closing(listed.store.watch(version)) as events:
+                async with aclosing(listed.store.watch(version)) as events:
                     async for event in events:
                         failures = 0
                         if self._counts(name, listed, event):

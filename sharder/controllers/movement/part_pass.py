@@ -6,7 +6,7 @@ control others (docs/protocol.md, "Moving objects").
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import aclosing, contextmanager, suppress
 from typing import Final, NamedTuple
 
 from sharder.controllers.counting.unread_parts import Unreadable
@@ -28,7 +28,6 @@ from sharder.core.movement.selectors import selectors_of
 from sharder.core.movement.step import Assign, Keep, Relabel, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
 LOST: Final = Keep("its last owner may still be working on it")
@@ -144,14 +143,14 @@ class PartPass:
         for request in requests_of(resource, self._list_scope):
             with self._context.reading(resource.id, request.namespace):
                 store = self._context.objects.of(resource, labels, namespace=request.namespace)
-                async with closing(store.stream()) as found:
+                async with aclosing(store.stream()) as found:
                     async for obj in found:
                         self._mover.check(self._snapshot)
                         yield obj
 
     async def _main_objects(self, labels: str) -> AsyncGenerator[PartialObject, None]:
         """Yield the matching main objects in scope, and learn where each is."""
-        async with closing(self.stream(self.resource, labels)) as found:
+        async with aclosing(self.stream(self.resource, labels)) as found:
             async for obj in found:
                 self._learn(obj)
                 if self._snapshot.selects(obj):

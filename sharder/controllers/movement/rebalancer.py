@@ -8,6 +8,7 @@ intervals, the objects that were moved (docs/rebalancing.md).
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -31,7 +32,6 @@ from sharder.core.rebalance.packed import Outcome, unpack
 from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.child_process import ChildFailed, Compute
-from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
 MAX_PLANNED: Final = 20
@@ -175,7 +175,7 @@ class Rebalancer:
         add: Callable[[PartialObject], None],
     ) -> None:
         store = self._ports.objects.of(resource, namespace=request.namespace)
-        async with closing(store.stream()) as objects:
+        async with aclosing(store.stream()) as objects:
             async for obj in objects:
                 if snapshot.selects(obj, snapshot.roles[resource.id]):
                     add(obj)

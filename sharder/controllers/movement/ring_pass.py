@@ -4,6 +4,7 @@ First rescue objects without a working shard, then drain full shards, then follo
 """
 
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import aclosing
 from functools import partial
 from typing import Final
 
@@ -17,7 +18,6 @@ from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import keep_priority_of, plan_displaced
 from sharder.core.names import ShardName
 from sharder.core.placement.displacement import LowestPriorities
-from sharder.runtime.reflector import closing
 from sharder.runtime.task_pool import batch
 
 CONCURRENT_PARTS: Final = 8
@@ -118,7 +118,7 @@ class RingPass:
     ) -> None:
         """Offer the shard's objects of a part, except objects that leave the shard anyway."""
         labels = f"{self._snapshot.owner_label}={shard}"
-        async with closing(part.stream(part.resource, labels)) as found:
+        async with aclosing(part.stream(part.resource, labels)) as found:
             async for obj in found:
                 if self._snapshot.selects(obj) and self._snapshot.entry_of(obj).stays:
                     priority = keep_priority_of(self._snapshot, obj, shard)

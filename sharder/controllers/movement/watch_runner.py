@@ -15,7 +15,7 @@ from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.ring.snapshot import Role
 from sharder.ports import Listed, Watchable, WatchEvent
 from sharder.runtime.backoff import UNSERVED, failures_after
-from sharder.runtime.reflector import Polled, closing, follow
+from sharder.runtime.reflector import Polled, follow
 from sharder.runtime.task_pool import batch
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ class Picked(Generic[T]):
 
     async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
         """Yield the events unchanged."""
-        async with closing(self._inner.watch(resource_version)) as events:
+        async with aclosing(self._inner.watch(resource_version)) as events:
             async for event in events:
                 yield event
 

@@ -5,6 +5,7 @@ What the server itself does is in `sequences.py`.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -20,7 +21,6 @@ from sharder.kube.objects import KubeObjects
 from sharder.kube.store import KubeStore, Scope
 from sharder.kube.typed_stores import LEASES
 from sharder.ports import Bookmark, Changed, Removed, Store, WatchEvent
-from sharder.runtime.reflector import closing
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ async def create_map(world: World, name: str) -> PartialObject:
 async def told(store: Store[T], version: str, count: int) -> list[WatchEvent[T]]:
     """The next events after `version`, bookmarks aside."""
     events: list[WatchEvent[T]] = []
-    async with asyncio.timeout(20), closing(store.watch(version)) as stream:
+    async with asyncio.timeout(20), aclosing(store.watch(version)) as stream:
         async for event in stream:
             if not isinstance(event, Bookmark):
                 events.append(event)
@@ -175,7 +175,7 @@ async def test_a_watch_begins_by_saying_that_it_stands(world: World) -> None:
     listed = await world.leases("").list()
 
     watch = world.leases("").watch(listed.resource_version)
-    async with asyncio.timeout(10), closing(watch) as events:
+    async with asyncio.timeout(10), aclosing(watch) as events:
         first = await anext(events)
 
     assert first == Bookmark(listed.resource_version)
@@ -234,7 +234,7 @@ async def test_objects_of_any_kind_carry_their_own_kind(world: World) -> None:
 
     listed = await maps.list()
     patched = await maps.patch(created.metadata.ref, label(a="1"))
-    async with asyncio.timeout(10), closing(maps.watch(listed.resource_version)) as events:
+    async with asyncio.timeout(10), aclosing(maps.watch(listed.resource_version)) as events:
         watched = [await anext(events), await anext(events)]
 
     assert (created.api_version, created.kind) == ("v1", "ConfigMap")

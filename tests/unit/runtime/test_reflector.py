@@ -10,20 +10,12 @@ from sharder.core.api.lease import Lease, LeaseSpec, lease_body
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.errors import ApiError, Expired, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
-from sharder.runtime.reflector import BACKOFF, Ended, Place, after, follow
+from sharder.runtime.reflector import BACKOFF, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import fake_leases
 
 DOWN = Unavailable("connection refused")
-
-
-def test_a_watch_that_closes_at_once_is_a_failure() -> None:
-    assert after(Place(version="5"), Ended(0.5)) == Place(version="5", failures=1)
-
-
-def test_an_event_does_not_reset_the_back_off() -> None:
-    assert after(Place(version="5", failures=4), Bookmark("6")).failures == 4
 
 
 class Follower:
@@ -163,3 +155,27 @@ async def test_a_list_is_not_held_while_the_watch_lasts() -> None:
     following.cancel()
 
     assert (seen, held) == ([1], 0)
+
+
+class Closing(OneItem):
+    """A collection whose watches end at once."""
+
+    opened = 0
+
+    async def watch(self, resource_version: str) -> AsyncGenerator[Bookmark, None]:
+        self.opened += 1
+        yield Bookmark(resource_version)
+
+
+async def test_a_watch_that_closes_at_once_is_a_failure_also_after_an_event() -> None:
+    source, clock = Closing(), FakeClock()
+
+    async def run() -> None:
+        async for _ in follow(source, doing="watch", clock=clock, rng=FixedRng()):
+            pass
+
+    following = asyncio.ensure_future(run())
+    await clock.advance(4.3)
+    following.cancel()
+
+    assert source.opened == 4
