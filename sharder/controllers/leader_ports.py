@@ -66,4 +66,4 @@ class LeaderPorts:
 
     def leads(self) -> bool:
         """Return whether this process certainly leads now."""
-        return self.holder is None or self.holder.valid(self.clock.monotonic())
+        return self.holder is None or self.holder.valid()

@@ -49,8 +49,6 @@ class LeaseThread:
         self._settings = settings
         self._gate = gate
         self._touch = touch
-        self._clock = SystemClock()
-        self._rng = SystemRandom()
         self._metrics = process_metrics()
         self._kopf_loop = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -65,7 +63,7 @@ class LeaseThread:
 
     def holds(self) -> bool:
         """Return whether this process certainly holds the Lease now; thread-safe."""
-        return self._holder is not None and self._holder.valid(self._clock.monotonic())
+        return self._holder is not None and self._holder.valid()
 
     async def acquire(self) -> None:
         """Start the thread, and return when it holds the Lease; cancellation ends the thread.
@@ -119,8 +117,8 @@ class LeaseThread:
             handled=dict.fromkeys(self._resources, ()),
             stop=self._stop,
             metrics=self._metrics,
-            clock=self._clock,
-            rng=self._rng,
+            clock=SystemClock(),
+            rng=SystemRandom(),
         )
         try:
             async with connected(self._settings, self._metrics) as cluster:

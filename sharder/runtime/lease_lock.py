@@ -12,15 +12,15 @@ when its request was sent.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from sharder.core.api.lease import MAX_PROBLEM, Lease
 from sharder.core.api.versions import is_older
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
-from sharder.core.leases.election import Free, Held, LeaseTiming, Ours, runs_out_at
+from sharder.core.leases.election import Free, Held, LeaseTiming, Ours
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.ports import Watchable
@@ -95,16 +95,18 @@ class LeaseHolder:
         line = "".join(c if c.isprintable() else " " for c in problem)[:MAX_PROBLEM]
         self._record.problem = line and (self._record.problem or line)
 
-    def valid(self, now: float) -> bool:
-        """Return whether the Lease is certainly ours at `now` (monotonic seconds).
+    def valid(self) -> bool:
+        """Return whether the Lease is certainly ours now.
 
         Call this right before each action that only the holder is allowed to do.
         """
-        return self._left_at(now) > 0
+        return self.left() > 0
 
     def left(self) -> float:
         """Return for how many seconds the Lease is certainly ours; not positive if it is not."""
-        return self._left_at(self._clock.monotonic())
+        if self._record.renewed is None:
+            return 0.0
+        return self._record.renewed + self._timing.renew_deadline - self._clock.monotonic()
 
     async def acquire(self) -> None:
         """Wait until the Lease is free, and take it; errors are retried forever."""
@@ -201,18 +203,15 @@ class LeaseHolder:
     def _poll_interval(self) -> float:
         """Return how long a candidate waits, at most until the Lease expires."""
         pause = self._timing.retry_period * (_LONGEST_PAUSE - _JITTER * self._rng.random())
-        if self._record.seen is None:
-            return pause
-        left = runs_out_at(self._record.seen, self._timing) - self._clock.monotonic()
+        left = self._record.expires_in()
         return min(pause, left) if left > 0 else pause
 
     def _log_holder(self) -> None:
         """Log each holder once, and when the Lease expires without a renewal."""
         match self._record.judge():
-            case Held(holder) if self._record.seen and holder != self._logged_holder:
+            case Held(holder) if holder != self._logged_holder:
                 self._logged_holder = holder
-                left = runs_out_at(self._record.seen, self._timing) - self._clock.monotonic()
-                until = self._clock.now() + timedelta(seconds=left)
+                until = self._clock.now() + timedelta(seconds=self._record.expires_in())
                 own = " (our own name: a killed predecessor, or another process)"
                 # The message has all details: a log format of an SDK program might show no fields.
                 _log.info(
@@ -225,16 +224,9 @@ class LeaseHolder:
                 )
 
     async def _try_to_take(self) -> bool:
-        sent = self._clock.monotonic()
-        try:
-            is_ours = await self._take_if_free()
-        except Conflict:
-            is_ours = False
-        except ApiError as error:
-            self._failed(sent, error)
-            return False
-        self._answered(sent)
-        return is_ours
+        with self._attempt(), suppress(Conflict):
+            return await self._take_if_free()
+        return False
 
     async def _take_if_free(self) -> bool:
         await self._in_time(self._record.read())
@@ -248,21 +240,20 @@ class LeaseHolder:
         return True
 
     async def _try_to_renew(self, left: float) -> None:
-        sent = self._clock.monotonic()
-        try:
+        with self._attempt():
             await self._in_time(self._renew(), left)
+
+    @contextmanager
+    def _attempt(self) -> Iterator[None]:
+        """Log an error of the API server, and tell the observer whether there was an answer."""
+        sent, answered = self._clock.monotonic(), True
+        try:
+            yield
+            self._error_log.over()
         except ApiError as error:
-            self._failed(sent, error)
-        else:
-            self._answered(sent)
-
-    def _failed(self, sent: float, error: ApiError) -> None:
-        self._error_log.failed(error)
-        self._on_attempt(sent, False)  # noqa: FBT003 - an observer of one flag
-
-    def _answered(self, sent: float) -> None:
-        self._error_log.over()
-        self._on_attempt(sent, True)  # noqa: FBT003 - an observer of one flag
+            self._error_log.failed(error)
+            answered = False
+        self._on_attempt(sent, answered)
 
     async def _renew(self) -> None:
         """Renew the Lease as last seen; after a conflict read it and decide again."""
@@ -273,11 +264,10 @@ class LeaseHolder:
                 await self._renew_after_conflict()
 
     async def _renew_after_conflict(self) -> None:
-        before = self._version()
-        lease = await self._record.read()
+        before, lease = self._record.version, await self._record.read()
         if lease is None:
             await self._record.take()
-        if is_older(self._version(), than=before):
+        if is_older(self._record.version, than=before):
             self._raise_lost("the API server went back in time, etcd was restored")
         match self._record.judge():
             case Ours():
@@ -296,14 +286,6 @@ class LeaseHolder:
             await self._record.read()
             return False
         return True
-
-    def _version(self) -> str:
-        return self.lease.metadata.resource_version if self.lease else ""
-
-    def _left_at(self, now: float) -> float:
-        if self._record.renewed is None:
-            return 0.0
-        return self._record.renewed + self._timing.renew_deadline - now
 
     def _why_not_renewed(self, *, late: float) -> str:
         why = f"not renewed for {self._timing.renew_deadline:g}s"

@@ -20,6 +20,7 @@ from sharder.core.leases.election import (
     judge,
     released,
     report,
+    runs_out_at,
     taken,
 )
 from sharder.core.leases.observed import ObservedLease
@@ -123,6 +124,16 @@ class LeaseRecord:
         """The Lease as last observed, None if there is none."""
         return self.seen.lease if self.seen else None
 
+    @property
+    def version(self) -> str:
+        """The resourceVersion of the Lease, empty if there is none."""
+        return self.lease.metadata.resource_version if self.lease else ""
+
+    def expires_in(self) -> float:
+        """Return the seconds until the Lease expires if its holder does not renew it."""
+        now = self._clock.monotonic()
+        return runs_out_at(self.seen, self._timing) - now if self.seen else 0.0
+
     def _observe(self, lease: Lease | None) -> None:
         now = self._clock.monotonic()
         if lease is None:
@@ -173,7 +184,7 @@ class LeaseRecord:
         """Patch the Lease, guarded by the resourceVersion that was last seen."""
         lease = self.lease
         metadata: Json = {
-            "resourceVersion": lease.metadata.resource_version if lease else "",
+            "resourceVersion": self.version,
             "labels": labels or {},
             "annotations": {
                 **(annotations or {}),

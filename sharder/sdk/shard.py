@@ -10,7 +10,6 @@ from sharder.core.names import RingName
 from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
-from sharder.runtime.lease_lock import LeaseHolder
 from sharder.sdk.controller import Controller
 from sharder.sdk.reconciler import (
     Predicate,
@@ -239,11 +238,9 @@ class Shard:
             clock=clock,
             rng=rng,
         )
-        await membership.serve(cluster, self._controllers)
-
-    def _controllers(self, context: ShardContext, holder: LeaseHolder) -> Controllers:
-        return Controllers(
-            context,
-            self._reconcilers,
-            holds_lease=lambda: holder.valid(context.clock.monotonic()),
+        await membership.serve(
+            cluster,
+            lambda context, holder: Controllers(
+                context, self._reconcilers, holds_lease=holder.valid
+            ),
         )

@@ -121,7 +121,7 @@ class Membership:
                 await Life(context=context, holder=holder, work=work, stop=self.stop).live()
 
     def _not_ready(self, holder: LeaseHolder, work: Workload) -> str:
-        if not holder.valid(self.clock.monotonic()):
+        if not holder.valid():
             return f"the Lease is not held{holder.reported and f': {holder.reported}'}"
         return work.not_ready()
 
