@@ -10,12 +10,13 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
+from aiohttp import ClientResponse, ClientTimeout
 
 from sharder import __version__
 from sharder.core.api.meta import Json
 from sharder.kube.access import Access, find_access
 from sharder.kube.errors import refusal, unreachable
-from sharder.kube.session import Request, Session
+from sharder.kube.session import CONNECT_SECONDS, Session, hang_up, lines_of, read
 from sharder.runtime.clock import SystemClock
 
 JSON: Final = "application/json"
@@ -27,6 +28,7 @@ REQUEST_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 75.0
 """A stream that is silent for so long is considered dead: the server sends a bookmark a minute
 (apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
+_STREAM: Final = ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=CONNECT_SECONDS)
 AGENT: Final = "sharder"
 SHARD_AGENT: Final = "sharder-shard"
 """Under these names the API server notes the writes of the sharder and of shards."""
@@ -93,21 +95,20 @@ class Client:
         headers = await self._headers(accept)
         if body is not None:
             headers["Content-Type"] = content_type
-        request = Request(
-            method=method,
-            target=_target(path, query),
-            headers=headers,
-            body=None if body is None else msgspec.json.encode(body),
-            seconds=timeout,
-        )
+        target, what = _target(path, query), f"{method} {path}"
+        encoded = None if body is None else msgspec.json.encode(body)
+        limit = ClientTimeout(total=timeout)
         try:
-            status, date, answer = await self._http.exchange(request, max_bytes)
+            async with self._http.open(
+                method, target, headers, encoded, timeout=limit
+            ) as response:
+                answer = await read(response, max_bytes)
         except OSError as error:
             self._observe(method, NO_ANSWER)
-            raise unreachable(error, request.what) from error
-        self._answered(method, status, date)
-        if status >= 300:
-            raise refusal(status, answer, request.what)
+            raise unreachable(error, what) from error
+        self._answered(method, response)
+        if response.status >= 300:
+            raise refusal(response.status, answer, what)
         return answer
 
     def server_time(self) -> datetime | None:
@@ -135,34 +136,30 @@ class Client:
         Raises:
             ApiError: the stream could not be opened, or broke.
         """
-        request = Request(
-            method="GET",
-            target=_target(path, query),
-            headers=await self._headers(accept),
-            seconds=SILENT_SECONDS,
-        )
-        opened = False
-
-        def on_head(status: int, date: str) -> None:
-            nonlocal opened
-            opened = True
-            self._answered("GET", status, date)
-
+        headers, what, opened = await self._headers(accept), f"GET {path}", False
+        target = _target(path, query)
         try:
-            async with self._http.stream(request, on_head, pause=pause) as lines:
-                yield lines
+            async with self._http.open("GET", target, headers, timeout=_STREAM) as response:
+                opened = True
+                self._answered("GET", response)
+                if response.status >= 300:
+                    raise refusal(response.status, await response.read(), what)
+                try:
+                    yield lines_of(response, pause=pause)
+                finally:
+                    hang_up(response)
         except OSError as error:
             if not opened:
                 self._observe("GET", NO_ANSWER)
-            raise unreachable(error, request.what) from error
+            raise unreachable(error, what) from error
 
     async def close(self) -> None:
         """End all requests, and close the connections."""
         await self._http.close()
 
-    def _answered(self, method: str, status: int, date: str) -> None:
-        self._observe(method, str(status))
-        self._dated = date, self._clock.monotonic()
+    def _answered(self, method: str, response: ClientResponse) -> None:
+        self._observe(method, str(response.status))
+        self._dated = response.headers.get("Date", ""), self._clock.monotonic()
 
     async def _headers(self, accept: str) -> dict[str, str]:
         token = await self._access.authorization.header()

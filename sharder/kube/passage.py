@@ -5,12 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-import aiohttp
+from aiohttp import ClientError, ClientResponse, ClientTimeout
 from multidict import CIMultiDict
-from yarl import URL
 
 from sharder.kube.access import Access
-from sharder.kube.session import plain_error, route_of
+from sharder.kube.session import CONNECT_SECONDS, Session, plain_error
 
 HOP_BY_HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host")
@@ -35,11 +34,7 @@ class Passage:
     """Connections to an API server for requests that have credentials of their own."""
 
     def __init__(self, access: Access) -> None:
-        self._server, self._route = access.server, route_of(access)
-        connector = aiohttp.TCPConnector(limit=0, ssl=access.trust)
-        self._session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
-        )
+        self._session = Session(access, as_is=True)
 
     @asynccontextmanager
     async def open(
@@ -59,22 +54,11 @@ class Passage:
         Raises:
             OSError: there is no answer.
         """
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=10.0, sock_read=silence)
-        try:
-            async with self._session.request(
-                method,
-                URL(f"{self._server}{target}", encoded=True),
-                headers=_end_to_end(headers),
-                data=body,
-                timeout=timeout,
-                allow_redirects=False,
-                skip_auto_headers=("Accept", "User-Agent", "Content-Type", "Accept-Encoding"),
-                **self._route,
-            ) as response:
-                shown = _end_to_end(response.headers)
-                yield Answer(status=response.status, headers=shown, chunks=_chunks(response))
-        except aiohttp.ClientError as error:
-            raise plain_error(error) from error
+        limit = ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        given = _end_to_end(headers)
+        async with self._session.open(method, target, given, body, timeout=limit) as response:
+            shown = _end_to_end(response.headers)
+            yield Answer(status=response.status, headers=shown, chunks=_chunks(response))
 
     async def close(self) -> None:
         """End all requests."""
@@ -88,9 +72,9 @@ def _end_to_end(headers: Mapping[str, str]) -> CIMultiDict[str]:
     )
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _chunks(response: ClientResponse) -> AsyncIterator[bytes]:
     try:
         async for chunk in response.content.iter_any():
             yield chunk
-    except aiohttp.ClientError as error:
+    except ClientError as error:
         raise plain_error(error) from error

@@ -1,16 +1,14 @@
 """HTTP by aiohttp: many requests at once, and streams."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final
 
 import aiohttp
 from yarl import URL
 
 from sharder.kube.access import Access
-from sharder.kube.errors import refusal
 
 FLOOD_BYTES: Final = 64 * 1024
 """After a chunk of this size, reading continues without a pause.
@@ -18,112 +16,59 @@ FLOOD_BYTES: Final = 64 * 1024
 With a pause after each chunk, a client that writes large objects could fill the stream faster than
 it is read, and what other clients write would be seen ever later.
 """
-_CONNECT_SECONDS: Final = 10.0
+CONNECT_SECONDS: Final = 10.0
 """Limit of the connection of a stream."""
+_AUTOMATIC: Final = ("Accept", "User-Agent", "Content-Type", "Accept-Encoding")
 
 
 class TooLong(Exception):
     """The answer is longer than allowed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One request to the API server."""
-
-    method: str
-    target: str
-    """Path and query, escaped; below the path of the server's URL."""
-    headers: Mapping[str, str]
-    body: bytes | None = None
-    seconds: float
-    """Limit on the time until the answer is complete, or on the silence of a stream."""
-
-    @property
-    def what(self) -> str:
-        """The request in messages, such as `PATCH /api/v1/...`."""
-        return f"{self.method} {self.target.partition('?')[0]}"
-
-
-class Route(TypedDict, total=False):
-    """How requests reach an API server, as aiohttp takes it."""
-
-    proxy: str
-    server_hostname: str
-
-
-def route_of(access: Access) -> Route:
-    """Return how requests reach the API server."""
-    route = Route()
-    if access.proxy:
-        route["proxy"] = access.proxy
-    if access.server_name:
-        route["server_hostname"] = access.server_name
-    return route
-
-
 class Session:
     """Connections to one API server."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, as_is: bool = False) -> None:
+        """With `as_is`, requests get no headers of ours, and answers stay compressed."""
         # No limit on connections: each caller limits its own concurrency, and the renewal of a
         # Lease, or a watch, must never wait for writes.
-        connector = aiohttp.TCPConnector(limit=0, ssl=access.trust)
         self._session = aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar()
+            connector=aiohttp.TCPConnector(limit=0, ssl=access.trust),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=not as_is,
+            skip_auto_headers=_AUTOMATIC if as_is else None,
         )
-        self._server = access.server
-        self._route = route_of(access)
+        self._access = access
 
-    async def exchange(
-        self, request: Request, max_bytes: int | None = None
-    ) -> tuple[int, str, bytes]:
-        """Send a request; return status, date and body of the answer.
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        *,
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp's own, which covers the body
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """Send a request and yield the answer, whose body is not read yet.
+
+        `target` is path and query, escaped, below the path of the server's URL.
 
         Raises:
-            OSError: there is no complete answer.
-            TooLong: the body has more than `max_bytes`; the connection is closed.
+            OSError: there is no answer, or it broke.
         """
         try:
             async with self._session.request(
-                request.method,
-                self._url(request),
-                headers=request.headers,
-                data=request.body,
-                timeout=aiohttp.ClientTimeout(total=request.seconds),
-                allow_redirects=False,
-                **self._route,
-            ) as response:
-                date = response.headers.get("Date", "")
-                return response.status, date, await _read(response, max_bytes)
-        except aiohttp.ClientError as error:
-            raise plain_error(error) from error
-
-    @asynccontextmanager
-    async def stream(
-        self, request: Request, on_head: Callable[[int, str], None], *, pause: float
-    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Send a request, call `on_head` with status and date, and yield the lines of the answer.
-
-        Raises:
-            ApiError: the API server refuses it.
-            OSError: the stream could not be opened, or broke.
-        """
-        timeout = aiohttp.ClientTimeout(sock_read=request.seconds, sock_connect=_CONNECT_SECONDS)
-        try:
-            async with self._session.get(
-                self._url(request),
-                headers=request.headers,
+                method,
+                URL(f"{self._access.server}{target}", encoded=True),
+                headers=headers,
+                data=body,
                 timeout=timeout,
                 allow_redirects=False,
-                **self._route,
+                proxy=self._access.proxy,
+                server_hostname=self._access.server_name,
             ) as response:
-                on_head(response.status, response.headers.get("Date", ""))
-                if response.status >= 300:
-                    raise refusal(response.status, await response.read(), request.what)
-                try:
-                    yield _split(response, pause=pause)
-                finally:
-                    _hang_up(response)
+                yield response
         except aiohttp.ClientError as error:
             raise plain_error(error) from error
 
@@ -131,11 +76,9 @@ class Session:
         """End all requests, and close the connections."""
         await self._session.close()
 
-    def _url(self, request: Request) -> URL:
-        return URL(f"{self._server}{request.target}", encoded=True)
 
-
-async def _read(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:
+async def read(response: aiohttp.ClientResponse, max_bytes: int | None) -> bytes:
+    """Return the body; `TooLong` if it has more than `max_bytes`, and the connection is closed."""
     if max_bytes is None:
         return await response.read()
     parts, size = list[bytes](), 0
@@ -143,12 +86,12 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int | None) -> byte
         parts.append(part)
         size += len(part)
         if size > max_bytes:
-            _hang_up(response)
+            hang_up(response)
             raise TooLong
     return b"".join(parts)
 
 
-def _hang_up(response: aiohttp.ClientResponse) -> None:
+def hang_up(response: aiohttp.ClientResponse) -> None:
     """Close the connection of an unfinished stream at once.
 
     A clean TLS shutdown waits up to 30 s for the other side.
@@ -158,7 +101,7 @@ def _hang_up(response: aiohttp.ClientResponse) -> None:
         transport.abort()
 
 
-async def _split(response: aiohttp.ClientResponse, *, pause: float) -> AsyncIterator[bytes]:
+async def lines_of(response: aiohttp.ClientResponse, *, pause: float) -> AsyncIterator[bytes]:
     """Yield lines of any length; aiohttp's own `readline` rejects long lines.
 
     What comes within `pause` seconds after a small chunk is read together.  The response's timeout

@@ -11,13 +11,12 @@ from typing import Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
-from aiohttp import web
+from aiohttp import ClientTimeout, web
 
 from hack.certificates import Authority
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import REQUEST_SECONDS, Client
-from sharder.kube.session import Request
 from sharder.kube.typed_stores import LEASES as LEASE_RESOURCE
 from sharder.kube.typed_stores import MUTATING, NAMESPACES
 from sharder.sdk.testing.fake_clock import FakeClock
@@ -169,15 +168,11 @@ class Real:
         headers["Content-Type"] = call.content_type
         headers |= _impersonating(call.client)
         query = f"?{urlencode(call.query)}" if call.query else ""
-        request = Request(
-            method=call.method,
-            target=call.path + query,
-            headers=headers,
-            body=None if call.body is None else msgspec.json.encode(call.body),
-            seconds=REQUEST_SECONDS,
-        )
-        status, _, answer = await self.client._http.exchange(request)
-        return status, answer
+        body = None if call.body is None else msgspec.json.encode(call.body)
+        target, limit = call.path + query, ClientTimeout(total=REQUEST_SECONDS)
+        session = self.client._http
+        async with session.open(call.method, target, headers, body, timeout=limit) as response:
+            return response.status, await response.read()
 
     @asynccontextmanager
     async def watch(self, call: Call) -> AsyncIterator[AsyncIterator[bytes]]:
