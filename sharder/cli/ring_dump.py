@@ -52,9 +52,8 @@ async def _documents(cluster: Cluster, view: View) -> AsyncIterator[Json]:
 
 def _stored(of: Resource, obj: ControllerRing | Lease) -> Json:
     """Return a ring or a Lease as a manifest."""
-    version = f"{of.id.group}/{of.version}"
     fields: dict[str, Json] = msgspec.to_builtins(obj)
-    return {**fields, "apiVersion": version, "kind": of.kind}
+    return {**fields, "apiVersion": of.api_version, "kind": of.kind}
 
 
 def _kind(served: Resource) -> Json:
@@ -62,7 +61,7 @@ def _kind(served: Resource) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "APIResourceList",
-        "groupVersion": "/".join(filter(None, (served.id.group, served.version))),
+        "groupVersion": served.api_version,
         "resources": [{"name": served.id.resource, "kind": served.kind}],
     }
 

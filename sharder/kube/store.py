@@ -95,7 +95,7 @@ class KubeStore(Generic[T]):
         self._accept = _METADATA if metadata_only else JSON
         self._accept_list = _METADATA_LIST if metadata_only else JSON
         group, version = resource.id.group, resource.version
-        self._api_version = f"{group}/{version}" if group else version
+        self._type = {"api_version": resource.api_version, "kind": resource.kind}
         self._prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         self._all = self._collection(scope.namespace)
         self._writing: Mapping[str, str] = {}
@@ -263,9 +263,7 @@ class KubeStore(Generic[T]):
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
         obj = self._read(raw)
         if isinstance(obj, PartialObject):
-            return msgspec.structs.replace(
-                obj, api_version=self._api_version, kind=self._resource.kind
-            )
+            return msgspec.structs.replace(obj, **self._type)
         return obj
 
     def _read(self, raw: bytes | msgspec.Raw) -> T:

@@ -19,7 +19,6 @@ from sharder.shard.identity import Ownership
 from sharder.shard.objects import (
     Body,
     Document,
-    api_version,
     decode,
     document,
     guarded,
@@ -147,7 +146,7 @@ class Children:
         place = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         return {
             **body,
-            "apiVersion": api_version(resource),
+            "apiVersion": resource.api_version,
             "kind": resource.kind,
             "metadata": {
                 **metadata,
@@ -204,7 +203,7 @@ class Children:
     def _reference(self) -> Json:
         main = self.context.main.resource
         return {
-            "apiVersion": api_version(main),
+            "apiVersion": main.api_version,
             "kind": main.kind,
             "name": self.meta.name,
             "uid": self.meta.uid,

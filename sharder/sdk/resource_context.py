@@ -11,7 +11,7 @@ from sharder.sdk.reads.collection import Collected, Handoff
 from sharder.sdk.reads.owned import OwnedObjects
 from sharder.sdk.reconciler import Reconciler
 from sharder.shard.context import ShardContext
-from sharder.shard.objects import Body, api_version
+from sharder.shard.objects import Body
 
 
 class ResourceContext:
@@ -56,7 +56,7 @@ class ResourceContext:
     async def record(self, meta: ObjectMeta, reason: str, note: str, *, warning: bool) -> None:
         """Record an Event on a main object; a failure is logged and never raised."""
         main = self.main.resource
-        about = PartialObject(api_version=api_version(main), kind=main.kind, metadata=meta)
+        about = PartialObject(api_version=main.api_version, kind=main.kind, metadata=meta)
         await self._events.tell(about, reason, note, warning=warning)
 
     def children_like(self, body: Body) -> Collected:

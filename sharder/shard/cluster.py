@@ -18,7 +18,7 @@ from sharder.kube.typed_stores import leases, rings
 from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 from sharder.shard.identity import Identity
-from sharder.shard.objects import OwnObject, Whole, api_version, whole
+from sharder.shard.objects import OwnObject, Whole, whole
 from sharder.shard.rights import Right
 
 OwnObjects: TypeAlias = KubeStore[OwnObject] | KubeStore[Whole]
@@ -73,7 +73,7 @@ class Cluster:
 
     def whole(self, resource: Resource, labels: str) -> OwnObjects:
         """Return the whole objects that match the label selector, as `Whole`."""
-        decode = partial(whole, api_version=api_version(resource), kind=resource.kind)
+        decode = partial(whole, resource=resource)
         return KubeStore(self._client, Whole, resource, Scope(labels=labels), decode=decode)
 
     def metas(

@@ -70,7 +70,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _META = msgspec.json.Decoder(OwnMeta)
 
 
-def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
+def whole(raw: bytes | msgspec.Raw, *, resource: Resource) -> Whole:
     """Decode an object of a list or a watch; items of lists lack `apiVersion` and `kind`.
 
     Raises:
@@ -80,17 +80,13 @@ def whole(raw: bytes | msgspec.Raw, *, api_version: str, kind: str) -> Whole:
     metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
     metadata.pop("managedFields", None)
     encoded = msgspec.json.encode(metadata)
-    typed = {"apiVersion": api_version, "kind": kind, **fields, "metadata": msgspec.Raw(encoded)}
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    typed = {**kind, **fields, "metadata": msgspec.Raw(encoded)}
     buffer = bytearray()
     _ENCODER.encode_into(typed, buffer)
     return Whole(
-        api_version=api_version,
-        kind=kind,
+        api_version=resource.api_version,
+        kind=resource.kind,
         metadata=_META.decode(encoded),
         raw=bytes(buffer),  # a copy without the spare memory of the buffer
     )
-
-
-def api_version(resource: Resource) -> str:
-    """Return the apiVersion of a resource's objects."""
-    return f"{resource.id.group}/{resource.version}" if resource.id.group else resource.version

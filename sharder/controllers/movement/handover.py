@@ -258,9 +258,8 @@ class ObjectReader:
 
     def _unread(self, ref: ObjectRef) -> PartialObject:
         """Return an unreadable object as the object of an Event."""
-        group, version = self._resource.id.group, self._resource.version
         return PartialObject(
-            api_version=f"{group}/{version}" if group else version,
+            api_version=self._resource.api_version,
             kind=self._resource.kind,
             metadata=ObjectMeta(name=ref.name, namespace=ref.namespace),
         )

@@ -111,3 +111,8 @@ class Resource:
     singular: str = ""
     short_names: tuple[str, ...] = ()
     """Other names that kubectl accepts for it; empty if no discovery was needed."""
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion of its objects."""
+        return f"{self.id.group}/{self.version}" if self.id.group else self.version

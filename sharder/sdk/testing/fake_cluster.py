@@ -21,7 +21,7 @@ from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from sharder.shard.cluster import Cluster
 from sharder.shard.identity import parse_resource
-from sharder.shard.objects import Document, OwnMeta, OwnObject, api_version, decode
+from sharder.shard.objects import Document, OwnMeta, OwnObject, decode
 from sharder.shard.rights import Right
 
 _SHARD: Final = Client(username="shard")
@@ -150,7 +150,7 @@ class FakeCluster(Cluster):
         """Return the objects that match the label selector, sorted by namespace and name."""
         of = self._named(resource)
         listed = await self._store(of, dict, labels).list()
-        return [{"apiVersion": api_version(of), "kind": of.kind, **each} for each in listed.items]
+        return [{"apiVersion": of.api_version, "kind": of.kind, **each} for each in listed.items]
 
     async def patch(self, resource: str, name: str, body: Mapping[str, object]) -> Document:
         """Merge `body` into the object, and return it."""

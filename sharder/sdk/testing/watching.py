@@ -68,7 +68,9 @@ class Selection:
         self._served = served
         self.kind = "PartialObjectMetadata" if call.metadata_only else served.resource.kind
         """The kind of the objects as they are shown."""
-        self.shown_version = "meta.k8s.io/v1" if call.metadata_only else served.api_version
+        self.shown_version = (
+            "meta.k8s.io/v1" if call.metadata_only else served.resource.api_version
+        )
         """Their apiVersion."""
 
     def has(self, ref: ObjectRef, stored: Stored | None) -> bool:
@@ -84,7 +86,7 @@ class Selection:
         """Return the object as the request wants it."""
         if self._metadata_only:
             return stored.partial
-        return stored.encoded_as(self._served.api_version)
+        return stored.encoded_as(self._served.resource.api_version)
 
     def item(self, stored: Stored) -> bytes:
         """Return the object as a list has it."""

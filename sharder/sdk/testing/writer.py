@@ -11,7 +11,6 @@ from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk.testing.requests import Call, Place, Refused
 from sharder.sdk.testing.rules import Rules, created, marked_deleted, merge, updated
 from sharder.sdk.testing.storage import Storage, Stored, Tree, finalizers_of, metadata_of
-from sharder.shard.objects import api_version
 
 _TRIES: Final = 5
 """How often a write without a resourceVersion is tried against other writers."""
@@ -22,11 +21,6 @@ class Served(NamedTuple):
 
     resource: Resource
     rules: Rules
-
-    @property
-    def api_version(self) -> str:
-        """The apiVersion of the resource's objects."""
-        return api_version(self.resource)
 
 
 class Attributes(NamedTuple):
@@ -94,7 +88,7 @@ class Target(NamedTuple):
             return msgspec.json.encode(status)
         if self.call.metadata_only:
             return stored.partial
-        return stored.encoded_as(self.served.api_version)
+        return stored.encoded_as(self.served.resource.api_version)
 
     def conflict(self) -> Refused:
         """Return the error for a write that is based on an older state."""
@@ -132,7 +126,7 @@ class Writer:
             raise Refused(500, "resourceVersion should not be set on objects to be created", "")
         if resource.namespaced:
             metadata["namespace"] = target.place.namespace
-        kind: Tree = {"apiVersion": target.served.api_version, "kind": resource.kind}
+        kind: Tree = {"apiVersion": target.served.resource.api_version, "kind": resource.kind}
         wanted: Tree = {**body, **kind, "metadata": metadata}
         wanted = await self.admission.mutate(target.attributes("CREATE", wanted, None))
         metadata = metadata_of(wanted)
