@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
         self._port.release(self)
         self._route, self._body = None, b""
         if isinstance(reply, Answer):
-            self._send(reply, keep=self._keep)
+            self._send(reply)
         else:
             self.answering = asyncio.get_running_loop().create_task(self._finish(reply))
 
@@ -225,12 +225,12 @@ class Connection(asyncio.Protocol):
             log.exception("request failed: report this bug")
             answer = refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
         self.answering = None
-        self._send(answer, keep=self._keep)
+        self._send(answer)
 
-    def _send(self, answer: Answer, *, keep: bool) -> None:
+    def _send(self, answer: Answer) -> None:
         """Write an answer, and count it."""
         is_last = self._is_ending or self._port.is_retired or answer.status != HTTPStatus.OK
-        keep = keep and not is_last
+        keep = self._keep and not is_last
         self._write(encode(answer, self._port.date, keep=keep))
         self.idle_since = now = perf_counter()
         answer.sent(now - (now if self._began is None else self._began))
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
             self._end(after=self.answering)
         elif not self._is_ending:
             self._drop(outcome)
-            self._send(refusal(status, reason, more=more), keep=False)
+            self._send(refusal(status, reason, more=more))
 
     def _refuse_size(self, route: Route) -> None:
         reason = f"the request is larger than {route.max_bytes} bytes"

@@ -123,10 +123,8 @@ class AdmissionEndpoint:
             snapshot = self._rings(name)
             decision = self._decide(name, snapshot, request)
             content = review.encode(request.uid, decision)
-            if trusted:
-                _reserve(snapshot, decision, request)
             if snapshot is not None and request.review is not None and not request.dry_run:
-                self._note(name, snapshot, request.review, decision)
+                self._note(snapshot, request.review, decision, trusted=trusted)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
@@ -138,14 +136,17 @@ class AdmissionEndpoint:
         return Answer(200, content, partial(self._observer.answered, ring, decision.outcome))
 
     def _note(
-        self, ring: RingName, snapshot: RingSnapshot, judged: Review, decision: Decision
+        self, snapshot: RingSnapshot, judged: Review, decision: Decision, *, trusted: bool
     ) -> None:
-        """Count an object that gets its owner."""
-        old = judged.old
+        """Count an object where it was placed, before the next request is decided."""
+        tally, place, old = snapshot.tally, decision.reservation, judged.old
+        # The watch would never show an object that the ring does not select.
+        if trusted and tally is not None and place is not None and snapshot.selects(judged.obj):
+            tally.assume(place, brief=True)
         if decision.assigned is not None:
-            self._observer.assigned(ring, judged.resource)
+            self._observer.assigned(snapshot.name, judged.resource)
             if old is not None and snapshot.is_draining(old):
-                self._observer.handed_over(ring)
+                self._observer.handed_over(snapshot.name)
 
     def _decide(
         self, name: RingName, snapshot: RingSnapshot | None, request: Reviewed
@@ -162,14 +163,3 @@ class AdmissionEndpoint:
         if decision.assigned is not None and self._is_stale():
             return withhold(request.review, snapshot)
         return decision
-
-
-def _reserve(snapshot: RingSnapshot | None, decision: Decision, request: Reviewed) -> None:
-    """Count the object where it was placed, before the next request is decided.
-
-    Nothing is counted in a dry run, or for an object that the watch would never show.
-    """
-    if snapshot is None or snapshot.tally is None or decision.reservation is None:
-        return
-    if request.review is not None and not request.dry_run and snapshot.selects(request.review.obj):
-        snapshot.tally.assume(decision.reservation, brief=True)

@@ -10,9 +10,9 @@ that most of it must be cut out first.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -40,14 +40,6 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
     was nested too deeply to be decoded is not compared."""
 
 
-class Unjudged(NamedTuple):
-    """The request of a review without anything to decide."""
-
-    uid: str
-    problem: str = ""
-    """Why the request could not be decoded; empty if it neither creates nor updates."""
-
-
 class Asked(msgspec.Struct, frozen=True):
     """The fields that the request of every review has."""
 
@@ -66,8 +58,8 @@ class Envelope(msgspec.Struct, Generic[AskedT], frozen=True):
     request: AskedT
 
 
-def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> AskedT | Unjudged:
-    """Return the create or update that a review asks about.
+def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> AskedT | Reviewed:
+    """Return the create or update that a review asks about, or that there is nothing to decide.
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
@@ -76,11 +68,11 @@ def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> A
     try:
         request = decoder.decode(body).request
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return Unjudged(uid_of(body), str(error))
+        return Reviewed(uid=uid_of(body), problem=str(error))
     if not request.uid:
         raise InvalidObject("request.uid is empty")
     if request.operation not in {"CREATE", "UPDATE"}:
-        return Unjudged(request.uid)
+        return Reviewed(uid=request.uid)
     return request
 
 
@@ -92,9 +84,9 @@ def decode(body: Body) -> Reviewed:
         RecursionError: the body is nested too deeply for a decoder; see `decode_in_slices`.
     """
     request = request_in(body, _ADMISSION_REVIEW)
-    if isinstance(request, Unjudged):
-        return Reviewed(uid=request.uid, problem=request.problem)
-    return _request_of(request, request.object, request.old_object, partial(_changed_in, body))
+    if isinstance(request, Reviewed):
+        return request
+    return _request_of(request, request.object, request.old_object, body)
 
 
 async def decode_in_slices(body: Body) -> Reviewed:
@@ -107,15 +99,14 @@ async def decode_in_slices(body: Body) -> Reviewed:
         request = request_in(body, _LARGE_REVIEW)
     except RecursionError:
         return await decode_in_slices(await cut_in_slices(body))
-    if isinstance(request, Unjudged):
-        return Reviewed(uid=request.uid, problem=request.problem)
-    before, after = request.old_object, request.object
+    if isinstance(request, Reviewed):
+        return request
     try:
-        new = None if after is None else await _object_in(after)
-        old = None if before is None else await _object_in(before)
+        new = await _object_in(request.object)
+        old = await _object_in(request.old_object)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return Reviewed(uid=request.uid, problem=str(error))
-    return _request_of(request, new, old, partial(_difference, before or {}, after or {}))
+    return _request_of(request, new, old, body)
 
 
 async def cut_in_slices(body: Body) -> bytes:
@@ -160,14 +151,6 @@ class _UserInfo(msgspec.Struct, frozen=True):
     extra: _Extra | None = None
 
 
-class _Identified(msgspec.Struct, frozen=True):
-    uid: str
-
-
-class _Identity(msgspec.Struct, frozen=True):
-    request: _Identified
-
-
 ObjectT = TypeVar("ObjectT")
 _Fields: TypeAlias = dict[str, msgspec.Raw]
 
@@ -199,7 +182,7 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
 
 _ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request[PartialObject]])
 _LARGE_REVIEW = msgspec.json.Decoder(Envelope[_Request[_Fields]])
-_IDENTITY = msgspec.json.Decoder(_Identity)
+_IDENTITY = msgspec.json.Decoder(Envelope[Asked])
 _ENCODER = msgspec.json.Encoder()
 
 _NULL = msgspec.Raw(b"null")
@@ -220,7 +203,7 @@ def _request_of(
     request: _Request[ObjectT],
     obj: PartialObject | None,
     old: PartialObject | None,
-    changed: Callable[[], str],
+    body: Body,
 ) -> Reviewed:
     if obj is None:
         return Reviewed(uid=request.uid, problem="it has no object")
@@ -236,19 +219,21 @@ def _request_of(
             username=request.user_info.username, pod_name=pod_names[0] if pod_names else ""
         ),
     )
-    return Reviewed(uid=request.uid, review=review, dry_run=bool(request.dry_run), changed=changed)
+    return Reviewed(
+        uid=request.uid,
+        review=review,
+        dry_run=bool(request.dry_run),
+        changed=partial(_changed_in, body),
+    )
 
 
 def _changed_in(body: Body) -> str:
-    request = _LARGE_REVIEW.decode(body).request
-    return _difference(request.old_object or {}, request.object or {})
-
-
-def _difference(before: Mapping[str, msgspec.Raw], after: Mapping[str, msgspec.Raw]) -> str:
-    """Return a field in which two objects differ, empty if none.
+    """Return a field in which the two objects differ, empty if none.
 
     The API server writes both objects in one way, so equal fields have equal bytes.
     """
+    request = _LARGE_REVIEW.decode(body).request
+    before, after = request.old_object or {}, request.object or {}
     changed = (
         field
         for field in sorted({*before, *after} - {"metadata", "status"})
@@ -257,8 +242,10 @@ def _difference(before: Mapping[str, msgspec.Raw], after: Mapping[str, msgspec.R
     return next(changed, "")
 
 
-async def _object_in(fields: Mapping[str, msgspec.Raw]) -> PartialObject:
+async def _object_in(fields: _Fields | None) -> PartialObject | None:
     """Decode an object: first what is small, then labels, annotations and owners in slices."""
+    if fields is None:
+        return None
     metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
     maps = {name: metadata.pop(name, None) for name in ("labels", "annotations")}
     owners = metadata.pop("ownerReferences", None)

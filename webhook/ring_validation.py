@@ -21,21 +21,19 @@ from webhook.review import (
     Asked,
     Envelope,
     Response,
-    Unjudged,
+    Reviewed,
     answer,
     cut_in_slices,
     request_in,
 )
 
 
-class Reviewed(Asked, frozen=True, kw_only=True, rename="camel"):
-    """The request of a review; without `ring` there is nothing to validate."""
+class RingRequest(Asked, frozen=True, kw_only=True, rename="camel"):
+    """A create or update of a ring."""
 
     name: RingName = RingName("")
     ring: ControllerRing | None = msgspec.field(default=None, name="object")
     old: ControllerRing | None = msgspec.field(default=None, name="oldObject")
-    problem: str = ""
-    """Why the request could not be decoded."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,28 +46,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 PASS = Verdict()
 
 
-async def decode(body: Body) -> Reviewed:
+async def decode(body: Body) -> RingRequest | Reviewed:
     """Decode the request of the API server.
 
     Raises:
         InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
     """
     try:
-        request = request_in(body, _REVIEW)
+        return request_in(body, _REVIEW)
     except RecursionError:
         return await decode(await cut_in_slices(body))
-    if isinstance(request, Unjudged):
-        return Reviewed(uid=request.uid, problem=request.problem)
-    return request
 
 
-def encode(request: Reviewed, verdict: Verdict) -> bytes:
+def encode(uid: str, ring: RingName, verdict: Verdict) -> bytes:
     """Return the answer; a rejection names each invalid field, as in the API server."""
     warnings = tuple(printable(warning) for warning in verdict.warnings)
-    status = _status(request, verdict.refusals) if verdict.refusals else None
-    return answer(
-        Response(uid=request.uid, allowed=status is None, status=status, warnings=warnings)
-    )
+    status = _status(ring, verdict.refusals) if verdict.refusals else None
+    return answer(Response(uid=uid, allowed=status is None, status=status, warnings=warnings))
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -93,12 +86,12 @@ class _Status(msgspec.Struct, frozen=True):
     code: int = 422
 
 
-_REVIEW = msgspec.json.Decoder(Envelope[Reviewed])
+_REVIEW = msgspec.json.Decoder(Envelope[RingRequest])
 
 
-def _status(request: Reviewed, refusals: tuple[Refusal, ...]) -> _Status:
+def _status(ring: RingName, refusals: tuple[Refusal, ...]) -> _Status:
     causes = tuple(_Cause(r.fault.cause, r.message, r.field) for r in refusals)
-    return _Status(message="; ".join(map(str, refusals)), details=_Details(request.name, causes))
+    return _Status(message="; ".join(map(str, refusals)), details=_Details(ring, causes))
 
 
 MAX_BYTES = 3 * 1024 * 1024
@@ -120,12 +113,7 @@ log = logging.getLogger(__name__)
 class RingValidation:
     """Answers the API server about ControllerRings."""
 
-    def __init__(
-        self,
-        *,
-        custom: Collection[str],
-        max_request_bytes: int,
-    ) -> None:
+    def __init__(self, *, custom: Collection[str], max_request_bytes: int) -> None:
         """Set up the endpoint.
 
         Args:
@@ -154,21 +142,22 @@ class RingValidation:
         finally:
             self._under_way -= 1
 
-    async def _answer(self, request: Reviewed) -> bytes:
+    async def _answer(self, request: RingRequest | Reviewed) -> bytes:
+        name = request.name if isinstance(request, RingRequest) else RingName("")
         try:
             verdict = await self._check(request)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
-                "validation failed, ring accepted: report this bug", extra={"ring": request.name}
+                "validation failed, ring accepted: report this bug", extra={"ring": name}
             )
             verdict = _FAILED
-        return encode(request, verdict)
+        return encode(request.uid, name, verdict)
 
-    async def _check(self, request: Reviewed) -> Verdict:
-        if request.problem:
+    async def _check(self, request: RingRequest | Reviewed) -> Verdict:
+        if isinstance(request, Reviewed):
             warning = f"the sharder cannot read this ring: {request.problem}"
-            return Verdict(warnings=(warning,))
+            return Verdict(warnings=(warning,)) if request.problem else PASS
         old, new = request.old, request.ring
         if new is None or new.metadata.deletion_timestamp is not None:
             return PASS
