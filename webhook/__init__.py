@@ -1,8 +1,9 @@
 """The admission webhook and the HTTP servers of the process."""
 
-from webhook.app import App, Health, Metrics, Webhook
-from webhook.console import Console
+from webhook.app import health_app, metrics_app, webhook_app
+from webhook.console import console_app
 from webhook.endpoint import Observer
+from webhook.messages import App
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 from webhook.server import Server
@@ -10,13 +11,13 @@ from webhook.tls import ServerTls
 
 __all__ = [
     "App",
-    "Console",
-    "Health",
-    "Metrics",
     "MetricsAuthorizer",
     "Observer",
     "RingValidation",
     "Server",
     "ServerTls",
-    "Webhook",
+    "console_app",
+    "health_app",
+    "metrics_app",
+    "webhook_app",
 ]

@@ -9,7 +9,7 @@ little, and are the first to be cut off where a limit of all connections is reac
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from http import HTTPStatus
 from time import perf_counter
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 import httptools
 from typing_extensions import override
 
-from webhook.messages import Answer, Body, Fields, Route, encode, refusal
+from webhook.messages import Answer, App, Body, Route, encode, refusal
 
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 """Limit of all incomplete bodies together: two of the largest that the API server sends.  A body
@@ -41,9 +41,7 @@ log = logging.getLogger(__name__)
 class Port:
     """What the connections of one port share."""
 
-    def __init__(
-        self, route_of: Callable[[str, Fields], Route | None], request_seconds: float
-    ) -> None:
+    def __init__(self, route_of: App, request_seconds: float) -> None:
         """`route_of` knows the paths; a request must be complete in `request_seconds`."""
         self.route_of = route_of
         self.request_seconds = request_seconds

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
 
-from webhook.messages import Answer, Body, Fields, Route, refusal
+from webhook.messages import Answer, App, Body, Fields, Route, refusal
 
 PAGE_PATH: Final = "/console"
 RINGS_PATH: Final = "/console/rings/"
@@ -20,25 +20,24 @@ _LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?")
 own name resolves to the loopback (DNS rebinding)."""
 
 
-class Console:
-    """The routes of the console, for a port on the loopback that requires no token."""
+def console_app(look: Callable[[str], Coroutine[None, None, bytes]]) -> App:
+    """Return the routes of the console, for a port on the loopback that requires no token.
 
-    def __init__(self, look: Callable[[str], Coroutine[None, None, bytes]]) -> None:
-        """`look` returns JSON about all rings, and about the ring of this name."""
-        self._look = look
-        page = _page()
-        self._page = Route(lambda _: page, b"GET")
+    `look` returns JSON about all rings, and about the ring of this name.
+    """
+    page = _page()
 
-    def route(self, path: str, fields: Fields) -> Route | None:
-        """Return how requests for a path are answered, None if there is no such path."""
+    async def state(ring: str, _: Body) -> Answer:
+        return Answer(HTTPStatus.OK, await look(ring))
+
+    def route(path: str, fields: Fields) -> Route | None:
         if _LOOPBACK.fullmatch(fields.get(b"host", b"")) is None:
             return Route(lambda _: refusal(HTTPStatus.BAD_REQUEST, "wrong host"), b"GET")
         if path.startswith(RINGS_PATH):
-            return Route(partial(self._state, path.removeprefix(RINGS_PATH)), b"GET")
-        return self._page if path == PAGE_PATH else None
+            return Route(partial(state, path.removeprefix(RINGS_PATH)), b"GET")
+        return Route(lambda _: page, b"GET") if path == PAGE_PATH else None
 
-    async def _state(self, ring: str, _: Body) -> Answer:
-        return Answer(HTTPStatus.OK, await self._look(ring))
+    return route
 
 
 def _page() -> Answer:

@@ -53,6 +53,10 @@ class Route(msgspec.Struct):
     """Called with the outcome of a request that was not passed to `reply`, and its seconds."""
 
 
+App: TypeAlias = Callable[[str, Fields], Route | None]
+"""Returns how a request for a path is answered, None if there is no such path."""
+
+
 def refusal(
     status: int,
     reason: str = "",

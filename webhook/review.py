@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from sharder.core.admission.answers import Decision
 from sharder.core.admission.rules import Review
-from sharder.core.api.meta import OwnerReference, PartialObject
+from sharder.core.api.meta import Json, OwnerReference, PartialObject
 from sharder.core.errors import InvalidObject
 from sharder.core.movement.acknowledgement import POD_CLAIM, Writer
 from sharder.core.names import GroupResource
@@ -171,7 +171,7 @@ class Response(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     patch_type: Literal["JSONPatch"] | None = None
     patch: bytes | None = None  # the encoder writes bytes as base64
     warnings: tuple[str, ...] = ()
-    status: msgspec.Struct | None = None
+    status: Json = None
     """Why it is not allowed."""
 
 

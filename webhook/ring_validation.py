@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import InvalidObject
 from sharder.core.names import API_GROUP, RingName
@@ -65,33 +66,22 @@ def encode(uid: str, ring: RingName, verdict: Verdict) -> bytes:
     return answer(Response(uid=uid, allowed=status is None, status=status, warnings=warnings))
 
 
-class _Cause(msgspec.Struct, frozen=True):
-    reason: str
-    message: str
-    field: str
-
-
-class _Details(msgspec.Struct, frozen=True):
-    name: str
-    causes: tuple[_Cause, ...]
-    group: str = API_GROUP
-    kind: str = "ControllerRing"
-
-
-class _Status(msgspec.Struct, frozen=True):
-    message: str
-    details: _Details
-    status: str = "Failure"
-    reason: str = "Invalid"
-    code: int = 422
-
-
 _REVIEW = msgspec.json.Decoder(Envelope[RingRequest])
 
 
-def _status(ring: RingName, refusals: tuple[Refusal, ...]) -> _Status:
-    causes = tuple(_Cause(r.fault.cause, r.message, r.field) for r in refusals)
-    return _Status(message="; ".join(map(str, refusals)), details=_Details(ring, causes))
+def _status(ring: RingName, refusals: tuple[Refusal, ...]) -> Json:
+    """Return a metav1.Status."""
+    causes = [
+        {"reason": each.fault.cause, "message": each.message, "field": each.field}
+        for each in refusals
+    ]
+    return {
+        "status": "Failure",
+        "reason": "Invalid",
+        "code": 422,
+        "message": "; ".join(map(str, refusals)),
+        "details": {"name": ring, "group": API_GROUP, "kind": "ControllerRing", "causes": causes},
+    }
 
 
 MAX_BYTES = 3 * 1024 * 1024

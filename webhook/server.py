@@ -10,12 +10,11 @@ import socket
 from contextlib import ExitStack
 from email.utils import formatdate
 from time import perf_counter
-from types import TracebackType
 from typing import Self
 
 from sharder.core.errors import ConfigError
-from webhook.app import App
 from webhook.connection import Connection, Port
+from webhook.messages import App
 from webhook.tls import ServerTls
 
 REQUEST_SECONDS = 10.0
@@ -73,7 +72,7 @@ class Server:
         self._host, self._tls = host, tls
         self._request_seconds = request_seconds
         self._room = max_connections
-        self._shared = Port(app.route, request_seconds)
+        self._shared = Port(app, request_seconds)
         self._sockets: list[socket.socket] = []
         self._open: dict[Connection, asyncio.Task[None]] = {}
         """The oldest connection is first."""
@@ -137,12 +136,7 @@ class Server:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _sweep(self) -> None:

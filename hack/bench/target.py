@@ -28,7 +28,7 @@ from sharder.core.names import RingName
 from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import Metrics
-from webhook import RingValidation, Server, ServerTls, Webhook
+from webhook import RingValidation, Server, ServerTls, webhook_app
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
 
 HOST: Final = "127.0.0.1"
@@ -99,7 +99,7 @@ async def serve(sizes: Sequence[int]) -> None:
     reservations are dropped, and then an empty line is printed.
     """
     rings = {ring_name(name, n): filled(name, n) for name in STRATEGIES for n in sizes}
-    app = Webhook(
+    app = webhook_app(
         AdmissionEndpoint(
             rings=rings.get,
             sharders=lambda: frozenset({"sharder"}),

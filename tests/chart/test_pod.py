@@ -8,7 +8,7 @@ import pytest
 import sharder
 from tests.chart.rendering import Helm, Pod, find, pod_of
 from tests.unit.webhook.reviews import exchange
-from webhook import Health
+from webhook import health_app
 
 DIGEST = f"sha256:{'0a' * 32}"
 
@@ -38,7 +38,7 @@ def test_a_new_pod_comes_before_an_old_one_goes(default: str) -> None:
 async def test_the_probes_ask_whether_it_lives_and_whether_it_is_ready(
     default: str, reason: str | None
 ) -> None:
-    container, app = pod_of(default).container, Health(lambda: reason)
+    container, app = pod_of(default).container, health_app(lambda: reason)
     alive, ready = container.liveness_probe.http_get, container.readiness_probe.http_get
 
     live = await exchange(app, method="GET", path=alive.path)

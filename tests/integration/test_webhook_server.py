@@ -29,7 +29,7 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import RingValidation, Server, ServerTls, Webhook
+from webhook import App, RingValidation, Server, ServerTls, webhook_app
 from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import Answer, Body
 
@@ -50,8 +50,8 @@ def server_tls() -> ServerTls:
     return ServerTls(pair.certificate, pair.key)
 
 
-def app(validation: RingValidation | None = None) -> Webhook:
-    return Webhook(
+def app(validation: RingValidation | None = None) -> App:
+    return webhook_app(
         AdmissionEndpoint(
             rings=demo_only,
             sharders=frozenset[str],

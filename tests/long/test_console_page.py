@@ -15,7 +15,7 @@ from sharder.core.names import ShardName
 from sharder.core.status.phases import ShardPhase
 from tests.support.chromium import Page, browsing
 from tests.support.eventually import eventually
-from webhook import Console, Server
+from webhook import Server, console_app
 
 WITHIN: Final = 20.0
 HOSTILE: Final = "<img src=x onerror=alert(1)>"
@@ -80,7 +80,7 @@ class Stage:
 async def stage(ring: Ring = HEALTHY) -> AsyncIterator[Stage]:
     """Open the page of the console."""
     told = Told(ring)
-    app = Console(told.look)
+    app = console_app(told.look)
     async with Server(app, host="127.0.0.1", port=0) as server, browsing() as page:
         await page.resize(1000, 668)
         await page.open(f"http://127.0.0.1:{server.port}/console")
@@ -122,5 +122,5 @@ async def test_the_page_goes_on_where_a_sharder_is_back() -> None:
         port = on.server.port
         await on.server.stop()
         await on.shows("#lost-what", "No answer from this sharder since")
-        async with Server(Console(on.told.look), host="127.0.0.1", port=port):
+        async with Server(console_app(on.told.look), host="127.0.0.1", port=port):
             await on.shows("#link", "live")

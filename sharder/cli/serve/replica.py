@@ -39,9 +39,9 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.supervisor import supervise
-from webhook.app import Metrics as MetricsRoute
-from webhook.app import Webhook
+from webhook.app import metrics_app, webhook_app
 from webhook.endpoint import AdmissionEndpoint
+from webhook.messages import App
 from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
@@ -98,18 +98,18 @@ class Replica:
             max_request_bytes=self.settings.webhook.server.max_request_bytes,
         )
 
-    def webhook(self, trusts: Callable[[str], bool]) -> Webhook:
+    def webhook(self, trusts: Callable[[str], bool]) -> App:
         """Return the routes of the webhook's port; `trusts` as in `endpoint`."""
         validation = RingValidation(
             custom=self.custom,
             max_request_bytes=self.settings.webhook.server.max_request_bytes,
         )
-        return Webhook(self.endpoint(trusts), readiness=self.not_ready, validation=validation)
+        return webhook_app(self.endpoint(trusts), readiness=self.not_ready, validation=validation)
 
-    def metrics_route(self) -> MetricsRoute:
+    def metrics_route(self) -> App:
         """Return the metrics, for clients that the API server allows."""
         readers = MetricsAuthorizer(KubeReviews(self.client), self.clock)
-        return MetricsRoute(self.metrics.render, readers)
+        return metrics_app(self.metrics.render, readers)
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""

@@ -42,8 +42,9 @@ from sharder.runtime.clock import SystemClock
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
-from webhook.app import App, Health
-from webhook.console import Console
+from webhook.app import health_app
+from webhook.console import console_app
+from webhook.messages import App
 from webhook.server import MAX_CONNECTIONS, Server
 from webhook.tls import ServerTls
 
@@ -120,7 +121,7 @@ class Service:
         """Start, serve until `stop`, stop."""
         settings, replica = self._settings, self._replica
         async with AsyncExitStack() as stack:
-            health = Health(replica.not_ready)
+            health = health_app(replica.not_ready)
             await stack.enter_async_context(
                 self._serving("health", settings.health.bind_address, health)
             )
@@ -129,7 +130,7 @@ class Service:
             metrics, console = settings.metrics.bind_address, settings.console.bind_address
             app = replica.metrics_route()
             await stack.enter_async_context(self._serving("metrics", metrics, app, tls))
-            page = Console(replica.console.look)
+            page = console_app(replica.console.look)
             await stack.enter_async_context(self._serving("console", console, page))
             async with asyncio.TaskGroup() as group:
                 lag = probe(self._metrics.replica.lagged, self._clock)

@@ -12,7 +12,7 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, WIDGETS, obj, snapshot
-from webhook import App, RingValidation, Webhook
+from webhook import App, RingValidation, webhook_app
 from webhook.connection import Connection, Port
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
 
@@ -95,9 +95,9 @@ def app_with(
     not_ready: str | None = None,
     is_stale: bool = False,
     max_request_bytes: int = MAX_REQUEST_BYTES,
-) -> Webhook:
+) -> App:
     """The webhook; the sharder's own user is `sharder`."""
-    return Webhook(
+    return webhook_app(
         AdmissionEndpoint(
             rings=rings,
             sharders=lambda: frozenset({"sharder"}),
@@ -151,7 +151,7 @@ class Wire(asyncio.Transport):
 
 def port_of(app: App) -> Port:
     """What the connections of a port share."""
-    port = Port(app.route, request_seconds=10.0)
+    port = Port(app, request_seconds=10.0)
     port.date = b"Thu, 01 Jan 1970 00:00:00 GMT"
     return port
 

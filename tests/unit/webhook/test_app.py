@@ -28,7 +28,7 @@ from tests.unit.webhook.reviews import (
     request_of,
     review_of,
 )
-from webhook import Health
+from webhook import health_app
 
 
 class Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -243,7 +243,7 @@ async def test_a_large_update_cannot_change_the_owner(padding: str) -> None:
 async def test_health_is_served_and_nothing_else(
     path: str, not_ready: str | None, status: int, says: Json
 ) -> None:
-    for app in (app_with(not_ready=not_ready), Health(lambda: not_ready)):
+    for app in (app_with(not_ready=not_ready), health_app(lambda: not_ready)):
         result = await exchange(app, method="GET", path=path)
 
         assert result.status == status

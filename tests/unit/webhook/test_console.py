@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.webhook.reviews import Exchange, exchange
-from webhook import Console
+from webhook import console_app
 
 
 async def look(ring: str) -> bytes:
@@ -12,7 +12,7 @@ async def look(ring: str) -> bytes:
 
 async def get(path: str, host: str = "localhost:8082") -> Exchange:
     headers = [(b"host", host.encode())]
-    return await exchange(Console(look), method="GET", path=path, headers=headers)
+    return await exchange(console_app(look), method="GET", path=path, headers=headers)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sharder.core.api.cluster import User
 from sharder.core.errors import ApiError, Forbidden, Unavailable
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.webhook.reviews import Exchange, exchange
-from webhook import Metrics, MetricsAuthorizer
+from webhook import MetricsAuthorizer, metrics_app
 from webhook.metrics_auth import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND
 
 
@@ -47,7 +47,7 @@ class Door:
         self.clock, self.reviews = FakeClock(), FakeReviews()
         self.threads = list[int]()
         self._numbers = itertools.count()
-        self._app = Metrics(self._render, MetricsAuthorizer(self.reviews, self.clock))
+        self._app = metrics_app(self._render, MetricsAuthorizer(self.reviews, self.clock))
 
     def _render(self) -> tuple[bytes, str]:
         self.threads.append(get_ident())
