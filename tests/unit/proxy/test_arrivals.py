@@ -1,7 +1,7 @@
 """An object is held back until the controller was shown its children."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
@@ -36,7 +36,9 @@ class Pods:
     async def get(self, ref: ObjectRef) -> PartialObject:
         raise NotImplementedError
 
-    async def stream(self, labels: str = "", fields: str = "") -> AsyncIterator[PartialObject]:
+    async def stream(
+        self, labels: str = "", fields: str = ""
+    ) -> AsyncGenerator[PartialObject, None]:
         self.asked.append((labels, fields))
         if len(self.asked) <= self.failures:
             raise Unavailable("not now")

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from weakref import WeakSet
 
 import pytest
+from typing_extensions import override
 
 from sharder.core.api.lease import Lease, LeaseSpec, lease_body
 from sharder.core.api.meta import ObjectMeta
@@ -162,6 +163,7 @@ class Closing(OneItem):
 
     opened = 0
 
+    @override
     async def watch(self, resource_version: str) -> AsyncGenerator[Bookmark, None]:
         self.opened += 1
         yield Bookmark(resource_version)
