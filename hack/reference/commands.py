@@ -16,6 +16,7 @@ from hack.reference.sdk_api import names_in
 from hack.reference.tables import rows
 from sharder.cli import app, reports
 from sharder.cli.command import COMMANDS, Argument, Command
+from sharder.core.api.ring import StrategyName
 from sharder.core.diagnosis.check import CheckReport
 from sharder.core.preview.report import PlanReport
 from sharder.core.status.phases import ShardPhase
@@ -33,7 +34,11 @@ REPORTS: Final[dict[str, type[msgspec.Struct]]] = {
     "check": CheckReport,
 }
 """What `-o json` prints, by the first command that prints it."""
-PHASE: Final = "[state of a shard](concepts.md#the-states-of-a-shard)"
+LINKS: Final[dict[type[Enum], str]] = {
+    ShardPhase: "[state of a shard](concepts.md#the-states-of-a-shard)",
+    StrategyName: "[strategy](placement.md#the-strategies)",
+}
+"""Where the values of some enumerations are explained."""
 
 NOTES: Final = Path(__file__).with_name("commands.md")
 """The head of the page, and what follows the help of some commands, under their headings."""
@@ -102,11 +107,12 @@ def _fields(
     described = cast("types.StructType", types.type_info(struct))
     for field in described.fields:
         name, nested, enum = f"{path}{field.encode_name}", *_parts(field.type)
+        kind, mark, _ = _type(field.type).partition("?")
         values = _values(enum, known.setdefault(enum, place), place) if enum else ""
-        kind = "(text)" if values else f"({_type(field.type)})"
+        shown = "" if values or kind == "text" else f"({kind})"
         meaning = " ".join(filter(None, [about.get(field.name, ""), values]))
         if meaning or nested is None:
-            yield name, kind + f": {meaning}" * bool(meaning)
+            yield name + mark, shown + f": {meaning}" * bool(meaning)
         if nested is not None:
             is_list = isinstance(field.type, types.VarTupleType)
             yield from _fields(nested, f"{name}{'[]' * is_list}.", place, known)
@@ -129,7 +135,7 @@ def _parts(kind: types.Type) -> tuple[type[msgspec.Struct] | None, type[Enum] | 
         item = each.item_type if isinstance(each, types.VarTupleType) else each
         if isinstance(item, types.StructType):
             return item.cls, None
-        if isinstance(item, types.EnumType) and item.cls is not ShardPhase:
+        if isinstance(item, types.EnumType) and item.cls not in LINKS:
             return None, item.cls
     return None, None
 
@@ -139,10 +145,11 @@ def _type(kind: types.Type) -> str:
         (given,) = (each for each in kind.types if not isinstance(each, types.NoneType))
         return f"{_type(given)}?"
     if isinstance(kind, types.VarTupleType):
-        return f"list of {_type(kind.item_type)}".replace("object", "objects")
+        item = _type(kind.item_type)
+        return "list" if item == "text" else f"list of {item}".replace("object", "objects")
     if isinstance(kind, types.EnumType):
-        if kind.cls is ShardPhase:
-            return PHASE
+        if kind.cls in LINKS:
+            return LINKS[kind.cls]
         return ", ".join(f"`{value.value}`" for value in kind.cls)
     if isinstance(kind, types.DictType):
         return f"map of {_type(kind.value_type)}"
@@ -153,4 +160,5 @@ def _documented(cls: type[msgspec.Struct] | type[Enum]) -> dict[str, str]:
     """Return the texts below the attributes of a class."""
     (found,) = names_in(ast.parse(inspect.getsource(cls)).body)
     known = {each.name: each.doc.replace("None", "null") for each in names_in(found.body)}
-    return {name: " ".join(doc.split()) for name, doc in known.items() if doc}
+    texts = {name: " ".join(doc.split()) for name, doc in known.items() if doc}
+    return {name: text.replace(", or null.", ".") for name, text in texts.items()}

@@ -17,10 +17,11 @@ MODULES: Final = ("sharder.sdk", "sharder.sdk.testing")
 FIRST: Final = ("Shard", "Request", "OwnMeta", "Settings", "ShardTest", "FakeCluster")
 INTERNAL: Final = {
     "Shard": {"handled", "serve_on"},
-    "Settings": {"check", "drain_on_stop_seconds", "lease_annotations", "lease_labels"},
     "FakeCluster": set(vars(Cluster)),
 }
 """Members that only the SDK itself uses."""
+ELSEWHERE: Final = {"Settings": "[sdk.md](sdk.md#settings) lists its fields."}
+"""Classes whose members another page has."""
 
 HEAD: Final = """\
 # SDK API
@@ -79,7 +80,10 @@ def _module(module: str) -> Iterator[str]:
             base = value.__mro__[1].__name__
             errors.append(found._replace(usage=re.sub(r"\w$", rf"\g<0>({base})", found.usage)))
         else:
-            yield from _section("###", found, _members(value), of=f"{name}.")
+            members = [] if name in ELSEWHERE else _members(value)
+            yield from _section("###", found, members, of=f"{name}.")
+            if name in ELSEWHERE:
+                yield f"{ELSEWHERE[name]}\n"
     yield from _section("###", Name("Functions, types and constants", "", ""), others)
     if errors:
         yield from _section("###", Name("Errors", "", ""), errors)
@@ -148,7 +152,7 @@ def _section(
     if about.usage not in {"", about.name}:
         yield f"`{about.usage}`\n"
     yield from (_paragraph(each) for each in about.doc.split("\n\n") if each)
-    if fields := ", ".join(f"`{each.usage}`" for each in members if not each.doc):
+    if fields := ", ".join(f"`{_bare(each.usage)}`" for each in members if not each.doc):
         yield f"Fields: {fields}.\n"
     short = [each for each in members if each.doc and "\n\n" not in each.doc]
     for each in short:
@@ -156,6 +160,11 @@ def _section(
     for each in members:
         if "\n\n" in each.doc:
             yield from _section(f"{level}#", each._replace(name=of + each.name))
+
+
+def _bare(usage: str) -> str:
+    """Return a field without a default that is empty."""
+    return re.sub(r' = (""|None|\(\))$', "", usage)
 
 
 def _paragraph(text: str) -> str:

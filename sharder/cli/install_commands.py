@@ -136,7 +136,6 @@ def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) 
     account needs the rights of a shard.
 
     sharder inject my-ring --image example.com/sharder:0.2.0 -f deployment.yaml
-    cat deployment.yaml | sharder inject my-ring --image example.com/sharder:0.2.0
     sharder inject my-ring -f deployment.yaml --uninject
     """
     from sharder.cli.proxied import print_injected

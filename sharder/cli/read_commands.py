@@ -20,7 +20,6 @@ def rings(call: Call) -> None:
     """List the rings, with their shards and objects.
 
     sharder rings
-    sharder rings -o wide
     sharder rings -o json | jq '.rings[] | select(.unowned > 0) | .name'
     """
     from sharder.cli import cluster_view, tables
@@ -33,7 +32,6 @@ def shards(call: Call, ring: str) -> None:
     """List the shards of a ring, with their state and objects.
 
     sharder shards my-ring
-    sharder shards my-ring -o wide
     sharder shards my-ring -o json | jq '.shards[] | select(.available | not)'
     """
     from sharder.cli import cluster_view, tables
@@ -80,7 +78,6 @@ def explain(call: Call, ring: str, words: list[str], *, namespace: str | None) -
 
     sharder explain my-ring secret/my-secret -n default
     sharder explain my-ring secrets default/my-secret
-    sharder explain my-ring Secret my-secret -n default -o json
     """
     from sharder.cli import explain as explanation
     from sharder.cli import plan_tables
@@ -140,8 +137,6 @@ def plan(
     sharder plan my-ring --add 2 --remove my-controller-7d4b9
     sharder plan my-ring --strategy BoundedLoad -o json | jq .summary
     sharder plan my-ring --resume -v
-    sharder dump my-ring > dump.json
-    sharder plan --file dump.json -o json | jq .summary
     """
     from sharder.cli import plan_tables
     from sharder.core.preview.what_if import what_if_of

@@ -34,7 +34,6 @@ def cordon(call: Call, ring: str, shards: list[str], *, dry_run: bool) -> None:
     A shard keeps the objects that it has.
 
     sharder cordon my-ring my-controller-7d4b9
-    sharder uncordon my-ring my-controller-7d4b9
     """
     _steer(call, "CORDON", [(ring, shard) for shard in shards], dry_run=dry_run)
 
@@ -75,13 +74,12 @@ def evacuate(
 ) -> None:
     """Move all objects away from shards, and keep new ones away.
 
-    The objects move one by one; a shard works on each until it acknowledges the drain.  It gets
-    no new ones until sharder uncordon.  With --wait the command returns when two counts find no
-    object of the shards; neither --timeout nor Ctrl-C ends the evacuation.
+    A shard works on each object until it acknowledges the drain, and gets no new ones until
+    sharder uncordon.  With --wait the command returns when two counts find no object of the
+    shards; neither --timeout nor Ctrl-C ends the evacuation.
 
     sharder evacuate my-ring my-controller-7d4b9 --dry-run
     sharder evacuate my-ring my-controller-7d4b9 --wait --timeout 15m
-    sharder uncordon my-ring my-controller-7d4b9
     """
     if wait and dry_run:
         raise UsageError("--wait cannot be combined with --dry-run")
@@ -104,7 +102,6 @@ def pause(call: Call, rings: list[str], *, dry_run: bool) -> None:
     Objects whose shard is gone are still reassigned, and new objects are still assigned.
 
     sharder pause my-ring
-    sharder resume my-ring
     """
     _steer(call, "PAUSE", [(ring, ring) for ring in rings], dry_run=dry_run)
 
