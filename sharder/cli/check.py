@@ -29,8 +29,8 @@ from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError, U
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
-from sharder.kube.check_requests import ring_schema
 from sharder.kube.client import Client
+from sharder.kube.objects import ring_schema
 from sharder.kube.typed_stores import (
     all_rings,
     leases,

@@ -129,7 +129,6 @@ class Drains:
         ref = drain.obj.metadata.ref
         drain.touches += 1
         if drain.touches == 3:
-            # The message names the object: an operator's log format might show no fields.
             _log.warning(
                 "%s is still draining: a daemon has not stopped, the acknowledgement fails, "
                 "or a webhook reverts it",

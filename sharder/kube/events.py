@@ -79,7 +79,6 @@ class KubeRecorder:
         except ApiError as error:
             if not self._missed:
                 fields = {"object": str(about.metadata.ref), "why": reason, "error": str(error)}
-                # The message repeats the fields: an author's log format might not show them.
                 _log.warning("event not recorded: %s: %s", fields["object"], error, extra=fields)
             self._missed += 1
             return False

@@ -1,4 +1,4 @@
-"""Discovery of single resources, and their objects by metadata only."""
+"""Discovery of single resources and of a schema, and objects by metadata only."""
 
 import asyncio
 from datetime import datetime
@@ -6,10 +6,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from sharder.core.api.cluster import Schema
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.since import DatedObject
 from sharder.core.errors import NotFound
-from sharder.core.names import GroupResource
+from sharder.core.names import API_GROUP, API_VERSION, GroupResource
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.store import KubeStore, Scope
@@ -19,6 +20,8 @@ D = TypeVar("D")
 _CORE_VERSION: Final = "v1"
 _CACHE_SECONDS: Final = 60.0
 """How long a discovered resource is cached: its CRD can begin to serve another version."""
+_OPENAPI: Final = f"/openapi/v3/apis/{API_GROUP}/{API_VERSION}"
+"""Every authenticated client can read this path (system:discovery), but not the CRD itself."""
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -118,3 +121,28 @@ async def _read(client: Client, path: str, of: type[D]) -> D:
 def dated_objects(client: Client, resource: Resource, labels: str = "") -> KubeStore[DatedObject]:
     """Return the objects of a resource with the writes of each client."""
     return KubeStore(client, DatedObject, resource, Scope(labels=labels), metadata_only=True)
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+class _Named(Schema, frozen=True, kw_only=True):
+    kinds: tuple[_Kind, ...] = msgspec.field(default=(), name="x-kubernetes-group-version-kind")
+
+
+class _Components(msgspec.Struct, frozen=True):
+    schemas: dict[str, _Named] = {}
+
+
+class _OpenApi(msgspec.Struct, frozen=True):
+    components: _Components = _Components()
+
+
+async def ring_schema(client: Client) -> Schema | None:
+    """Return the schema of ControllerRings, None if the server does not serve them."""
+    try:
+        schemas = (await _read(client, _OPENAPI, _OpenApi)).components.schemas.values()
+    except NotFound:
+        return None
+    return next((each for each in schemas if _Kind("ControllerRing") in each.kinds), None)

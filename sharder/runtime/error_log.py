@@ -65,7 +65,6 @@ class ErrorLog:
         """Record a failure; log it if it differs from the last one."""
         known, self._error = self._error, error
         if known is None or (type(known), str(known)) != (type(error), str(error)):
-            # The message repeats the fields: a log format of an SDK program might not show them.
             _log.warning(
                 "cannot %s: %s",
                 self._doing,

@@ -213,7 +213,6 @@ class LeaseHolder:
                 self._logged_holder = holder
                 until = self._clock.now() + timedelta(seconds=self._record.expires_in())
                 own = " (our own name: a killed predecessor, or another process)"
-                # The message has all details: a log format of an SDK program might show no fields.
                 _log.info(
                     "waiting for lease %s: held by %r%s, expires at %s unless renewed",
                     self._ref,

@@ -110,7 +110,6 @@ def _log_error(error_log: ErrorLog, doing: str, error: ApiError) -> None:
         return
     fields = {"why": doing, "error": str(error)}
     if isinstance(error, Rewound):
-        # The message repeats the error: a log format of an SDK program might show no fields.
         _log.warning("the API server went back in time, relisting: %s", error, extra=fields)
     else:
         _log.info("watch expired (410), relisting", extra=fields)

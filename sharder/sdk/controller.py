@@ -249,7 +249,6 @@ class Controller:
         if ref in self._reverted:
             return
         self._reverted.add(ref)
-        # The message repeats the fields: an author's log format might not show them.
         text = "drain of %s not acknowledged: its labels were restored, will retry; %s"
         _log.warning(text, ref, _CAUSES, extra=self._context.fields(ref))
 

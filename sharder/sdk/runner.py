@@ -115,7 +115,6 @@ class Runner:
         ref, task = request.ref, asyncio.current_task()
         if request.permit.was_refused or (task is not None and task.cancelling()):
             why = str(error) or repr(error)
-            # The message repeats the fields, as in `_warn`.
             fields = self._context.fields(ref, error=why)
             _log.info("reconcile cancelled: %s", why, extra=fields)
             # The watch might be late, or a drain be withdrawn.
@@ -139,7 +138,6 @@ class Runner:
     def _warn(
         self, ref: ObjectRef, error: str, *, what: str = "failed", traceback: bool = False
     ) -> None:
-        # The message repeats the fields: an author's log format might not show them.
         fields = self._context.fields(ref, error=error)
         _log.warning("reconcile %s: %s: %s", what, ref, error, exc_info=traceback, extra=fields)
 

@@ -193,8 +193,7 @@ class Shard:
         try:
             asyncio.run(until_signal(self.serve, self.stop))
         except SharderError as error:
-            # No traceback: the message is enough.  It repeats the error, because the program might
-            # not show fields, or not set up logging.
+            # No traceback: the message is enough.
             fields = {"ring": self._ring, "error": str(error)}
             _log.error("shard failed: %s", error, extra=fields)
             raise SystemExit(1) from error

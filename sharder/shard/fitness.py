@@ -75,7 +75,6 @@ class Fitness:
             if not why_not:
                 return self.holder.reported
             if why_not != logged:
-                # The message has all details: an author's log format might show no fields.
                 fields = {"ring": self.context.identity.ring, "shard": self.context.identity.shard}
                 _log.warning("keeping the Lease, because %s: %s", why_not, problem, extra=fields)
                 logged = why_not

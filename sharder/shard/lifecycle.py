@@ -14,6 +14,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, repeat
 from math import inf
 from typing import Final, Protocol
 
@@ -151,7 +152,6 @@ class Life:
 
         await race(self.stop.wait(), note_unfit())
         if self._why:
-            # The message has all details: an author's log format might show no fields.
             _log.warning("giving the Lease back: %s", self._why, extra=self._fields)
         elif (seconds := self.context.settings.drain_on_stop_seconds) and not self.work.is_empty:
             await drain(self.holder, self.work, within=seconds, clock=self.context.clock)
@@ -171,7 +171,6 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
     await holder.evacuate()
     while not work.is_empty and clock.monotonic() < deadline:
         if clock.monotonic() >= told + LOG_SECONDS:
-            # The count is in the message: an author's log format might show no fields.
             _log.info("evacuating before stop: %d objects left", work.objects)
             told = clock.monotonic()
         await clock.sleep(_POLL_SECONDS)
@@ -183,14 +182,20 @@ async def drain(holder: LeaseHolder, work: Workload, *, within: float, clock: Cl
         _log.warning("drain_on_stop timed out with %d objects left", work.objects)
 
 
-async def until_signal(serve: Callable[[], Awaitable[None]], stop: Callable[[], None]) -> None:
-    """Await `serve`; the first signal calls `stop`, the second one cancels `serve`."""
+async def until_signal(
+    serve: Callable[[], Awaitable[None]], stop: Callable[[], bool | None]
+) -> None:
+    """Await `serve`; the first signal calls `stop`, the second one cancels `serve`.
+
+    If `stop` returns False, because no clean stop is possible, the first signal cancels too.
+    """
     loop = asyncio.get_running_loop()
     scope = asyncio.timeout(None)
-    reactions = iter((stop, lambda: scope.reschedule(loop.time())))
+    reactions = chain((stop,), repeat(lambda: False))
 
     def on_signal() -> None:
-        next(reactions, stop)()
+        if next(reactions)() is False and scope.when() is None:
+            scope.reschedule(loop.time())
 
     for each in _SIGNALS:
         loop.add_signal_handler(each, on_signal)

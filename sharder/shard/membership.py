@@ -174,7 +174,6 @@ async def missing(rights: Sequence[Right], cluster: Cluster) -> str:
     try:
         lacking = [right for right in rights if not await cluster.may(right)]
     except ApiError as error:
-        # The message repeats the fields: an author's log format might not show them.
         _log.warning("rights not checked: %s", error, extra={"error": str(error)})
         return ""
     return advice(lacking) if lacking else ""

@@ -30,7 +30,6 @@ class RingCheck:
         try:
             resources = (await self._cluster.ring(self._ring)).spec.resources
         except (ApiError, InvalidObject) as error:
-            # The messages have all details: an author's log format might show no fields.
             if self._logged.is_new(self._ring, repr(error)):
                 level = logging.INFO if isinstance(error, Forbidden) else logging.WARNING
                 _log.log(level, "%s", _why_unreadable(self._ring, error))

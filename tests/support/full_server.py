@@ -17,6 +17,7 @@ from sharder.core.api.meta import Json, Resource
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk.testing.api_server import ApiServer, page_of
 from sharder.sdk.testing.requests import Call, Client, Refused
+from sharder.sdk.testing.rules import is_custom
 from sharder.sdk.testing.storage import Change, Storage, Stored, Tree, metadata_of
 from sharder.sdk.testing.watching import Selection, Watcher
 from sharder.sdk.testing.writer import Target, Writer
@@ -57,7 +58,7 @@ class FullWriter(Writer):
             target.check(body)
             if metadata_of(body).get("uid", current.meta.uid) != current.meta.uid:
                 raise Refused(409, "Precondition failed: UID")
-            if target.served.rules.custom and "resourceVersion" not in metadata_of(body):
+            if is_custom(target.served) and "resourceVersion" not in metadata_of(body):
                 raise Refused(422, "metadata.resourceVersion: must be specified for an update")
             return {**body, **api_version}
         if target.call.content_type == _APPLY:

@@ -2,6 +2,11 @@
 
 Start: health, identity, certificates, metrics, synced snapshots, webhook, ready.  Stop, in the
 reverse order: not ready, controllers and leader Lease, a quiet period, open requests, sockets.
+
+In the quiet period a replica that is not ready keeps serving: a Service sends it calls until the
+kubelet, the EndpointSlice and every node's proxy have followed the readiness probe.  Closing the
+port earlier loses admissions silently, because the API server skips a webhook that it cannot
+reach.
 """
 
 import asyncio
@@ -9,12 +14,11 @@ import logging
 import os
 import random  # noqa: TID251 - the composition root creates it
 import resource
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from math import inf
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -27,7 +31,6 @@ from sharder.cli.serve.certificates import (
     find_certificate,
 )
 from sharder.cli.serve.replica import Replica
-from sharder.cli.serve.shutdown import shares_of
 from sharder.config import Settings
 from sharder.config.strategies import installed
 from sharder.core.addresses import Address, address_of
@@ -42,6 +45,7 @@ from sharder.runtime.clock import SystemClock
 from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.event_loop import probe
 from sharder.runtime.memory import keep_trimmed, settle_soon, settled
+from sharder.shard.lifecycle import until_signal
 from webhook.app import health_app
 from webhook.console import console_app
 from webhook.messages import App
@@ -53,6 +57,14 @@ COUNT_SECONDS = 10.0
 
 OTHER_CONNECTIONS = 64
 """Limit of every port except the webhook's: probes, scrapers and people need a handful."""
+
+QUIET_SECONDS: Final = 10.0
+"""A Service drops an endpoint 1-3 s after the readiness probe has failed; Gatekeeper waits 10 s
+(shutdown delay), Knative 45 s (quiet period)."""
+
+QUIET_SHARE: Final = 2 / 3
+"""The quiet period's share of the stop's timeout: of the default 15 s, 5 s are left for open
+requests, and the API server does not wait longer than that for an answer."""
 
 T = TypeVar("T")
 
@@ -67,17 +79,8 @@ async def serve(settings: Settings) -> None:
     """
     client = await connect(settings.client_connection.kubeconfig or os.environ.get("KUBECONFIG"))
     service = Service(settings, client)
-    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(service.run(), name="service")
-
-            def stop() -> None:
-                if not service.stop():
-                    task.cancel()
-
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stop)
+        await until_signal(service.run, service.stop)
     finally:
         await client.close()
 
@@ -253,6 +256,17 @@ class Service:
         if leading:
             settle_soon()
         _log.info("became leader" if leading else "lost leadership")
+
+
+def shares_of(timeout: float) -> tuple[float, float]:
+    """Return the seconds of the quiet period, and the seconds for open requests after it.
+
+    `timeout` limits the sum; if it is negative, open requests have no limit.
+    """
+    if timeout < 0:
+        return QUIET_SECONDS, inf
+    quiet = min(QUIET_SECONDS, timeout * QUIET_SHARE)
+    return quiet, timeout - quiet
 
 
 def _descriptors() -> int:

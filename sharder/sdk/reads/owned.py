@@ -77,7 +77,6 @@ class OwnedObjects:
         try:
             return old.deletion_timestamp != new.deletion_timestamp or self._when(old, new)
         except Exception as error:  # noqa: BLE001 - one object must not stop the shard
-            # The message repeats the fields: an author's log format might not show them.
             fields = {"object": str(new.ref), "error": repr(error)}
             text = "predicate failed, reconciling: %s: %r"
             _log.warning(text, new.ref, error, exc_info=True, extra=fields)

@@ -13,10 +13,9 @@ import msgspec
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk.testing.requests import Call, Client, NotServed, Place, Refused, place_of
-from sharder.sdk.testing.rules import rules_of
 from sharder.sdk.testing.storage import Change, Storage, Stored
 from sharder.sdk.testing.watching import Selection, Watcher, line
-from sharder.sdk.testing.writer import Served, Target, Writer
+from sharder.sdk.testing.writer import Target, Writer
 
 Allows: TypeAlias = Callable[[Client, str, GroupResource, str], bool]
 """Called with client, verb, resource and namespace (empty: all namespaces)."""
@@ -38,7 +37,7 @@ class ApiServer:
         self.allows: Allows = everything
         """Whether a client has a right."""
         self.now = now
-        self._served: dict[tuple[str, str, str], Served] = {}
+        self._served: dict[tuple[str, str, str], Resource] = {}
         for resource in resources:
             self.serve(resource)
         self._opened = 0
@@ -49,7 +48,7 @@ class ApiServer:
     def serve(self, resource: Resource) -> None:
         """Serve a resource from now on."""
         key = resource.id.group, resource.version, resource.id.resource
-        self._served[key] = Served(resource, rules_of(resource))
+        self._served[key] = resource
 
     def withdraw(self, resource: GroupResource, version: str) -> None:
         """Serve a version of a resource no longer; its watches end."""
@@ -60,7 +59,7 @@ class ApiServer:
     @property
     def resources(self) -> list[Resource]:
         """The resources in the order in which they came."""
-        return [each.resource for each in self._served.values()]
+        return [*self._served.values()]
 
     @property
     def reached(self) -> int:
@@ -96,7 +95,7 @@ class ApiServer:
         served = self._find(place)
         self._authorize(call, place)
         if call.method == "GET" and not place.name:
-            return 200, self.list(call, Selection(call, place, served), served.resource.id)
+            return 200, self.list(call, Selection(call, place, served), served.id)
         target = Target(call, place, served)
         match call.method, bool(place.name):
             case "GET", True:
@@ -128,7 +127,7 @@ class ApiServer:
         place = place_of(call.path)
         served = self._find(place)
         self._authorize(call, place, verb="watch")
-        resource, selection = served.resource.id, Selection(call, place, served)
+        resource, selection = served.id, Selection(call, place, served)
         since = int(call.query.get("resourceVersion") or 0)
         self._opened += 1
         watcher = Watcher(resource, selection, self._opened)
@@ -148,7 +147,7 @@ class ApiServer:
         self.watchers.setdefault(resource, []).append(watcher)
         return watcher
 
-    def _find(self, place: Place) -> Served:
+    def _find(self, place: Place) -> Resource:
         try:
             return self._served[place.group, place.version, place.resource]
         except KeyError:

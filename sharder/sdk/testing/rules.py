@@ -1,7 +1,6 @@
 """How a write changes an object: pure functions over whole objects as JSON."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.meta import Json, Resource
@@ -22,34 +21,23 @@ _SET_BY_SERVER: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The rules for the objects of one resource."""
-
-    custom: bool
-    """Whether it is a custom resource: a write to its status changes no labels."""
-    generation: bool
-    """Whether a change outside of metadata and status increases `metadata.generation`."""
-
-
-def rules_of(resource: Resource) -> Rules:
-    """Return the rules of a built-in or custom resource."""
+def is_custom(resource: Resource) -> bool:
+    """Return whether it is a custom resource: a write to its status changes no labels."""
     group = resource.id.group
-    is_custom = "." in group and not group.endswith(".k8s.io")
-    return Rules(custom=is_custom, generation=is_custom or group in _WITH_GENERATION)
+    return "." in group and not group.endswith(".k8s.io")
 
 
-def created(rules: Rules, body: Tree, *, uid: str, now: str) -> Tree:
+def created(resource: Resource, body: Tree, *, uid: str, now: str) -> Tree:
     """Return the object that is stored for the body of a create; its name is set."""
     tree = {key: value for key, value in body.items() if key != "status"}
     metadata = tidy({**metadata_of(body), "uid": uid, "creationTimestamp": now})
     metadata.pop("deletionTimestamp", None)
-    if rules.generation:
+    if _has_generation(resource):
         metadata["generation"] = 1
-    return _stored(rules, {**tree, "metadata": metadata})
+    return _stored(resource, {**tree, "metadata": metadata})
 
 
-def updated(rules: Rules, current: Stored, wanted: Tree, subresource: str = "") -> Tree:
+def updated(resource: Resource, current: Stored, wanted: Tree, subresource: str = "") -> Tree:
     """Return the object that is stored after an update or a patch.
 
     Raises:
@@ -63,7 +51,7 @@ def updated(rules: Rules, current: Stored, wanted: Tree, subresource: str = "") 
         if key in before:
             metadata[key] = before[key]
     if subresource == "status":
-        kept = before if rules.custom else metadata
+        kept = before if is_custom(resource) else metadata
         return {**current.tree, "metadata": kept, "status": wanted.get("status")}
     tree = {**wanted, "metadata": metadata}
     tree.pop("status", None)
@@ -71,16 +59,16 @@ def updated(rules: Rules, current: Stored, wanted: Tree, subresource: str = "") 
     added = set(finalizers_of(tree)) - set(finalizers_of(current.tree))
     if "deletionTimestamp" in before and added:
         raise Refused(422, "metadata.finalizers: no new finalizers can be added on deletion")
-    if rules.generation and _content(tree) != _content(current.tree):
+    if _has_generation(resource) and _content(tree) != _content(current.tree):
         metadata["generation"] = _next_generation(before)
-    return _stored(rules, tree)
+    return _stored(resource, tree)
 
 
-def marked_deleted(rules: Rules, current: Stored, now: str) -> Tree:
+def marked_deleted(resource: Resource, current: Stored, now: str) -> Tree:
     """Return the stored object after the deletion of an object with finalizers."""
     marks: Tree = {"deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
     metadata = {**metadata_of(current.tree), **marks}
-    if rules.generation:
+    if _has_generation(resource):
         metadata["generation"] = _next_generation(metadata)
     return {**current.tree, "metadata": metadata}
 
@@ -103,6 +91,11 @@ def merge(document: Json, patch: Json) -> Json:
     return merged
 
 
+def _has_generation(resource: Resource) -> bool:
+    """Return whether a change outside of metadata and status increases the generation."""
+    return is_custom(resource) or resource.id.group in _WITH_GENERATION
+
+
 def _next_generation(metadata: Tree) -> int:
     return int(str(metadata.get("generation", 0))) + 1
 
@@ -111,8 +104,8 @@ def _content(tree: Tree) -> Tree:
     return {key: value for key, value in tree.items() if key not in {"metadata", "status"}}
 
 
-def _stored(rules: Rules, tree: Tree) -> Tree:
+def _stored(resource: Resource, tree: Tree) -> Tree:
     """Drop data that is empty, as built-in resources do."""
-    if rules.custom or tree.get("data") not in ({}, None):
+    if is_custom(resource) or tree.get("data") not in ({}, None):
         return tree
     return {key: value for key, value in tree.items() if key != "data"}

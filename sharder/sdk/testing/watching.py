@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk.testing.requests import Call, Place, Refused
+from sharder.sdk.testing.rules import is_custom
 from sharder.sdk.testing.storage import Change, Stored
-from sharder.sdk.testing.writer import Served
 
 Matcher: TypeAlias = Callable[[Mapping[str, str]], bool]
 
@@ -55,7 +56,7 @@ def _requirement(text: str) -> Matcher:
 class Selection:
     """Which objects of a resource a list or watch shows, and how."""
 
-    def __init__(self, call: Call, place: Place, served: Served) -> None:
+    def __init__(self, call: Call, place: Place, served: Resource) -> None:
         """Read the request; `Refused` if a selector is invalid."""
         fields = call.query.get("fieldSelector", "")
         self._labels = selector(call.query.get("labelSelector", ""))
@@ -66,11 +67,9 @@ class Selection:
         self._namespace = place.namespace
         self._metadata_only = call.metadata_only
         self._served = served
-        self.kind = "PartialObjectMetadata" if call.metadata_only else served.resource.kind
+        self.kind = "PartialObjectMetadata" if call.metadata_only else served.kind
         """The kind of the objects as they are shown."""
-        self.shown_version = (
-            "meta.k8s.io/v1" if call.metadata_only else served.resource.api_version
-        )
+        self.shown_version = "meta.k8s.io/v1" if call.metadata_only else served.api_version
         """Their apiVersion."""
 
     def has(self, ref: ObjectRef, stored: Stored | None) -> bool:
@@ -86,11 +85,11 @@ class Selection:
         """Return the object as the request wants it."""
         if self._metadata_only:
             return stored.partial
-        return stored.encoded_as(self._served.resource.api_version)
+        return stored.encoded_as(self._served.api_version)
 
     def item(self, stored: Stored) -> bytes:
         """Return the object as a list has it."""
-        if self._metadata_only or self._served.rules.custom:
+        if self._metadata_only or is_custom(self._served):
             return self.encode(stored)
         return stored.item
 

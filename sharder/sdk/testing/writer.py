@@ -9,18 +9,11 @@ import msgspec
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.sdk.testing.requests import Call, Place, Refused
-from sharder.sdk.testing.rules import Rules, created, marked_deleted, merge, updated
+from sharder.sdk.testing.rules import created, marked_deleted, merge, updated
 from sharder.sdk.testing.storage import Storage, Stored, Tree, finalizers_of, metadata_of
 
 _TRIES: Final = 5
 """How often a write without a resourceVersion is tried against other writers."""
-
-
-class Served(NamedTuple):
-    """A resource that the server serves, in one of its versions."""
-
-    resource: Resource
-    rules: Rules
 
 
 class Attributes(NamedTuple):
@@ -51,12 +44,13 @@ class Target(NamedTuple):
 
     call: Call
     place: Place
-    served: Served
+    served: Resource
+    """The resource, in one of its versions."""
 
     @property
     def resource(self) -> GroupResource:
         """The resource."""
-        return self.served.resource.id
+        return self.served.id
 
     @property
     def ref(self) -> ObjectRef:
@@ -71,7 +65,7 @@ class Target(NamedTuple):
 
     def attributes(self, operation: str, obj: Tree | None, old: Tree | None) -> Attributes:
         """Return what admission is told."""
-        return Attributes(self.call, self.place, self.served.resource, operation, obj, old)
+        return Attributes(self.call, self.place, self.served, operation, obj, old)
 
     def check(self, body: Tree) -> None:
         """Raise `Refused` if the body is about another object than the path."""
@@ -88,7 +82,7 @@ class Target(NamedTuple):
             return msgspec.json.encode(status)
         if self.call.metadata_only:
             return stored.partial
-        return stored.encoded_as(self.served.resource.api_version)
+        return stored.encoded_as(self.served.api_version)
 
     def conflict(self) -> Refused:
         """Return the error for a write that is based on an older state."""
@@ -119,14 +113,14 @@ class Writer:
 
     async def create(self, target: Target) -> Stored:
         """Create an object."""
-        body, resource = target.body(), target.served.resource
+        body, resource = target.body(), target.served
         target.check(body)
         metadata = metadata_of(body)
         if metadata.get("resourceVersion"):
             raise Refused(500, "resourceVersion should not be set on objects to be created", "")
         if resource.namespaced:
             metadata["namespace"] = target.place.namespace
-        kind: Tree = {"apiVersion": target.served.resource.api_version, "kind": resource.kind}
+        kind: Tree = {"apiVersion": target.served.api_version, "kind": resource.kind}
         wanted: Tree = {**body, **kind, "metadata": metadata}
         wanted = await self.admission.mutate(target.attributes("CREATE", wanted, None))
         metadata = metadata_of(wanted)
@@ -134,7 +128,7 @@ class Writer:
             metadata["name"] = self._generated(str(metadata.get("generateName") or ""))
         wanted = {**wanted, "metadata": metadata}
         uid = f"uid-{next(self.storage.numbers)}"
-        tree = created(target.served.rules, wanted, uid=uid, now=self._time())
+        tree = created(target.served, wanted, uid=uid, now=self._time())
         self.admission.validate(target.attributes("CREATE", tree, None))
         ref = ObjectRef(target.place.namespace, str(metadata["name"]))
         if ref in self.storage.of(resource.id):
@@ -169,7 +163,7 @@ class Writer:
             return None
         if current.meta.deletion_timestamp is not None:
             return current
-        tree = marked_deleted(target.served.rules, current, self._time())
+        tree = marked_deleted(target.served, current, self._time())
         return self.commit(target, target.ref, tree)
 
     async def _admitted(self, target: Target, current: Stored) -> Tree:
@@ -177,12 +171,12 @@ class Writer:
         wanted = self.wanted(target, current)
         if metadata_of(wanted).get("resourceVersion", current.version) != current.version:
             raise target.conflict()
-        rules, part = target.served.rules, target.place.subresource
-        tree = updated(rules, current, wanted, part)
+        served, part = target.served, target.place.subresource
+        tree = updated(served, current, wanted, part)
         attributes = target.attributes("UPDATE", tree, current.tree)
         mutated = await self.admission.mutate(attributes)
         if mutated is not tree:
-            tree = updated(rules, current, mutated, part)
+            tree = updated(served, current, mutated, part)
         self.admission.validate(attributes._replace(obj=tree))
         return tree
 

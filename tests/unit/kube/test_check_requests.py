@@ -1,8 +1,8 @@
-"""Facts about `sharder.kube.check_requests`."""
+"""Facts about `sharder.kube.objects.ring_schema`."""
 
 from sharder.core.api.meta import Json
-from sharder.kube.check_requests import ring_schema
 from sharder.kube.client import Client
+from sharder.kube.objects import ring_schema
 from tests.unit.kube.conftest import Script
 
 OPENAPI = "/prefix/openapi/v3/apis/sharding.timebertt.dev/v1alpha1"

@@ -1,10 +1,10 @@
-"""Facts about `sharder.cli.serve.shutdown`: how long a stop waits."""
+"""Facts about `sharder.cli.serve.service`: how long a stop waits."""
 
 from math import inf
 
 import pytest
 
-from sharder.cli.serve.shutdown import shares_of
+from sharder.cli.serve.service import shares_of
 
 
 @pytest.mark.parametrize(
