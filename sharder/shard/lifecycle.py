@@ -14,7 +14,6 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, repeat
 from math import inf
 from typing import Final, Protocol
 
@@ -191,11 +190,13 @@ async def until_signal(
     """
     loop = asyncio.get_running_loop()
     scope = asyncio.timeout(None)
-    reactions = chain((stop,), repeat(lambda: False))
+    is_stopping = False
 
     def on_signal() -> None:
-        if next(reactions)() is False and scope.when() is None:
+        nonlocal is_stopping
+        if (is_stopping or stop() is False) and scope.when() is None:
             scope.reschedule(loop.time())
+        is_stopping = True
 
     for each in _SIGNALS:
         loop.add_signal_handler(each, on_signal)
