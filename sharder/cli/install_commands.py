@@ -111,13 +111,8 @@ def proxy(
     sharder proxy jobs --controller-kubeconfig /run/proxied/kubeconfig
     """
     from sharder.cli.proxied import run
-    from sharder.core.names import RingName
-    from sharder.proxy.proxy import Options
 
-    options = Options(
-        ring=RingName(ring), port=port, kubeconfig=written, account=account, election=election
-    )
-    run(call, options)
+    run(call, ring, port=port, kubeconfig=written, account=account, election=election)
 
 
 @command(

@@ -1,27 +1,63 @@
 """Run `sharder proxy` until SIGTERM, and put it into manifests."""
 
 import sys
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
+from random import SystemRandom  # noqa: TID251 - the composition root of a proxy
 
 import uvloop
 import yaml
 
 from sharder.cli.command import Call, UsageError
+from sharder.core.names import ObjectRef, RingName
+from sharder.kube.access import find_access
+from sharder.kube.passage import Passage
 from sharder.logs import configure_logs
+from sharder.metrics.shard import process_metrics
+from sharder.proxy.entrance import Entrance
 from sharder.proxy.inject import injected, without
-from sharder.proxy.proxy import Options, Proxy
+from sharder.proxy.proxy import Proxy
+from sharder.proxy.server import ProxyServer
+from sharder.runtime.clock import SystemClock
 from sharder.shard.lifecycle import until_signal
+from sharder.shard.membership import connected
 from sharder.shard.settings import local_settings
 
 
-def run(call: Call, options: Options) -> None:
-    """Serve a controller until a signal; errors are those of `Proxy.serve`."""
+def run(
+    call: Call,
+    ring: str,
+    *,
+    port: int,
+    kubeconfig: Path | None,
+    account: Path | None,
+    election: ObjectRef | None,
+) -> None:
+    """Serve a controller until a signal; errors are those of `Proxy.serve_on`."""
     configure_logs()
     settings = local_settings()
     settings = replace(settings, kubeconfig=call.kubeconfig or settings.kubeconfig)
-    proxy = Proxy(options, settings)
-    uvloop.run(until_signal(proxy.serve, proxy.stop))
+    clock = SystemClock()
+    proxy = Proxy(RingName(ring), settings, election=election, clock=clock, rng=SystemRandom())
+    entrance = Entrance(
+        port=port, kubeconfig=kubeconfig, account=account, namespace=settings.namespace
+    )
+
+    async def serve() -> None:
+        access = await find_access(settings.kubeconfig or None)
+
+        def listen(server: ProxyServer) -> AbstractAsyncContextManager[None]:
+            return entrance.open(server, access, clock)
+
+        passage = Passage(access)
+        try:
+            async with connected(settings, process_metrics()) as cluster:
+                await proxy.serve_on(cluster, passage, listen)
+        finally:
+            await passage.close()
+
+    uvloop.run(until_signal(serve, proxy.stop))
 
 
 def print_injected(file: str, ring: str, image: str | None) -> None:

@@ -46,7 +46,7 @@ class ProxyServer:
     def __init__(self, passage: Passage, view: View) -> None:
         self._passage = passage
         self._view = view
-        self._reading = set[asyncio.Queue[bytes]]()
+        self._reading = list[asyncio.Queue[bytes]]()
         """What each open watch has still to show."""
         self._writing = set[asyncio.Task[web.Response]]()
 
@@ -198,7 +198,7 @@ class ProxyServer:
     ) -> None:
         """Copy the lines of a watch, those that come together at once."""
         lines = asyncio.Queue[bytes](100)
-        self._reading.add(lines)
+        self._reading.append(lines)
         try:
             async with asyncio.TaskGroup() as group:
                 reading = group.create_task(_read_lines(answer, lines))
@@ -208,7 +208,7 @@ class ProxyServer:
         except* (OSError, msgspec.DecodeError):
             pass  # either side has gone; the controller watches again
         finally:
-            self._reading.discard(lines)
+            self._reading.remove(lines)
 
     async def _deliver(
         self,

@@ -1,0 +1,130 @@
+"""How the controller reaches the proxy: a port, and a kubeconfig or the files of an account.
+
+Each request of the controller keeps its own credentials, so the files have those of this process.
+"""
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import yaml
+from aiohttp import web
+
+from sharder.core.errors import Unavailable
+from sharder.kube.access import REFRESH_SECONDS, Access
+from sharder.proxy.server import MAX_BODY, ProxyServer
+from sharder.runtime.clock import Clock
+from sharder.tls.files import readable
+from sharder.tls.issue import KeyPair, issue_serving, make_authority
+
+HOST: Final = "127.0.0.1"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Where the controller comes in."""
+
+    port: int
+    """0 takes a free one."""
+    kubeconfig: Path | None
+    """Where to write the controller's kubeconfig."""
+    account: Path | None
+    """Where to write the files of the controller's service account."""
+    namespace: str
+    """The namespace of the account."""
+
+    @asynccontextmanager
+    async def open(
+        self, server: ProxyServer, access: Access, clock: Clock
+    ) -> AsyncGenerator[None, None]:
+        """Serve on the loopback, and keep the files as new as the token of `access`."""
+        now = clock.now()
+        authority = make_authority(now)
+        serving = issue_serving(
+            authority, names=[HOST, "localhost"], now=now, validity=timedelta(days=3650)
+        )
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", server.handle)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        await runner.setup()
+        try:
+            site = web.TCPSite(
+                runner, HOST, self.port, ssl_context=_context(serving), shutdown_timeout=1
+            )
+            await site.start()
+            port = int(runner.addresses[0][1])
+            _log.info("serving the controller on https://%s:%d", HOST, port)
+            async with asyncio.TaskGroup() as group:
+                writing = group.create_task(
+                    self._keep_written(access, clock, port, authority.certificate), name="account"
+                )
+                yield
+                writing.cancel()
+        finally:
+            await runner.cleanup()
+
+    async def _keep_written(
+        self, access: Access, clock: Clock, port: int, authority: bytes
+    ) -> None:
+        """Write the files, again whenever the token has changed."""
+        written = ""
+        while True:
+            try:
+                token = (await access.authorization.header()).removeprefix("Bearer ")
+            except Unavailable as error:
+                _log.warning("the controller keeps its token: %s", error)
+                token = written
+            if token != written:
+                self._write(port, authority, token)
+                written = token
+            await clock.sleep(REFRESH_SECONDS)
+
+    def _write(self, port: int, authority: bytes, token: str) -> None:
+        if self.kubeconfig is not None:
+            config = yaml.safe_dump(_kubeconfig(port, authority, token))
+            _replace(self.kubeconfig, config.encode(), mode=0o600)
+        if self.account is not None:
+            # As in /var/run/secrets/kubernetes.io/serviceaccount; the controller starts when the
+            # token is there.
+            _replace(self.account / "ca.crt", authority)
+            _replace(self.account / "namespace", self.namespace.encode())
+            _replace(self.account / "token", token.encode())
+
+
+def _kubeconfig(port: int, authority: bytes, token: str) -> dict[str, object]:
+    trust = base64.b64encode(authority).decode()
+    cluster = {"server": f"https://{HOST}:{port}", "certificate-authority-data": trust}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "proxy",
+        "clusters": [{"name": "proxy", "cluster": cluster}],
+        "users": [{"name": "proxy", "user": {"token": token}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
+    }
+
+
+def _replace(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a file at once; the containers of a pod can have different users."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.touch(mode=mode)
+    draft.write_bytes(content)
+    draft.replace(path)
+
+
+def _context(pair: KeyPair) -> ssl.SSLContext:
+    """Return the context of our server."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with readable(pair.certificate + pair.key) as path:
+        context.load_cert_chain(path)
+    return context
