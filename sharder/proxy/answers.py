@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -18,7 +19,8 @@ def plain(headers: Mapping[str, str]) -> CIMultiDict[str]:
 
 def expired(refused: Refused) -> web.Response:
     """Answer a watch as the API server does, with an event: not all clients read the status."""
-    return web.json_response({"type": "ERROR", "object": refused.status})
+    line = msgspec.json.encode({"type": "ERROR", "object": refused.status}) + b"\n"
+    return web.Response(body=line, content_type="application/json")
 
 
 async def copied(request: web.Request, answer: Answer) -> web.StreamResponse:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from sharder.core.api.lease import Lease, LeaseSpec
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import InvalidObject
 
@@ -34,24 +35,22 @@ def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
     raise InvalidObject(f"cannot read an object that is sent as {kind}")
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    holder_identity: str | None = None
-
-
-class _Lease(PartialObject, frozen=True):
-    spec: _Spec = _Spec()
-
-
-def holder_in(body: bytes, content_type: str) -> tuple[str, str]:
-    """Return name and holder of the Lease in a body, both empty if it is none."""
+def lease_in(body: bytes, content_type: str) -> Lease:
+    """Return the Lease in a body, in protobuf only name, holder and duration; empty if none."""
     try:
-        if content_type.partition(";")[0].strip() == PROTOBUF:
-            raw = _object_in(body)
-            return _first(_first(raw, 1), 1).decode(), _first(_first(raw, 2), 1).decode()
-        lease = msgspec.json.decode(body, type=_Lease)
+        if content_type.partition(";")[0].strip() != PROTOBUF:
+            return msgspec.json.decode(body, type=Lease)
+        raw = _object_in(body)
+        meta, spec = _first(raw, 1), _first(raw, 2)
+        return Lease(
+            metadata=ObjectMeta(name=_first(meta, 1).decode()),
+            spec=LeaseSpec(
+                holder_identity=_first(spec, 1).decode(),
+                lease_duration_seconds=int.from_bytes(_first(spec, 2), "little"),
+            ),
+        )
     except (msgspec.DecodeError, IndexError, UnicodeDecodeError, InvalidObject):
-        return "", ""
-    return lease.metadata.name, lease.spec.holder_identity or ""
+        return Lease(metadata=ObjectMeta())
 
 
 def _object_in(body: bytes) -> bytes:
@@ -76,7 +75,7 @@ def _owner(raw: bytes) -> OwnerReference:
         kind=_first(raw, 1).decode(),
         name=_first(raw, 3).decode(),
         uid=_first(raw, 4).decode(),
-        controller=_first(raw, 6) == b"\x01",
+        controller=any(_first(raw, 6)),
     )
 
 
@@ -92,7 +91,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
         match key & 7:
             case 0:
                 number, at = _varint(message, at)
-                yield key >> 3, bytes([number & 0x7F])
+                yield key >> 3, (number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
             case 1:
                 at += 8
             case 2:

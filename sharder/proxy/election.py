@@ -10,15 +10,14 @@ from typing import Final
 import msgspec
 
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.proxy.bodies import holder_in
+from sharder.proxy.bodies import lease_in
 from sharder.proxy.gate import Refused
 from sharder.proxy.targets import Target, Verb
 from sharder.runtime.clock import Clock
 
 LEASES: Final = GroupResource("coordination.k8s.io", "leases")
-LATE_SECONDS: Final = 15.0
-"""Seconds without renewal after which the controller counts as hung: the duration that users of
-client-go set unless they know better."""
+USUAL_SECONDS: Final = 15.0
+"""The duration of Locks that do not say theirs: what users of client-go set."""
 _JSON: Final = "application/json"
 _TAKEN: Final = {
     "apiVersion": "coordination.k8s.io/v1",
@@ -36,7 +35,10 @@ class Lock:
         self._ref = ref
         self._stored = b"", ""
         self._holder = self._banned = ""
+        self._seconds = USUAL_SECONDS
+        """The duration of the Lock: who could not renew it for so long does not lead any more."""
         self._renewed: float | None = None
+        self._lost = float("-inf")
 
     @property
     def is_used(self) -> bool:
@@ -45,12 +47,17 @@ class Lock:
 
     def is_late(self, seconds: float) -> bool:
         """Return whether the controller elects a leader, and none has renewed for `seconds`."""
-        at, limit = self._renewed, max(seconds, LATE_SECONDS)
+        at, limit = self._renewed, max(seconds, self._seconds)
         return self.is_used and (at is None or self._clock.monotonic() - at > limit)
 
     def lose(self) -> None:
-        """Let the process that leads now never lead again."""
-        self._banned = self._holder or self._banned
+        """Let the process that leads now not lead again, so that it ends itself.
+
+        If it still asks a duration later, then it did not know that it led, or it is another
+        process of the same name.
+        """
+        if self._holder:
+            self._banned, self._lost = self._holder, self._clock.monotonic()
         self._stored, self._holder, self._renewed = (b"", ""), "", None
 
     def answer(
@@ -59,18 +66,19 @@ class Lock:
         """Return status, body and content type; None if the request is about another object."""
         if target.resource != LEASES or target.verb not in {Verb.GET, Verb.CREATE, Verb.WRITE}:
             return None
-        name, holder = holder_in(body, content_type) if body else (target.ref.name, "")
-        ref = ObjectRef(target.namespace, name)
+        lease = lease_in(body, content_type)
+        ref = ObjectRef(target.namespace, target.ref.name or lease.metadata.name)
         if self._ref is None and target.verb is Verb.GET:
             self._ref = ref
         if ref != self._ref:
             return None
         if target.verb is Verb.GET:
             return self._shown(ref)
-        if not holder or holder == self._banned:
+        holder, now = lease.spec.holder_identity or "", self._clock.monotonic()
+        if not holder or (holder == self._banned and now <= self._lost + self._seconds):
             return _said(Refused(409, "the shard of this controller has lost its Lease"))
-        self._stored, self._holder = (body, content_type), holder
-        self._renewed = self._clock.monotonic()
+        self._stored, self._holder, self._renewed = (body, content_type), holder, now
+        self._seconds = float(lease.spec.lease_duration_seconds or USUAL_SECONDS)
         return 201 if target.verb is Verb.CREATE else 200, body, content_type
 
     def _shown(self, ref: ObjectRef) -> tuple[int, bytes, str]:

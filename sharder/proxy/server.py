@@ -159,8 +159,13 @@ class ProxyServer:
             sent = self._send(request, count.pop_all())
             writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
         self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
+        writing.add_done_callback(self._written)
         return await asyncio.shield(writing)
+
+    def _written(self, writing: asyncio.Task[web.Response]) -> None:
+        self._writing.discard(writing)
+        if not writing.cancelled():
+            writing.exception()  # whoever waited has got it, if anybody did
 
     async def _send(self, request: web.Request, count: ExitStack) -> web.Response:
         """Send a write, which is given up when the Lease ends."""

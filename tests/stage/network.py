@@ -124,7 +124,6 @@ class NetworkClient(kube.Client):
         self.requests = 0
         self.sees: Callable[[Call], None] = lambda _: None
         """Called with every request that the process sends."""
-        self._answered_at = 0.0
         self._observe = _ignore
 
     @override
@@ -143,22 +142,27 @@ class NetworkClient(kube.Client):
         call = call_of(
             self.user, method, path, query or {}, body, content_type=content_type, accept=accept
         )
-        self.requests += 1
-        self.sees(call)
-        if self.link.is_closed or self.link.is_cut or self.server.is_away:
-            raise Unavailable(f"{method} {path}: connection refused")
-        try:
-            async with asyncio.timeout(timeout):
-                status, answer = await self._exchange(call)
-        except TimeoutError as error:
-            raise Unavailable(f"{method} {path}: no answer within {timeout:g}s") from error
-        self._answered_at = asyncio.get_running_loop().time()
-        self._observe(method, str(status))
+        status, answer = await self.exchange(call, timeout)
         if status >= 300:
             raise refusal(status, answer, f"{method} {path}")
         if max_bytes is not None and len(answer) > max_bytes:
             raise TooLong
         return answer
+
+    async def exchange(self, call: Call, seconds: float) -> tuple[int, bytes]:
+        """Return status and body of the answer; `Unavailable` without one in so many seconds."""
+        self.requests += 1
+        self.sees(call)
+        what = f"{call.method} {call.path}"
+        if self.link.is_closed or self.link.is_cut or self.server.is_away:
+            raise Unavailable(f"{what}: connection refused")
+        try:
+            async with asyncio.timeout(seconds):
+                status, answer = await self._exchange(call)
+        except TimeoutError as error:
+            raise Unavailable(f"{what}: no answer within {seconds:g}s") from error
+        self._observe(call.method, str(status))
+        return status, answer
 
     async def _exchange(self, call: Call) -> tuple[int, bytes]:
         """Send a request and wait for its answer; the server works even if we are stopped."""

@@ -65,6 +65,8 @@ class Setup:
     foreign: bool
     """Whether one shard is written from the protocol alone."""
     servers: int
+    proxied: bool
+    """Whether one shard is a controller that nobody changed, behind a proxy."""
     skews: Mapping[str, int]
     """By how many seconds the clock of each process is off."""
 
@@ -83,6 +85,7 @@ class Setup:
             foreign=rng.random() < 0.3,
             servers=rng.choice([1, 1, 2]),
             skews={name: rng.choice(SKEWS) for name in (*SHARDS, *SHARDERS)},
+            proxied=rng.random() < 0.3,
         )
 
 
@@ -227,6 +230,8 @@ class _Play:
             actor: Actor = self.stage.replica(name)
         elif self.setup.foreign and name == SHARDS[0]:
             actor = self.stage.protocol_shard(name)
+        elif self.setup.proxied and name == SHARDS[1]:
+            actor = self.stage.proxied_shard(name)
         else:
             actor = self.stage.shard(name)
         actor.clock.skew = timedelta(seconds=self.setup.skews[name])

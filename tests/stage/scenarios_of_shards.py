@@ -2,6 +2,8 @@
 
 import asyncio
 
+from sharder.core.names import EVACUATE_ANNOTATION
+from sharder.sdk.testing.requests import Call
 from tests.stage.story import DRAIN, PIN, Story
 
 
@@ -91,3 +93,34 @@ async def paused(story: Story) -> None:
         story.shards["p0"].resume()
         await asyncio.sleep(1)
         await story.join("" if story.shards["p0"].is_running else "p0")
+
+
+async def proxied(story: Story) -> None:
+    """A controller that nobody changed writes to nothing that has left, and makes a child once."""
+    await story.begin("p0")
+    link = story.stage.proxied_shard("p1").link
+    await story.until(lambda: story.holder("p1") == "p1")
+
+    async def slow(call: Call) -> None:
+        if call.method == "POST":
+            await asyncio.sleep(1.5)
+
+    async def move(before: str, after: str) -> None:
+        await story.describe(after, annotations={EVACUATE_ANNOTATION: None})
+        await story.describe(before, annotations={EVACUATE_ANNOTATION: "true"})
+        await asyncio.sleep(4)
+        link.heal()
+        await story.until(lambda: not story.of(before) and story.are_together())
+        await asyncio.sleep(3)
+
+    link.before.append(slow)
+    await story.create(4, labels={PIN: "p1"})
+    await asyncio.sleep(0.6)
+    await move("p1", "p0")  # while the first children are made
+    link.before.clear()
+    link.stall("configmaps")
+    await move("p0", "p1")
+    link.stalled.add(min(link.watchers, key=lambda watcher: watcher.number))
+    await move("p1", "p0")  # which the proxy's own watch does not show
+    await move("p0", "p1")
+    assert len(story.children()) == 4

@@ -31,10 +31,12 @@ from tests.stage.actors import (
     ShardActor,
 )
 from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
+from tests.stage.foreign_controller import ForeignController
 from tests.stage.history import History
 from tests.stage.loop import PROCESS, VirtualLoop
 from tests.stage.network import wall_time
 from tests.stage.protocol_shard import ProtocolShard
+from tests.stage.proxied import ProxiedShard
 from tests.support.full_server import FullServer
 
 T = TypeVar("T")
@@ -57,6 +59,10 @@ class Stage:
         self.actors = list[Actor]()
         self.replicas = dict[str, ReplicaActor]()
         self.shards = dict[str, Actor]()
+        self.proxies = dict[str, ProxiedShard]()
+        self.controllers = dict[str, ForeignController]()
+        """What runs behind each proxy."""
+        self._kubelets = dict[str, asyncio.Task[None]]()
         known = (LEASES, MUTATING, VALIDATING, RINGS, NAMESPACES, POLICIES, BINDINGS, WEBSITES)
         resources: dict[GroupResource, Resource] = {
             **BUILT_IN,
@@ -135,6 +141,24 @@ class Stage:
         actor = self.shards[name] = ProtocolShard(self, name, server=self._server())
         actor.start()
         return actor
+
+    def proxied_shard(self, name: str) -> ProxiedShard:
+        """Start a controller that nobody changed behind a proxy, or start the proxy again."""
+        actor = ProxiedShard(self, name, server=self._server())
+        self.shards[name] = self.proxies[name] = actor
+        actor.start()
+        if name not in self._kubelets:
+            self._kubelets[name] = self.loop.create_task(self._keep_controller(name))
+        return actor
+
+    async def _keep_controller(self, pod: str) -> None:
+        """Start the controller of a pod whenever none runs and the proxy listens."""
+        while True:
+            proxy = self.proxies[pod]
+            if proxy.server is not None and not proxy.is_ending and proxy.controller is None:
+                self.controllers[pod] = ForeignController(self, pod)
+                self.controllers[pod].start()
+            await asyncio.sleep(0.5)
 
     async def set_up(self, spec: Json, *, fence: bool = False) -> None:
         """Create the namespaces and the ring, and its fence if there is one."""

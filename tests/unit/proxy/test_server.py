@@ -200,8 +200,10 @@ async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None
     stage.view.shown.add(JOBS)
 
     async with stage.client.get(f"{JOBS_PATH}?watch=1&resourceVersion=5") as answer:
-        event = await answer.json()
+        line = await answer.read()
 
+    assert line.endswith(b"\n"), "clients read lines"
+    event = json.loads(line)
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 

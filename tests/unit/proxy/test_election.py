@@ -1,0 +1,76 @@
+"""The Lock of the controller: every process leads, but none that has lost its shard."""
+
+import json
+
+import pytest
+
+from sharder.core.names import ObjectRef
+from sharder.proxy.bodies import PROTOBUF
+from sharder.proxy.election import LEASES, USUAL_SECONDS, Lock
+from sharder.proxy.targets import Target, Verb
+from sharder.sdk.testing.fake_clock import FakeClock
+
+REF = ObjectRef("demo", "lock")
+
+
+def asked(lock: Lock) -> int:
+    answer = lock.answer(Target(Verb.GET, LEASES, REF), b"", "")
+    assert answer is not None
+    return answer[0]
+
+
+def renewed(lock: Lock, holder: str, **spec: object) -> int:
+    body = {"metadata": {"name": "lock"}, "spec": {"holderIdentity": holder, **spec}}
+    answer = lock.answer(
+        Target(Verb.WRITE, LEASES, REF), json.dumps(body).encode(), "application/json"
+    )
+    assert answer is not None
+    return answer[0]
+
+
+@pytest.fixture
+def lock(clock: FakeClock) -> Lock:
+    lock = Lock(clock)
+    assert asked(lock) == 404
+    return lock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+async def test_who_has_lost_its_shard_leads_no_more_until_it_must_have_ended(
+    lock: Lock, clock: FakeClock
+) -> None:
+    assert renewed(lock, "one", leaseDurationSeconds=40) == 200
+    lock.lose()
+    await clock.advance(39)
+    assert renewed(lock, "one") == 409
+    assert renewed(lock, "two") == 200
+
+    lock.lose()
+    await clock.advance(1)
+    assert renewed(lock, "two") == 409
+    await clock.advance(USUAL_SECONDS)
+    assert renewed(lock, "two") == 200, "a new process, or one that did not know that it led"
+
+
+async def test_a_leader_is_late_by_its_own_duration(lock: Lock, clock: FakeClock) -> None:
+    renewed(lock, "one", leaseDurationSeconds=137)
+    await clock.advance(100)
+    assert not lock.is_late(10)
+    await clock.advance(38)
+    assert lock.is_late(10)
+
+
+async def test_the_duration_is_read_from_protobuf_too(lock: Lock, clock: FakeClock) -> None:
+    lease = b"\x0a\x06\x0a\x04lock" + b"\x12\x08\x0a\x03one\x10\x89\x01"
+    body = b"k8s\x00" + b"\x12" + bytes([len(lease)]) + lease
+    answer = lock.answer(Target(Verb.WRITE, LEASES, REF), body, PROTOBUF)
+    assert answer is not None
+    assert answer[0] == 200
+    await clock.advance(136)
+    assert not lock.is_late(10)
+    await clock.advance(2)
+    assert lock.is_late(10)
