@@ -81,7 +81,7 @@ def document(schema: str, values: str) -> str:
 def sections(schema: Schema) -> list[Section]:
     """Return a section for each object with fields in a schema."""
     known = list[Section]()
-    collect(Section(path="", schema=schema, is_item=False), known)
+    collect(Section(path="", schema=schema, about=""), known)
     return known
 
 

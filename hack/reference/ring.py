@@ -46,7 +46,8 @@ def document(crd: str) -> str:
     schema = msgspec.convert(version["schema"]["openAPIV3Schema"], Schema)
     sections = list[Section]()
     for part in ("spec", "status"):
-        collect(Section(path=part, schema=schema.properties[part], is_item=True), sections)
+        found = schema.properties[part]
+        collect(Section(path=part, schema=found, about=found.description), sections)
     head = HEAD.format(
         api=f"{spec['group']}/{version['name']}",
         plural=spec["names"]["plural"],

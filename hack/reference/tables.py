@@ -29,8 +29,8 @@ class Section:
     path: str
     """The path of the first field of this type, such as `spec.resources[]`; empty for the root."""
     schema: Schema
-    is_item: bool
-    """Whether the description stands above the list, because no other list has it."""
+    about: str
+    """What stands above the list of the fields."""
 
 
 def collect(section: Section, known: list[Section]) -> None:
@@ -41,22 +41,30 @@ def collect(section: Section, known: list[Section]) -> None:
         return
     known.append(section)
     for name, each in section.schema.properties.items():
-        path = f"{section.path}.{name}".removeprefix(".")
-        collect(Section(path=path, schema=each, is_item=False), known)
-        if each.items is not None:
-            collect(Section(path=f"{path}[]", schema=each.items, is_item=True), known)
+        item = each.items or each
+        about = _about(each, known, required=name in section.schema.required)
+        collect(Section(path=_path(section, name, each), schema=item, about=about), known)
 
 
 def table(section: Section, known: list[Section]) -> Iterator[str]:
-    """Yield the lines of a section without its heading; `known` are the targets of its links."""
-    schema = section.schema
-    if section.is_item:
-        yield from (schema.description, "")
-    fields = schema.properties.items()
-    yield from rows(
-        (name, _about(each, known, required=name in schema.required)) for name, each in fields
-    )
+    """Yield the lines of a section without its heading; `known` are the targets of its links.
+
+    A field with a section of its own is described there.
+    """
+    paths = {each.path for each in known}
+    fields = {
+        name: _about(each, known, required=name in section.schema.required)
+        for name, each in section.schema.properties.items()
+        if _path(section, name, each) not in paths
+    }
+    about = section.about.removeprefix("(object): ")
+    yield from ([about, ""] if about else [])
+    yield from rows(fields.items())
     yield ""
+
+
+def _path(section: Section, name: str, schema: Schema) -> str:
+    return f"{section.path}.{name}".removeprefix(".") + "[]" * (schema.items is not None)
 
 
 def rows(entries: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -85,6 +93,8 @@ def _about(schema: Schema, known: list[Section], *, required: bool) -> str:
     kind, place = _type(schema), _place(schema.items or schema, known)
     kind = f"[{kind}](#{_anchor(place)})" if place else kind
     default = "required" if required else _default(schema)
+    if default.startswith("default") and kind in {"boolean", "integer", "string"}:
+        kind = ""
     facts = ", ".join(filter(None, [kind, default]))
     return f"({facts}): {schema.description}" if facts else f": {schema.description}"
 

@@ -60,8 +60,7 @@ _COUNTS: Final = {
         *(RING, "outcome"),
     ),
     "movements_total": (
-        "Objects that the leader assigned: unassigned and drained objects, and objects of "
-        "lost shards",
+        "Objects that the leader assigned: unassigned, drained, and of lost shards",
         *_RESOURCE,
     ),
     "drains_total": ("Drains that the leader requested", *_RESOURCE),
@@ -87,8 +86,7 @@ _TIMES: Final = {
     "admission_duration_seconds": (
         ANSWER_BUCKETS,
         (
-            "Seconds that this replica took to receive and answer an admission request; "
-            "controllerring is empty if the ring is unknown",
+            "Seconds that this replica took to receive and answer an admission request",
             *(RING, "outcome"),
         ),
     ),
@@ -99,9 +97,8 @@ _TIMES: Final = {
     "handover_seconds": (
         HANDOVER_BUCKETS,
         (
-            "Time from when an object had no live owner until its new owner was written: "
-            "for drained from the acknowledgement, for lost from the last renewal or the release "
-            "of the shard's Lease",
+            "Time without a live owner: for drained since the acknowledgement, for lost since "
+            "the last renewal or the release of the shard's Lease",
             *(RING, "reason"),
         ),
     ),

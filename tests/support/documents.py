@@ -16,6 +16,9 @@ DOCUMENTS = sorted(
 OF_PYTHON = ("process_", "python_")
 """How the metrics of all programs in Python begin, which have no rows."""
 
+_METRIC = re.compile(
+    r"^- `(\w+)(?:\{(.*?)\})?`(?: (histogram))?: (.*?)(?:\. \*\*(.*)\*\*)?$", re.MULTILINE
+)
 _FENCE = re.compile(r"^```(?P<language>[a-z]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -82,12 +85,11 @@ def tables(text: str) -> list[list[list[str]]]:
 
 def documented_metrics() -> dict[str, tuple[str, list[str], str, str]]:
     """Return type, labels, meaning and advice of each metric on the page of metrics."""
-    rows, *_ = tables(read(Path("docs/metrics.md")))
+    page, _, _ = read(Path("docs/metrics.md")).partition("\n## ")
     found = {}
-    for cell, meaning, advice in rows:
-        name, _, labels = code(cell)[0].rstrip("}").partition("{")
-        kind = "histogram" if cell.endswith(" histogram") else "gauge"
-        kind = "counter" if name.endswith("_total") else kind
+    for entry in _METRIC.finditer(page):
+        name, labels, kind, meaning, advice = entry.groups(default="")
+        kind = "counter" if name.endswith("_total") else kind or "gauge"
         found[name] = (kind, [each for each in labels.split(",") if each], meaning, advice)
     return found
 
