@@ -47,8 +47,7 @@ def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002
 def configure_logs(*, level: str = "info", form: str = "text") -> None:
     """Write the records of the process to standard error, one per line, with their fields.
 
-    Replaces an earlier configuration.  Values are escaped, so that no name of an object can forge
-    a line.
+    Replaces an earlier configuration. Values are escaped: none can forge a line.
 
     Args:
         level: The least severe records that are written, by a name of `logging`.

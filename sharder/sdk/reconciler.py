@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class PermanentError(SharderError):
     """The object cannot be handled as it is: do not retry until the object changes.
 
-    A change is a resourceVersion that this reconcile has neither read nor written; a change of a
-    child does not count.  After a restart, and on its next shard, the object is tried once more.
+    A change of a child does not count. After a restart, and on its next shard, the object is tried
+    once more.
     """
 
 

@@ -23,9 +23,9 @@ T = TypeVar("T")
 class Request:
     """One object that this shard owns, for the duration of one reconcile.
 
-    A request names the object to reconcile, not an event.  Writes raise `LeaseLost` or `NotOwned`
-    once the Lease might be lost, the object is draining or has left this shard, or the reconcile
-    has ended.  Do not catch these errors: the object is requeued if necessary.
+    Writes raise `LeaseLost` or `NotOwned` once the Lease might be lost, the object is draining or
+    has left this shard, or the reconcile has ended. Do not catch these errors: the object is
+    requeued if necessary.
     """
 
     def __init__(self, ref: ObjectRef, meta: OwnMeta, context: ResourceContext) -> None:
@@ -68,8 +68,8 @@ class Request:
         The object in memory includes this shard's own writes, and lacks `managedFields`.
 
         Args:
-            shape: A msgspec Struct, dataclass or TypedDict to decode the object as; other fields
-                are skipped.  Without a shape, the JSON document is returned.
+            shape: A msgspec Struct, dataclass or TypedDict to decode the object as; without one,
+                the JSON document is returned.
 
         Raises:
             NotFound: the object is gone.
@@ -131,9 +131,8 @@ class Request:
     ) -> Document:
         """Set a condition in the object's status and return the object.
 
-        lastTransitionTime changes only with the status of the condition, and nothing is written if
-        nothing differs.  observedGeneration is the generation that this request last saw, so call
-        `get` before you evaluate the object.
+        Nothing is written if nothing differs. observedGeneration is the generation that this
+        request last saw, so call `get` before you evaluate the object.
 
         Args:
             kind: The type, such as `Ready`.
@@ -191,10 +190,10 @@ class Request:
     async def delete(self, child: Body | None = None) -> bool:
         """Delete the object or one of its children; return True if it does not exist.
 
-        Returns False after the deletion was sent, and if the object is already being deleted and
-        waits for its finalizers.  The deletion is guarded by the uid and resourceVersion that were
-        read.  An object of the child's name that this object does not control is left alone, and
-        counts as a child that does not exist.
+        Returns False after the deletion was sent, and while the object waits for its finalizers.
+        The deletion is guarded by the uid and resourceVersion that were read. An object of the
+        child's name that this object does not control is left alone, and counts as a child that
+        does not exist.
 
         Args:
             child: Has `kind` and `metadata.name`, as for `ensure`.
@@ -213,10 +212,8 @@ class Request:
     ) -> Document:
         """Create or update a child of the object, and return the child.
 
-        The child gets this shard's owner label and a controller reference to the object.  Fields
-        that `body` does not name stay; nothing is written if nothing differs.  This method reads
-        and then writes with a guard.  Server-side apply would take over a child that another
-        client creates at the same time.
+        The child gets this shard's owner label and a controller reference to the object. Fields
+        that `body` does not name stay; nothing is written if nothing differs.
 
         Args:
             body: Has `kind` and `metadata.name`; its resource must be in the reconciler's `owns`.
@@ -240,13 +237,13 @@ class Request:
     async def event(self, reason: str, note: str, *, warning: bool = False) -> None:
         """Record an Event on the object, as `kubectl describe` shows it.
 
-        An equal Event is recorded again after ten minutes at the earliest.  If the API server
-        rejects an Event, the shard logs this and raises nothing.
+        An equal Event is recorded again after ten minutes at the earliest. A rejected Event is
+        only logged.
 
         Args:
             reason: What happened, as one CamelCase word.
-            note: What happened, as a sentence; the first 1,024 characters are kept.  Each
-                different note is a new Event, so put no times or numbers into a note.
+            note: What happened, as a sentence of at most 1,024 characters. Each different note is
+                a new Event, so put no times or numbers into it.
             warning: Whether the Event has the type Warning instead of Normal.
 
         Raises:

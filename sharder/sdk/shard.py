@@ -86,9 +86,9 @@ class Shard:
         shard.reconciler("secrets", reconcile, owns=["configmaps"])
         shard.run()
 
-    The shard holds a Lease that registers it with the ring, and runs each function on the objects
-    that the shard owns: never twice at once on one object, never when the Lease might be lost, and
-    never on an object whose drain the shard has acknowledged.
+    The shard holds a Lease, and runs each function on the objects that it owns: never twice at
+    once on one object, never when the Lease might be lost, and never after it has acknowledged a
+    drain.
     """
 
     def __init__(self, *, ring: str, settings: Settings | None = None) -> None:
@@ -96,8 +96,7 @@ class Shard:
 
         Args:
             ring: The ControllerRing's name.
-            settings: The settings of this replica, by default from its environment.  They are
-                checked when the shard starts.
+            settings: The settings of this replica, by default from its environment.
         """
         self._ring = RingName(ring)
         self._settings = settings
@@ -120,22 +119,21 @@ class Shard:
 
         Args:
             resource: The main resource, such as `secrets` or `deployments.apps`.
-            reconcile: Brings one object into its wanted state.  It must not block the event
-                loop, and must not leave anything running when it returns.
+            reconcile: Brings one object into its wanted state. It must not block the event loop,
+                nor leave anything running.
             owns: The resources of children: a change of a child requeues its parent.  The ring
                 lists them as controlledResources.
-            on_delete: Cleans up after an object that is being deleted; it runs instead of
-                `reconcile`, and the object is gone when it has returned None.  A delay repeats it.
+            on_delete: Cleans up after an object that is being deleted, instead of `reconcile`; the
+                object is gone when it has returned None. A delay repeats it.
             finalizer: The name of the finalizer for `on_delete`, such as `example.com/cleanup`.
-                Never change it: objects keep the old one until it is removed by hand.
+                Never change it: objects keep the old one.
             when: Which changes of an object need a reconcile, such as `generation_changed`.
             cache: The resources, from `resource` and `owns`, whose objects the shard keeps in
                 memory as a whole, and reads from there.
 
         Raises:
-            ConfigError: `on_delete` has no finalizer, or the finalizer is invalid;
-                `cache` has another resource; `resource` has a reconciler already; or a main
-                resource is in the `owns` of a reconciler, which no ring allows.
+            ConfigError: the arguments contradict each other or another reconciler; the message
+                says how.
         """
         new = Reconciler(
             resource=parse_resource(resource),
@@ -207,8 +205,8 @@ class Shard:
         Raises:
             LeaseLost: the Lease was lost, or the shard gave it back because it cannot work; no
                 work runs any more.
-            ConfigError: there is no usable kubeconfig, another Shard of this process uses the
-                Lease, or the settings are invalid; the message names all problems.
+            ConfigError: no usable kubeconfig, invalid settings, or another Shard of this process
+                uses the Lease; the message names all problems.
             NotFound: the API server does not serve one of the resources.
         """
         settings, metrics, clock = self.settings, process_metrics(), SystemClock()

@@ -72,8 +72,7 @@ class _ShardClient(MemoryClient):
 class FakeCluster(Cluster):
     """A cluster that serves the usual resources of Kubernetes, and others that a test adds.
 
-    The cluster follows the rules of the API server: resource versions and conflicts, watches,
-    finalizers, generations, and the status subresource.  It runs no controllers and no webhooks.
+    The cluster follows the rules of the API server, without controllers and webhooks.
 
     `create`, `patch` and `delete` act like another client, and return when the shards have nothing
     left to do.  Objects are named `namespace/name`; the namespace defaults to `default`.

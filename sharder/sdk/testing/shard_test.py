@@ -29,9 +29,8 @@ class ShardTest:
             await test.create({"kind": "Secret", "metadata": {"name": "demo"}})
             child = await test.cluster.get("configmaps", "demo-checksums")
 
-    The block plays the sharder and all other clients: it creates objects, drains them, takes over
-    the Lease, and advances the time.  Each call returns when the shard has nothing left to do, so
-    a test never sleeps.
+    The block plays the sharder and all other clients. Each call returns when the shard has nothing
+    left to do, so a test never sleeps.
     """
 
     __test__ = False  # pytest must not collect this class
