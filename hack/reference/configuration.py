@@ -16,6 +16,7 @@ VALUES: Final = ROOT / "charts/sharder/values.yaml"
 DOCUMENT: Final = ROOT / "docs/configuration.md"
 README: Final = ROOT / "charts/sharder/README.md"
 PAGE: Final = "../../docs/configuration.md#sharderconfig"
+RING: Final = "../../docs/reference.md"
 
 HEAD: Final = """\
 # Configuration
@@ -96,9 +97,25 @@ def rendered(sections: list[Section]) -> Iterator[str]:
 def readme(schema: str, values: str) -> str:
     """Return the README, from the text of the JSON schema and of values.yaml."""
     root = with_defaults(read(schema), yaml.safe_load(values))
-    config = root.properties["config"]
-    linked = f"{config.description} [Its fields]({PAGE})."
-    without_fields = {"config": replace(config, description=linked, properties={})}
-    chart = sections(replace(root, properties=root.properties | without_fields))
+    rings = root.properties["rings"]
+    item = rings.items or rings
+    fields = {
+        **item.properties,
+        "resources": _linked(item.properties["resources"], f"{RING}#specresources"),
+        "spec": _linked(item.properties["spec"], f"{RING}#spec"),
+    }
+    shown = {
+        **root.properties,
+        "config": _linked(root.properties["config"], PAGE),
+        "rings": replace(rings, items=replace(item, properties=fields)),
+    }
+    chart = sections(replace(root, properties=shown))
     lines = [README_HEAD, *rendered(chart), *formats(chart, root.definitions)]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _linked(schema: Schema, page: str) -> Schema:
+    """Return a field whose own fields another page has."""
+    description = f"{schema.description} [Its fields]({page})."
+    item = schema.items and replace(schema.items, properties={})
+    return replace(schema, description=description, properties={}, items=item)

@@ -18,8 +18,9 @@ STANDARD: Final = {
         "condition"
     ),
     ("nodeAffinity", "podAffinity", "podAntiAffinity"): "Affinity",
+    ("group", "resource"): "`group` and `resource`",
 }
-"""The types of Kubernetes, by their fields: these need no section."""
+"""Types by their fields that need no section: those of Kubernetes, and a resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def collect(section: Section, known: list[Section]) -> None:
     known.append(section)
     for name, each in section.schema.properties.items():
         item = each.items or each
-        about = _about(each, known, required=name in section.schema.required)
+        about = _about(each, known, required=_is_required(section, name))
         collect(Section(path=_path(section, name, each), schema=item, about=about), known)
 
 
@@ -53,7 +54,7 @@ def table(section: Section, known: list[Section]) -> Iterator[str]:
     """
     paths = {each.path for each in known}
     fields = {
-        name: _about(each, known, required=name in section.schema.required)
+        name: _about(each, known, required=_is_required(section, name))
         for name, each in section.schema.properties.items()
         if _path(section, name, each) not in paths
     }
@@ -61,6 +62,11 @@ def table(section: Section, known: list[Section]) -> Iterator[str]:
     yield from ([about, ""] if about else [])
     yield from rows(fields.items())
     yield ""
+
+
+def _is_required(section: Section, name: str) -> bool:
+    """Return whether users must write the field, which they do not in the status."""
+    return name in section.schema.required and not section.path.startswith("status")
 
 
 def _path(section: Section, name: str, schema: Schema) -> str:
@@ -135,7 +141,8 @@ def _is_format(schema: Schema) -> bool:
 
 
 def _plural(schema: Schema) -> str:
-    return f"{STANDARD.get(tuple(schema.properties), schema.type)}s"
+    known = STANDARD.get(tuple(schema.properties), schema.type)
+    return known if known.endswith("`") else f"{known}s"
 
 
 def _limits(schema: Schema) -> Iterator[str]:
