@@ -4,8 +4,9 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 from weakref import WeakSet
 
@@ -99,7 +100,8 @@ class _Shard:
         """Configure kopf and acquire the Lease; kopf watches nothing before this has returned."""
         self._settings.check(self._identity.ring)
         for resource in self.resources:
-            settings.watching.label_selectors[_any_version(resource)] = self._identity.selector
+            is_any_version = partial(_is_of, resource)
+            settings.watching.label_selectors[is_any_version] = self._identity.selector
         settings.peering.standalone, settings.peering.mandatory = True, False
         grace = self._settings.stop_grace.total_seconds()
         settings.queueing.exit_timeout = max(settings.queueing.exit_timeout, grace)
@@ -164,13 +166,8 @@ def touch(storage: kopf.ProgressStorage, obj: PartialObject, value: str) -> Mapp
     return patch
 
 
-def _any_version(wanted: GroupResource) -> Callable[[kopf.Resource], bool]:
-    """Return a predicate that selects all versions of the resource."""
-
-    def selects(resource: kopf.Resource) -> bool:
-        return (resource.group, resource.plural) == wanted
-
-    return selects
+def _is_of(wanted: GroupResource, resource: kopf.Resource) -> bool:
+    return (resource.group, resource.plural) == wanted
 
 
 @contextmanager

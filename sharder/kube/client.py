@@ -50,11 +50,12 @@ class Client:
 
     A write can wait in the API server for a webhook after its sender has stopped."""
 
+    _observe: Callable[[str, str], None] = staticmethod(_ignore)
+
     def __init__(self, access: Access, *, agent: str = AGENT) -> None:
         self.namespace = access.namespace
         """The namespace of the kubeconfig's context, empty if it has none."""
         self._access, self._agent = access, agent
-        self._observe: Callable[[str, str], None] = _ignore
         self._clock = SystemClock()
         self._dated = "", 0.0
         """The date of the last answer, and when it came by our monotonic clock."""

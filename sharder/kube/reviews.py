@@ -13,35 +13,21 @@ from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, GroupResour
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand
 
-_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_OWN_ACCESS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_AUTHENTICATION: Final = "authentication.k8s.io"
+_AUTHORIZATION: Final = "authorization.k8s.io"
 
 
-class _TokenStatus(msgspec.Struct, frozen=True):
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer to a review; each kind has some of the fields."""
+
     authenticated: bool = False
     user: User = User()
-
-
-class _TokenReview(msgspec.Struct, frozen=True):
-    status: _TokenStatus
-
-
-class _AccessStatus(msgspec.Struct, frozen=True):
-    allowed: bool
-
-
-class _AccessReview(msgspec.Struct, frozen=True):
-    status: _AccessStatus
-
-
-class _SelfStatus(msgspec.Struct, frozen=True, rename="camel"):
     user_info: User = User()
+    allowed: bool = False
 
 
-class _SelfReview(msgspec.Struct, frozen=True):
-    status: _SelfStatus = _SelfStatus()
+class _Review(msgspec.Struct, frozen=True):
+    status: _Status
 
 
 class KubeReviews:
@@ -52,19 +38,14 @@ class KubeReviews:
 
     async def identify(self, token: str) -> User | None:
         """Return the user of a bearer token, None if the API server does not accept it."""
-        body: Json = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token},
-        }
-        answer = await self._client.request("POST", _TOKENS, body=body)
-        status = understand(answer, _TokenReview, _TOKENS).status
+        spec: Json = {"token": token}
+        status = await _review(self._client, _AUTHENTICATION, "TokenReview", spec)
         return status.user if status.authenticated and status.user.username else None
 
     async def may_read_metrics(self, user: User) -> bool:
         """Return whether the user is allowed to get the metrics, a nonResourceURL."""
         metrics: Json = {"verb": "get", "path": METRICS_PATH}
-        return await _review(self._client, user, {"nonResourceAttributes": metrics})
+        return await _may(self._client, user, {"nonResourceAttributes": metrics})
 
 
 async def is_allowed(
@@ -89,29 +70,32 @@ async def is_allowed(
         "namespace": namespace,
         "name": name,
     }
-    return await _review(client, user, {"resourceAttributes": attributes})
+    return await _may(client, user, {"resourceAttributes": attributes})
 
 
-async def _review(client: Client, user: User | None, spec: dict[str, Json]) -> bool:
-    path, kind = _OWN_ACCESS, "SelfSubjectAccessReview"
+async def whoami(client: Client) -> str:
+    """Return the user name of this client according to the API server."""
+    status = await _review(client, _AUTHENTICATION, "SelfSubjectReview")
+    return status.user_info.username
+
+
+async def _may(client: Client, user: User | None, spec: dict[str, Json]) -> bool:
+    """Return whether a user has a right, by default this client."""
     if user is not None:
-        path, kind = _ACCESS, "SubjectAccessReview"
         spec |= {
             "user": user.username,
             "uid": user.uid,
             "groups": user.groups,
             "extra": user.extra,
         }
-    body: Json = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-    answer = await client.request("POST", path, body=body)
-    return understand(answer, _AccessReview, path).status.allowed
+    kind = "SelfSubjectAccessReview" if user is None else "SubjectAccessReview"
+    return (await _review(client, _AUTHORIZATION, kind, spec)).allowed
 
 
-async def whoami(client: Client) -> str:
-    """Return the user name of this client according to the API server."""
-    body: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await client.request("POST", _SELF, body=body)
-    return understand(answer, _SelfReview, _SELF).status.user_info.username
+async def _review(client: Client, group: str, kind: str, spec: Json = None) -> _Status:
+    path = f"/apis/{group}/v1/{kind.lower()}s"
+    body: Json = {"apiVersion": f"{group}/v1", "kind": kind, **({"spec": spec} if spec else {})}
+    return understand(await client.request("POST", path, body=body), _Review, path).status
 
 
 class KubeFences:

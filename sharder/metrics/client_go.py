@@ -11,11 +11,8 @@ from prometheus_client import CollectorRegistry
 from sharder.metrics.collectors import Families
 
 WORK_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1, 5, 10, 60, 300)
-"""Seconds: from a comparison to a pass over a large ring."""
-
-WAIT_BUCKETS: Final = (0.001, 0.01, 0.1, 0.5, 1, 5, 10, 60, 300)
-"""Seconds: from a free worker to a queue that cannot keep up."""
-
+"""Seconds: from a comparison, or a free worker, to a pass over a large ring, or a queue that
+cannot keep up."""
 
 _QUEUE: Final = ("name",)
 
@@ -32,7 +29,7 @@ _COUNTS: Final = {
 _TIMES: Final = {
     "workqueue_work_duration_seconds": (WORK_BUCKETS, ("Time to handle one key", *_QUEUE)),
     "workqueue_queue_duration_seconds": (
-        WAIT_BUCKETS,
+        WORK_BUCKETS,
         ("Time from when a key is due until a worker handles it", *_QUEUE),
     ),
 }

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sharder.tls.bundle import CertificateBundle
-from sharder.tls.facts import CertificateFacts, facts_of
-from sharder.tls.issue import issue_serving, make_authority, own_certificate
+from sharder.tls.facts import facts_of
+from sharder.tls.issue import issue_serving, issuer_of, make_authority
 
 
 class Part(StrEnum):
@@ -64,11 +64,7 @@ def replaced(
 
 def new_bundle(policy: Policy, now: datetime) -> CertificateBundle:
     """Return a bundle with a new authority, and a serving certificate that it issues."""
-    authority = make_authority(now)
-    without_serving = CertificateBundle(
-        ca=authority.certificate, ca_key=authority.key, certificate=b"", key=b""
-    )
-    return renewed(without_serving, policy, now)
+    return replaced(CertificateBundle.from_secret_data({}), Part.AUTHORITY, policy, now)
 
 
 def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> CertificateBundle:
@@ -87,14 +83,11 @@ def renewed(bundle: CertificateBundle, policy: Policy, now: datetime) -> Certifi
     return replace(bundle, certificate=serving.certificate, key=serving.key)
 
 
-def _issuer(bundle: CertificateBundle) -> CertificateFacts:
-    return facts_of(own_certificate(bundle.authority))[0]
-
-
 def _ends_soon(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
     """Return whether the serving certificate expires soon and a new one would expire later."""
     end = facts_of(bundle.certificate)[0].not_after
-    possible = min(now + policy.validity, _issuer(bundle).not_after)
+    issuer, _ = issuer_of(bundle.authority)
+    possible = min(now + policy.validity, issuer.not_valid_after_utc)
     return end - now <= policy.rotate_before and end < possible
 
 
@@ -104,7 +97,6 @@ def _is_due(bundle: CertificateBundle, policy: Policy, now: datetime) -> bool:
     The limit is half of the authority's own lifetime: a longer `validity` would otherwise lead to
     constant replacements.
     """
-    issuer = _issuer(bundle)
-    return issuer.not_after - now < min(
-        policy.validity, (issuer.not_after - issuer.not_before) / 2
-    )
+    issuer, _ = issuer_of(bundle.authority)
+    begin, end = issuer.not_valid_before_utc, issuer.not_valid_after_utc
+    return end - now < min(policy.validity, (end - begin) / 2)

@@ -1,7 +1,7 @@
 """Clients of an API server in memory, without a network in between."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -82,14 +82,6 @@ class MemoryClient(kube.Client):
             yield watcher.lines()
         finally:
             watcher.close()
-
-    @override
-    def observe(self, on_answer: Callable[[str, str], None]) -> None:
-        """Observe nothing."""
-
-    @override
-    def rewound(self) -> None:
-        """Count nothing."""
 
     @override
     def server_time(self) -> datetime | None:
