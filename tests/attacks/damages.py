@@ -87,8 +87,8 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     ),
     "A17": Damage(
         "webhook/endpoint.py",
-        "if trusted:\n                _reserve",
-        "if content:\n                _reserve",
+        "if trusted and tally is not None",
+        "if tally is not None",
         f"{_APP}::test_a_request_without_the_token_is_answered_and_reserves_no_room",
     ),
     "A18": Damage(
