@@ -20,7 +20,7 @@ class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     shards: int
     available_shards: int
     objects: int | None
-    """Main objects, as in the next fields; children stand in fields of their own."""
+    """Main objects."""
     children: int | None
     """Controlled objects."""
     unassigned: int | None
@@ -35,7 +35,7 @@ class RingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     paused: bool = False
     """`spec.movement.paused`."""
     problem: str | None
-    """Why the objects cannot be read, the ring is not ready, or the API server would reject it."""
+    """Why the ring does not work."""
 
 
 class RingsReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,14 +62,13 @@ class ShardRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Region, zone and pool are empty if the Lease names none."""
     weight: float
     capacity: dict[str, str]
-    """The capacity by resource, without suffix; for objects the ring's `perShardCapacity` if that
-    is lower; other resources have no limit."""
+    """The capacity by resource; for objects the ring's `perShardCapacity` if that is lower."""
     objects: int
     """Main objects."""
     children: int
     draining: int
     renew_time: str | None
-    """When the shard renewed its Lease last; None if it does not hold it."""
+    """Its last renewal; None if it does not hold its Lease."""
     renewed_seconds_ago: float | None
     problem: str | None
     """Why the Lease is ignored as a shard, or None."""
@@ -158,10 +157,10 @@ class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None
     """The requirements of the object's labels; None: any."""
     group: tuple[str, ...]
-    """What the members of the object's group share: `label app=web`, `selector 0` (an index of
-    `groupBy.selectors`), or `owner` with a uid; empty without a group."""
+    """What the members of the object's group share, such as `label app=web`, `selector 0` or
+    `owner` with a uid."""
     chosen: ShardName | None
-    """The best shard now, or None; with a strategy that sticks, no reason to move the object."""
+    """The best shard now; with a strategy that sticks, no reason to move the object."""
     reason: str | None
     """Why no shard is chosen, or None."""
     shards: tuple[ShardView, ...]
@@ -228,10 +227,10 @@ class CertificatesReport(msgspec.Struct, frozen=True, kw_only=True):
     secret: str
     """`namespace/name`."""
     foreign: bool
-    """Whether another issuer made the certificate: the sharder does not replace or repair it."""
+    """Whether another issuer made the certificate."""
     requested: str | None
     """A requested replacement that has not begun: `serving` or `authority`."""
     problem: str | None
     """Why the webhook cannot use the Secret, or None."""
     certificates: tuple[CertificateRow, ...]
-    """The serving certificate first, then all authorities that the API server should trust."""
+    """The serving certificate first, then its authorities."""

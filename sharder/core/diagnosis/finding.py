@@ -32,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
     """The cause or a detail; empty if the message says all."""
     advice: str | None = None
-    """What to do next; None if there is nothing to do, or the commands say it."""
+    """What to do next."""
     run: tuple[str, ...] = ()
     """Commands that show the cause or end the fault, quoted for a shell."""
 

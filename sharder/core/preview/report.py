@@ -30,7 +30,7 @@ class ShardLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Main objects."""
     children: int
     load: dict[str, int] | None = None
-    """The load that counts towards its ceiling: `objects` of main resources; None: no load."""
+    """The load that counts towards its ceiling."""
     capacity: dict[str, int] | None = None
     """Its ceiling, in `objects`; None: no ceiling."""
 
@@ -43,13 +43,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     objects: int
-    """The number of objects in scope that a shard should own."""
+    """Main objects in scope."""
     children: int
     moves: int
-    """The number of objects that get another shard, or their first one."""
+    """Objects that get another shard, or their first one."""
     moved_children: int
     exact: bool
-    """Whether the moves are exact; new shards with other names get other objects."""
+    """Whether the moves are exact: new shards with other names get other objects."""
     imbalance_before: float | None
     """The most main objects on an available shard over the mean; None if they have none."""
     imbalance_after: float | None
@@ -63,13 +63,13 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     """Whether `spec.movement.paused` keeps objects where they are."""
     problem: str | None = None
-    """Why the ring is not ready, by its condition Ready; None if it is."""
+    """Why the ring is not ready."""
     shards: tuple[ShardLoad, ...]
     assignments: tuple[Assignment, ...]
     unassigned: tuple[str, ...]
     """The objects without an owner label after the plan is carried out."""
     unowned: tuple[str, ...]
-    """The objects without an available owner then: unassigned, or of a shard that is gone."""
+    """The objects without an available owner then."""
     reasons: dict[str, str]
     """For each unowned object, why it has no available owner."""
     refusals: tuple[str, ...]
