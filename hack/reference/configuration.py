@@ -48,12 +48,11 @@ README_HEAD: Final = """\
 
 <!-- Written by `make reference` from values.schema.json and values.yaml: change these. -->
 
-Spreads the objects of Kubernetes controllers over all their replicas: every replica works, \
-each on objects of its own.
+Spreads the objects of Kubernetes controllers over all their replicas.
 You need Kubernetes 1.30 or newer and helm 4, or helm 3 without `rings[].create`.
 
-There is no published image: [build one](../../docs/install.md#build-the-image), then install \
-the chart with its name and the resources of your controller:
+[Build an image](../../docs/install.md#build-the-image), then install the chart with its name \
+and the resources of your controller:
 
 ```sh
 helm install sharder charts/sharder --namespace sharding-system --create-namespace \\
@@ -61,8 +60,7 @@ helm install sharder charts/sharder --namespace sharding-system --create-namespa
   --set-json 'rings=[{"name": "my-ring", "resources": [{"resource": "secrets"}], "create": true}]'
 ```
 
-[install.md](../../docs/install.md) has the steps before and after, and \
-[security.md](../../docs/security.md#all-rights) all rights.
+[install.md](../../docs/install.md) has the other steps.
 
 ## Values
 

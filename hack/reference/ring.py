@@ -22,8 +22,6 @@ HEAD: Final = """\
 hack/reference/ring.md: change these. -->
 
 Look up a field of `{api}`; on a cluster use `kubectl explain {plural} --recursive`.
-[placement.md](placement.md), [rebalancing.md](rebalancing.md) and \
-[operate.md](operate.md#move-more-slowly) describe how to choose them.
 
 A ControllerRing is cluster-scoped.
 A field without default or *required* can be omitted, and is absent then.

@@ -163,8 +163,8 @@ def _section(
 
 
 def _bare(usage: str) -> str:
-    """Return a field without a default that is empty."""
-    return re.sub(r' = (""|None|\(\))$', "", usage)
+    """Return a field without its default."""
+    return usage.partition(" = ")[0]
 
 
 def _paragraph(text: str) -> str:

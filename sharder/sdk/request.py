@@ -137,8 +137,8 @@ class Request:
         Args:
             kind: The type, such as `Ready`.
             status: Whether the condition is true; None means Unknown.
-            reason: The reason, as one CamelCase word.
-            message: The reason, as a sentence.
+            reason: One CamelCase word.
+            message: A sentence.
 
         Raises:
             Conflict: another client has changed the object since.
@@ -218,7 +218,7 @@ class Request:
         Args:
             body: Has `kind` and `metadata.name`; its resource must be in the reconciler's `owns`.
                 None removes a field (not on creation).
-            replace: Fields, such as `data`, whose keys are removed if `body` does not name them.
+            replace: Fields, such as `data`, whose other keys are removed.
             adopt: Whether to control an existing object that has no controller.
 
         Raises:
@@ -241,10 +241,10 @@ class Request:
         only logged.
 
         Args:
-            reason: What happened, as one CamelCase word.
-            note: What happened, as a sentence of at most 1,024 characters. Each different note is
-                a new Event, so put no times or numbers into it.
-            warning: Whether the Event has the type Warning instead of Normal.
+            reason: One CamelCase word.
+            note: A sentence of at most 1,024 characters. Each different note is a new Event, so
+                put no times or numbers into it.
+            warning: Whether it is a Warning.
 
         Raises:
             LeaseLost, NotOwned: this shard must not act on the object.
@@ -253,7 +253,7 @@ class Request:
         await self._context.record(self._meta, reason, note, warning=warning)
 
     def check(self) -> None:
-        """Raise unless this shard can act on the object now; call it right before side effects.
+        """Raise unless this shard can act on the object now.
 
         Raises:
             LeaseLost: another holder has the Lease, or might have it.

@@ -118,7 +118,7 @@ class Shard:
         """Reconcile the objects of a main resource of the ring; call it once for each resource.
 
         Args:
-            resource: The main resource, such as `secrets` or `deployments.apps`.
+            resource: Such as `secrets` or `deployments.apps`.
             reconcile: Brings one object into its wanted state. It must not block the event loop,
                 nor leave anything running.
             owns: The resources of children: a change of a child requeues its parent.  The ring
@@ -152,9 +152,9 @@ class Shard:
         """Check one more right before the shard takes its Lease.
 
         Args:
-            verb: The verb, such as `delete`.
-            resource: The resource, such as `configmaps` or `databases/status.example.com`.
-            namespace: Where the shard needs the right; by default in all namespaces.
+            verb: Such as `delete`.
+            resource: Such as `configmaps` or `databases/status.example.com`.
+            namespace: By default all.
         """
         right = Right(verb=verb, resource=parse_resource(resource), namespace=namespace)
         self._rights.append(right)
@@ -199,12 +199,10 @@ class Shard:
     async def serve(self) -> None:
         """Work until `stop` is called, inside a running event loop; call it once.
 
-        Cancellation stops the work at once.  In both cases the Lease is released after the work
-        has ended.
+        Cancellation stops the work at once. The Lease is released after the work has ended.
 
         Raises:
-            LeaseLost: the Lease was lost, or the shard gave it back because it cannot work; no
-                work runs any more.
+            LeaseLost: the Lease was lost, or given back because the shard cannot work.
             ConfigError: no usable kubeconfig, invalid settings, or another Shard of this process
                 uses the Lease; the message names all problems.
             NotFound: the API server does not serve one of the resources.

@@ -12,7 +12,6 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from sharder.cli.app import run_command
-from sharder.config import load
 from sharder.core import names
 from sharder.core.leases.state import ShardState
 from sharder.core.names import ShardName
@@ -97,18 +96,7 @@ def names_of(registry: CollectorRegistry) -> set[str]:
     }
 
 
-REFERENCES = {
-    f"docs/{name}.md"
-    for name in (
-        "alerts",
-        "commands",
-        "configuration",
-        "labels",
-        "metrics",
-        "reference",
-        "sdk-api",
-    )
-}
+GENERATED = {"commands", "configuration", "reference", "sdk-api"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
@@ -152,15 +140,6 @@ def test_a_block_of_yaml_parses(block: Block) -> None:
     assert [document for document in yaml.safe_load_all(block.text) if not document] == []
 
 
-@pytest.mark.parametrize(
-    "block", [b for b in blocks("yaml") if names.CONFIG_API_VERSION in b.text], ids=str
-)
-def test_a_documented_configuration_has_nothing_unknown_in_it(block: Block) -> None:
-    loaded = load(block.text.encode(), strict=True)
-
-    assert (loaded.unknown, loaded.meaningless) == ((), ())
-
-
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
 def test_a_block_of_python_compiles_and_imports_what_there_is(block: Block) -> None:
     tree = ast.parse(block.text, str(block))
@@ -199,12 +178,13 @@ def test_a_drawing_has_one_title_for_those_who_cannot_see_it(block: Block) -> No
     assert len(re.findall(r"^ +accTitle: \S", block.text, re.MULTILINE)) == 1
 
 
-def test_the_pages_that_are_written_by_hand_have_a_budget() -> None:
-    pages = [page for page in DOCUMENTS if page.parts[0] in {"README.md", "docs"}]
-    words = [len(read(page).split()) for page in pages if str(page) not in REFERENCES]
+def test_the_words_of_the_pages_have_a_budget() -> None:
+    pages = sorted((ROOT / "docs").glob("*.md"))
+    others = ("README.md", "CHANGELOG.md", "charts/sharder/README.md")
+    words = {page.stem: len(page.read_text().split()) for page in pages}
 
-    assert max(words) <= 3300
-    assert sum(words) <= 31_500
+    assert sum(words.values()) + sum(len(read(Path(each)).split()) for each in others) <= 40_000
+    assert max(count for page, count in words.items() if page not in GENERATED) <= 3000
 
 
 def test_the_conditions_on_their_page_are_those_in_the_code_with_their_reasons() -> None:

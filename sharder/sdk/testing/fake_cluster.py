@@ -70,7 +70,7 @@ class _ShardClient(MemoryClient):
 
 
 class FakeCluster(Cluster):
-    """A cluster that serves the usual resources of Kubernetes, and others that a test adds.
+    """A cluster with the usual resources of Kubernetes, and others that a test adds.
 
     The cluster follows the rules of the API server, without controllers and webhooks.
 

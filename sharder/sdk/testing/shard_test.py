@@ -36,7 +36,7 @@ class ShardTest:
     __test__ = False  # pytest must not collect this class
 
     def __init__(self, shard: Shard, cluster: FakeCluster | None = None) -> None:
-        """Describe the test; pass the same `cluster` to several tests to run several shards."""
+        """Pass the same `cluster` to several tests to run several shards."""
         self.shard = shard
         self.cluster: FakeCluster = cluster or FakeCluster()
         """Acts as another client, lets time pass, and makes faults."""
