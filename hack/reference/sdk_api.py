@@ -173,6 +173,6 @@ def _paragraph(text: str) -> str:
         return (text if text.startswith("    ") else " ".join(text.split())) + "\n"
     items = re.split(r"\n    (?=\S)", "\n" + rest)[1:]
     pairs = (" ".join(item.split()).partition(": ") for item in items)
-    return f"{heading}\n\n" + "".join(
+    return f"{heading}\n\n" * (heading == "Raises:") + "".join(
         f"- `{name.replace(', ', '`, `')}`: {about}\n" for name, _, about in pairs
     )

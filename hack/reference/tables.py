@@ -99,7 +99,8 @@ def _about(schema: Schema, known: list[Section], *, required: bool) -> str:
     kind, place = _type(schema), _place(schema.items or schema, known)
     kind = f"[{kind}](#{_anchor(place)})" if place else kind
     default = "required" if required else _default(schema)
-    if default.startswith("default") and kind in {"boolean", "integer", "string"}:
+    is_plain = kind in {"boolean", "integer", "string"} or _is_format(schema)
+    if default.startswith("default") and is_plain:
         kind = ""
     facts = ", ".join(filter(None, [kind, default]))
     return f"({facts}): {schema.description}" if facts else f": {schema.description}"
