@@ -14,7 +14,7 @@ import yaml
 from hack.control_plane import ControlPlane, KubectlError
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
-from sharder.core.names import CONFIG_API_VERSION, RingName, drain_label, owner_label
+from sharder.core.names import RingName, drain_label, owner_label
 from sharder.kube.client import Client, connect
 from tests.support.documents import ROOT, Block, blocks
 
@@ -28,8 +28,7 @@ Manifest = dict[str, Json]
 
 def manifests_in(text: str) -> list[Manifest]:
     """Return what is for the API server in a text of YAML."""
-    documents = [document for document in yaml.safe_load_all(text) if "apiVersion" in document]
-    return [d for d in documents if d["apiVersion"] != CONFIG_API_VERSION]
+    return [document for document in yaml.safe_load_all(text) if "apiVersion" in document]
 
 
 def documented() -> Iterator[tuple[str, list[Manifest]]]:
