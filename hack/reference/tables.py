@@ -61,7 +61,7 @@ def table(section: Section, known: list[Section]) -> Iterator[str]:
     about = section.about.removeprefix("(object): ")
     yield from ([about, ""] if about else [])
     yield from rows(fields.items())
-    yield ""
+    yield from [""] * bool(fields)
 
 
 def _is_required(section: Section, name: str) -> bool:
