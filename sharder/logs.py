@@ -8,13 +8,12 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Literal, TextIO, TypeAlias
+from typing import TypeAlias
 
 from typing_extensions import override
 
 from sharder.core.errors import ConfigError
 
-Format: TypeAlias = Literal["text", "json"]
 Scalar: TypeAlias = str | int | float | None
 
 QUIET_SECONDS = 10.0
@@ -33,17 +32,6 @@ _OWN_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {
 }
 
 
-def configure(level: str, format: Format, stream: TextIO) -> None:  # noqa: A002 - the word of the configuration
-    """Write records of at least `level` (a name of `logging`, in any case) to `stream`.
-
-    Replaces an earlier configuration.
-    """
-    handler = logging.StreamHandler(stream)
-    handler.addFilter(RateLimit())
-    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-
-
 def configure_logs(*, level: str = "info", form: str = "text") -> None:
     """Write the records of the process to standard error, one per line, with their fields.
 
@@ -56,11 +44,14 @@ def configure_logs(*, level: str = "info", form: str = "text") -> None:
     Raises:
         ConfigError: the level or the form is unknown.
     """
-    forms: dict[str, Format] = {"text": "text", "json": "json"}
-    if form not in forms:
+    formatters = {"text": TextFormatter, "json": JsonFormatter}
+    if form not in formatters:
         raise ConfigError(f"log form {form!r} is neither text nor json")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RateLimit())
+    handler.setFormatter(formatters[form]())
     try:
-        configure(level, forms[form], sys.stderr)
+        logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     except ValueError as error:
         raise ConfigError(f"log level {level!r} is unknown") from error
 

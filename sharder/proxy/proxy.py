@@ -23,7 +23,7 @@ from sharder.proxy.view import View
 from sharder.proxy.work import Followers, Work
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import first_message
+from sharder.runtime.error_log import first_of
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import Cluster
@@ -78,7 +78,7 @@ class Proxy:
         except ExceptionGroup as errors:
             if (lost := errors.subgroup(LeaseLost)) is None:
                 raise
-            raise LeaseLost(first_message(lost)) from errors
+            raise LeaseLost(str(first_of(lost))) from errors
 
     async def _found(self, cluster: Cluster) -> ControllerRing | None:
         """Return the ring, as soon as the API server answers."""

@@ -10,6 +10,7 @@ from sharder.core.errors import ApiError
 OnError: TypeAlias = Callable[[ApiError | None], None]
 """Called with each failure, and once with None on recovery."""
 
+E = TypeVar("E", bound=BaseException)
 K = TypeVar("K", bound=Hashable)
 
 REPEAT_SECONDS: Final = 60.0
@@ -22,10 +23,10 @@ def ignore(_error: ApiError | None) -> None:
     """Ignore errors: the default `OnError`."""
 
 
-def first_message(group: BaseExceptionGroup[BaseException]) -> str:
-    """Return the text of the first error in the group."""
+def first_of(group: BaseExceptionGroup[E]) -> E:
+    """Return the first error in a group, which can contain groups."""
     first = group.exceptions[0]
-    return first_message(first) if isinstance(first, BaseExceptionGroup) else str(first)
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 MAX_REMEMBERED: Final = 10_000

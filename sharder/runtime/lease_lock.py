@@ -26,7 +26,7 @@ from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.ports import Watchable
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import ErrorLog, first_message, ignore
+from sharder.runtime.error_log import ErrorLog, first_of, ignore
 from sharder.runtime.lease_record import Candidate, LeaseRecord, Leases
 from sharder.runtime.task_pool import race
 
@@ -147,7 +147,7 @@ class LeaseHolder:
             lost, others = errors.split(LeaseLost)
             if lost is None or others is not None:
                 raise
-            raise LeaseLost(first_message(lost)) from errors
+            raise LeaseLost(str(first_of(lost))) from errors
 
     async def evacuate(self) -> None:
         """Request the evacuation of all objects by an annotation of the Lease, until `release`.

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from sharder.core.errors import LeaseLost
 from sharder.core.names import REVISION_LABEL
 from sharder.runtime.clock import Clock
-from sharder.runtime.error_log import first_message
+from sharder.runtime.error_log import first_of
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.runtime.task_pool import race
@@ -130,7 +130,7 @@ class Life:
         try:
             is_taken, _ = await race(take(), self.stop.wait())
         except* LeaseLost as errors:
-            why = first_message(errors)
+            why = str(first_of(errors))
         else:
             return is_taken
         raise LeaseLost(why)

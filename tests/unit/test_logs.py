@@ -6,13 +6,14 @@ import json
 import logging
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.logs import QUIET_SECONDS, RateLimit, TextFormatter, configure
+from sharder.logs import QUIET_SECONDS, RateLimit, TextFormatter, configure_logs
 
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\w+) +(.*)")
 
@@ -32,7 +33,8 @@ def written(
     style: Literal["text", "json"], message: str, *, level: str = "info", **fields: object
 ) -> str:
     stream = io.StringIO()
-    configure(level, style, stream)
+    with redirect_stderr(stream):
+        configure_logs(level=level, form=style)
     log.info(message, extra=fields)
     return stream.getvalue()
 
@@ -94,7 +96,8 @@ def test_text_is_one_line_whatever_a_record_holds(message: str, value: str) -> N
 
 def test_an_exception_follows_on_indented_lines() -> None:
     stream = io.StringIO()
-    configure("info", "text", stream)
+    with redirect_stderr(stream):
+        configure_logs()
 
     error = RuntimeError("a\n2026-01-01T00:00:00.000Z ERROR forged\rby name")
     log.error("admission failed", exc_info=error, extra={"ring": "demo"})
@@ -110,7 +113,8 @@ def test_an_error_of_the_event_loop_without_an_exception_is_one_line(
     style: Literal["text", "json"],
 ) -> None:
     stream = io.StringIO()
-    configure("info", style, stream)
+    with redirect_stderr(stream):
+        configure_logs(form=style)
     loop = asyncio.new_event_loop()
 
     loop.call_exception_handler({"message": "Unclosed client session"})

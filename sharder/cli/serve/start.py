@@ -3,13 +3,13 @@
 import gc
 import logging
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from sharder.config import Loaded, load
 from sharder.core.errors import ConfigError, SharderError
-from sharder.logs import configure
+from sharder.logs import configure_logs
+from sharder.runtime.error_log import first_of
 
 _log = logging.getLogger(__name__)
 
@@ -22,8 +22,8 @@ def start(config: Path | None, *, flags: Mapping[str, str], strict: bool) -> Non
         SharderError: the service cannot continue.
     """
     loaded = load_file(config, os.environ, flags, strict=strict)
-    logging_settings = loaded.settings.logging
-    configure(logging_settings.level, logging_settings.format.value, sys.stderr)
+    logs = loaded.settings.logging
+    configure_logs(level=logs.level, form=logs.format)
     for sentence in loaded.unknown:
         _log.warning("ignoring unknown setting", extra={"why": sentence})
     if loaded.meaningless:
@@ -63,9 +63,3 @@ def load_file(
     except ConfigError as error:
         where = "" if config is None else f" in {config}, variables or flags"
         raise ConfigError(f"invalid settings{where}: {error}") from error
-
-
-def first_of(group: BaseExceptionGroup[SharderError]) -> SharderError:
-    """Return the first error in a group, which can contain groups."""
-    error = group.exceptions[0]
-    return first_of(error) if isinstance(error, BaseExceptionGroup) else error

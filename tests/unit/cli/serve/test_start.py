@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sharder.cli.serve.start import first_of, load_file
+from sharder.cli.serve.start import load_file
 from sharder.core.errors import ConfigError, LeaseLost, SharderError
+from sharder.runtime.error_log import first_of
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"
 
