@@ -28,8 +28,11 @@ from sharder.core.names import RingName
 from sharder.core.placement.counting.tally import LIVES
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.metrics.registry import Metrics
-from webhook import RingValidation, Server, ServerTls, webhook_app
+from webhook.app import webhook_app
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
+from webhook.ring_validation import RingValidation
+from webhook.server import Server
+from webhook.tls import ServerTls
 
 HOST: Final = "127.0.0.1"
 

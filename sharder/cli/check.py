@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from sharder.cli.check_certificates import bundle_of, certificates_of
 from sharder.cli.check_webhook import answer, configuration_of
 from sharder.cli.output import aligned, write
-from sharder.config import Settings
+from sharder.config.settings import Settings
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from sharder.config import Settings
+from sharder.config.settings import Settings
 from sharder.core.errors import ConfigError, SharderError
 
 KUBECTL_SECONDS: Final = 30.0

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.integration.test_webhook_server import HOST, WITHIN, app, connected
-from webhook import Server
+from webhook.server import Server
 
 HIDDEN: Final = b"GET /readyz HTTP/1.1\r\nhost: sharder\r\n\r\n"
 """Stands where one reader sees the body of the request before it, and another a request."""

@@ -2,7 +2,8 @@
 
 import pytest
 
-from sharder.config import CertificateMode, Settings, load
+from sharder.config.load import load
+from sharder.config.settings import CertificateMode, Settings
 from tests.chart.rendering import Helm, Manifest, decode_manifests, find, pod_of
 
 BY_CERT_MANAGER = {"certManager": {"enabled": True}}

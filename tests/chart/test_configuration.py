@@ -3,7 +3,7 @@
 import msgspec
 import yaml
 
-from sharder.config import load
+from sharder.config.load import load
 from tests.chart.rendering import Helm, find, pod_of
 
 

@@ -8,7 +8,7 @@ import pytest
 import sharder
 from tests.chart.rendering import Helm, Pod, find, pod_of
 from tests.unit.webhook.reviews import exchange
-from webhook import health_app
+from webhook.app import health_app
 
 DIGEST = f"sha256:{'0a' * 32}"
 

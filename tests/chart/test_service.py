@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from sharder.config import Settings
+from sharder.config.settings import Settings
 from tests.chart.rendering import find, pod_of
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sharder.config import load
+from sharder.config.load import load
 from tests.support.manifests import CONFIGS, SERVICE, fields_of, ring_specs
 
 # From the reference's pkg/apis/sharding/v1alpha1 and pkg/apis/config/v1alpha1, and the types of

@@ -17,7 +17,7 @@ from tests.integration.test_webhook_server import (
 )
 from tests.support.eventually import eventually
 from tests.unit.webhook.reviews import TRUSTED_PATH, request_of, review_of
-from webhook import Server
+from webhook.server import Server
 
 ROOM = 8
 STRANGERS = 5 * ROOM

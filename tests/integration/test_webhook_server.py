@@ -29,9 +29,12 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import App, RingValidation, Server, ServerTls, webhook_app
+from webhook.app import webhook_app
 from webhook.endpoint import AdmissionEndpoint
-from webhook.messages import Answer, Body
+from webhook.messages import Answer, App, Body
+from webhook.ring_validation import RingValidation
+from webhook.server import Server
+from webhook.tls import ServerTls
 
 NOW = datetime.now(UTC)
 AUTHORITY = tls.make_authority(NOW)

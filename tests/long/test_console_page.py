@@ -15,7 +15,8 @@ from sharder.core.names import ShardName
 from sharder.core.status.phases import ShardPhase
 from tests.support.chromium import Page, browsing
 from tests.support.eventually import eventually
-from webhook import Server, console_app
+from webhook.console import console_app
+from webhook.server import Server
 
 WITHIN: Final = 20.0
 HOSTILE: Final = "<img src=x onerror=alert(1)>"

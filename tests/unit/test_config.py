@@ -7,16 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from sharder.config import (
+from sharder.config import settings as config_settings
+from sharder.config.load import environment_names, load
+from sharder.config.settings import (
     CertificateMode,
     LogFormat,
     LogLevel,
     Settings,
     certificate_mode,
-    environment_names,
-    load,
 )
-from sharder.config import settings as config_settings
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 

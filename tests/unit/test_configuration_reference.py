@@ -4,7 +4,8 @@ import yaml
 
 from hack.reference.configuration import SCHEMA
 from hack.reference.schema import Schema, read
-from sharder.config import Settings, load
+from sharder.config.load import load
+from sharder.config.settings import Settings
 from sharder.core.names import CONFIG_API_VERSION
 
 CONFIG = read(SCHEMA.read_text()).properties["config"]

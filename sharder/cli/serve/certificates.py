@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from sharder.config import CertificateMode, Settings, certificate_mode
-from sharder.config.settings import WebhookServer
+from sharder.config.settings import CertificateMode, Settings, WebhookServer, certificate_mode
 from sharder.controllers.certificates import POLL_SECONDS, Certificates
 from sharder.core.errors import ConfigError
 from sharder.core.names import EXCLUDED_NAMESPACE, ObjectRef

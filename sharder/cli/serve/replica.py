@@ -8,7 +8,7 @@ from functools import partial
 from uuid import uuid4
 
 from sharder import __version__
-from sharder.config import LeaderElection, Settings
+from sharder.config.settings import LeaderElection, Settings
 from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache

@@ -31,7 +31,7 @@ from sharder.cli.serve.certificates import (
     find_certificate,
 )
 from sharder.cli.serve.replica import Replica
-from sharder.config import Settings
+from sharder.config.settings import Settings
 from sharder.config.strategies import installed
 from sharder.core.addresses import Address, address_of
 from sharder.core.errors import ApiError

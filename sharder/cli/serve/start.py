@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from sharder.config import Loaded, load
+from sharder.config.load import Loaded, load
 from sharder.core.errors import ConfigError, SharderError
 from sharder.logs import configure_logs
 from sharder.runtime.error_log import first_of

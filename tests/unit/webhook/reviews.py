@@ -12,9 +12,11 @@ from sharder.core.api.meta import Json, PartialObject
 from sharder.core.names import GroupResource, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, WIDGETS, obj, snapshot
-from webhook import App, RingValidation, webhook_app
+from webhook.app import webhook_app
 from webhook.connection import Connection, Port
 from webhook.endpoint import MAX_REQUEST_BYTES, AdmissionEndpoint
+from webhook.messages import App
+from webhook.ring_validation import RingValidation
 
 PATH = "/webhooks/sharder/controllerring/demo"
 TOKEN = "0123456789abcdef"  # noqa: S105

@@ -28,7 +28,7 @@ from tests.unit.webhook.reviews import (
     request_of,
     review_of,
 )
-from webhook import health_app
+from webhook.app import health_app
 
 
 class Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):

@@ -22,10 +22,10 @@ from tests.unit.webhook.reviews import (
     request_of,
     review_of,
 )
-from webhook import RingValidation
 from webhook import connection as limits
 from webhook.connection import KEEP_ALIVE_SECONDS
 from webhook.messages import MAX_STRANGER_BYTES, Answer, Body
+from webhook.ring_validation import RingValidation
 
 BODY = review_of(request_of(obj(name="a")))
 LIMIT = 10.0

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.webhook.reviews import Exchange, exchange
-from webhook import console_app
+from webhook.console import console_app
 
 
 async def look(ring: str) -> bytes:

@@ -10,8 +10,8 @@ from sharder.core.api.cluster import User
 from sharder.core.errors import ApiError, Forbidden, Unavailable
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.webhook.reviews import Exchange, exchange
-from webhook import MetricsAuthorizer, metrics_app
-from webhook.metrics_auth import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND
+from webhook.app import metrics_app
+from webhook.metrics_auth import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND, MetricsAuthorizer
 
 
 class FakeReviews:

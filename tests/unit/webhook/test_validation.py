@@ -18,8 +18,8 @@ from tests.unit.webhook.reviews import (
     review_of,
     validation_with,
 )
-from webhook import RingValidation
 from webhook import ring_validation as endpoint
+from webhook.ring_validation import RingValidation
 
 PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}

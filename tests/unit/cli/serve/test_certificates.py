@@ -12,8 +12,8 @@ from sharder.cli.serve.certificates import (
     follow_files,
     read_files,
 )
-from sharder.config import Settings, load
-from sharder.config.settings import WebhookServer
+from sharder.config.load import load
+from sharder.config.settings import Settings, WebhookServer
 from sharder.controllers.certificates import POLL_SECONDS
 from sharder.core.errors import ConfigError
 from sharder.core.names import CONFIG_API_VERSION
