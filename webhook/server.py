@@ -9,6 +9,7 @@ import logging
 import socket
 from contextlib import ExitStack
 from email.utils import formatdate
+from functools import partial
 from time import perf_counter
 from typing import Self
 
@@ -216,24 +217,15 @@ def listening_sockets(host: str, port: int) -> list[socket.socket]:
     Raises:
         OSError: an address cannot be listened on.
     """
-    if not host and socket.has_dualstack_ipv6():
-        found = [(socket.AF_INET6, "")]
-    elif not host:
-        found = [(socket.AF_INET, "")]
-    else:
+    is_dual = not host and socket.has_dualstack_ipv6()
+    found = [(socket.AF_INET6 if is_dual else socket.AF_INET, "")]
+    if host:
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        found = list(dict.fromkeys((family, str(address[0])) for family, *_, address in infos))
+        found = [*dict.fromkeys((family, str(address[0])) for family, *_, address in infos)]
     with ExitStack() as made:
+        listen = partial(socket.create_server, backlog=BACKLOG, dualstack_ipv6=is_dual)
         sockets = [
-            made.enter_context(
-                socket.create_server(
-                    (address, port),
-                    family=family,
-                    backlog=BACKLOG,
-                    dualstack_ipv6=not host and family == socket.AF_INET6,
-                )
-            )
-            for family, address in found
+            made.enter_context(listen((address, port), family=family)) for family, address in found
         ]
         for each in sockets:
             each.settimeout(0)

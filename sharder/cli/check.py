@@ -91,7 +91,7 @@ async def _facts(client: Client, secret_ref: ObjectRef, names: Collection[str]) 
     rings = await _all_of(all_rings(client).stream())
     every = {ring.name: ring for ring in _known(rings, [])}
     chosen = [] if isinstance(rings, Unread) else _chosen(every, names)
-    secret, namespace = await _secret(client, secret_ref), secret_ref.namespace
+    secret, namespace = await _guarded(_secret(client, secret_ref)), secret_ref.namespace
     certificates = _applied(partial(certificates_of, now=now), secret)
     spaces = await _all_of(namespaces(client).stream())
     selected = [(ring, _applied(partial(_selected, ring), spaces)) for ring in chosen]
@@ -180,13 +180,11 @@ async def _all_of(stream: AsyncIterator[T]) -> list[T] | Unread:
 
 
 async def _secret(client: Client, ref: ObjectRef) -> Secret | Unread:
-    """Return the Secret of the certificates, or the error as `Unread`."""
+    """Return the Secret of the certificates, `Unread` if there is none."""
     try:
         return await secrets(client, namespace=ref.namespace).get(ref)
     except NotFound:
         return Unread(f"Secret {ref} not found", _NOT_FOUND)
-    except ApiError as error:
-        return Unread(str(error))
 
 
 async def _leader(client: Client, ref: ObjectRef) -> Lease | None:

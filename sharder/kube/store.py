@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -248,17 +249,15 @@ class KubeStore(Generic[T]):
         try:
             return self._decode(raw)
         except msgspec.DecodeError as error:
-            fields = {"resource": str(self._resource.id), "error": str(error)}
-            if self._unreadable is None:
-                fields["object"] = name_in(bytes(raw))
-                _log.warning("skipping undecodable object, correct or delete it", extra=fields)
-                return None
             problem = str(error)
-        try:
-            return self._unreadable(_METADATA_DECODER.decode(raw), problem)
-        except (msgspec.DecodeError, RecursionError):
-            _log.warning("skipping undecodable object, correct or delete it", extra=fields)
-            return None
+        if self._unreadable is not None:
+            with suppress(msgspec.DecodeError, RecursionError):
+                return self._unreadable(_METADATA_DECODER.decode(raw), problem)
+        fields = {"resource": str(self._resource.id), "object": name_in(bytes(raw))}
+        _log.warning(
+            "skipping undecodable object, correct or delete it", extra={**fields, "error": problem}
+        )
+        return None
 
     def _decode(self, raw: bytes | msgspec.Raw) -> T:
         obj = self._read(raw)
