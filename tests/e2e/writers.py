@@ -4,6 +4,7 @@ Each shard has a token of a pod of its own name, so every request tells whose it
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -52,12 +53,18 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
 
     user: _User
     verb: str = ""
+    stage_timestamp: datetime = datetime.min.replace(tzinfo=UTC)
     about: _Reference = msgspec.field(default=_Reference(), name="objectRef")
     request_object: _Sent = _Sent()
     """The object of a create, and the body of a patch."""
     response_status: _Status = _Status()
     response_object: OwnObject = OwnObject()
     """A Status after a failure, and after a deletion without finalizers."""
+
+    @property
+    def at(self) -> float:
+        """When it was answered."""
+        return self.stage_timestamp.timestamp()
 
     @property
     def succeeded(self) -> bool:

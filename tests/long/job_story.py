@@ -1,10 +1,15 @@
-"""Play what can happen to the shards of kube-controller-manager: `make demo CONTROLLER=jobs`."""
+"""Play what can happen to the shards of kube-controller-manager: `make demo CONTROLLER=jobs`.
 
+Its controllers of Jobs and StatefulSets are one ring, its controller of Deployments another.
+"""
+
+import argparse
 import asyncio
 import signal
 import sys
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,19 +19,14 @@ from hack.control_plane import ControlPlane
 from hack.demo import FAILURES, headline, note
 from hack.playground import Playground
 from tests.e2e.writers import WriteLog
-from tests.long.job_shards import (
-    ACCOUNT,
-    LEASE_SECONDS,
-    PODS,
-    WRITES,
-    JobShards,
-    Judge,
-    job_shards,
-)
+from tests.long.proxied_pods import ProxiedPods
+from tests.long.workloads import ACCOUNT, PODS, WRITES, Judge, Workloads, workloads
 
+LEASE_SECONDS: Final = 5
 JOBS: Final = 30
 """That are created before each change."""
 SETS: Final = 20
+DEPLOYMENTS: Final = 20
 
 
 class Outcome(NamedTuple):
@@ -34,103 +34,168 @@ class Outcome(NamedTuple):
 
     parents: int
     too_many: int
-    """Pods that were made for a parent that had all its pods."""
+    """Pods and ReplicaSets that were made for a parent that had all it needs."""
     too_few: int
     foreign: int
     """Writes of shards to objects of others."""
+    behind: int
+    """Children that were on another shard when their parent arrived."""
 
     @override
     def __str__(self) -> str:
         return (
-            f"{self.parents} Jobs and StatefulSets: pods too many {self.too_many} · pods too few "
-            f"{self.too_few} · writes by non-owners {self.foreign}"
+            f"{self.parents} Jobs, StatefulSets and Deployments: pods and ReplicaSets too many "
+            f"{self.too_many}, too few {self.too_few} · writes by non-owners {self.foreign} · "
+            f"children left behind {self.behind}"
         )
 
 
-async def play(shards: JobShards) -> None:
-    """Let shards join, die, hang, stand still, lose their proxy and be replaced."""
-    headline("Start 3 shards: kube-controller-manager, unmodified, each behind a proxy")
-    for name in "abc":
-        await shards.start(name)
-    await shards.create_sets(SETS)
-    await _create(shards)
+class Story:
+    """What happens, in rounds that all begin and end with three shards of each ring."""
 
-    headline("Add d: the others hand Jobs over to it")
-    await shards.start("d")
-    await _create(shards)
+    def __init__(self, work: Workloads) -> None:
+        self.work = work
+        self.rolls = 0
+        playground, client = work.playground, work.client
+        self._jobs = ProxiedPods(
+            playground, client, ring="jobs", controllers="job-controller,statefulset-controller"
+        )
+        self._deployments = ProxiedPods(
+            playground, client, ring="deployments", controllers="deployment-controller"
+        )
+        self._names = (f"jobs-{number}" for number in count())
+        self._live = list[str]()
 
-    headline("Kill a with its proxy, as a node that dies")
-    for process in ("controller-a", "proxy-a"):
-        shards.send(process, signal.SIGKILL)
-    await _lose(shards, "a")
+    async def begin(self) -> None:
+        """Start shards and create what stays."""
+        headline("Start 3 shards: kube-controller-manager, unmodified, each behind a proxy")
+        await self._join(3)
+        for number in range(3):
+            await self._deployments.start(f"deployments-{number}")
+        await self.work.create_sets(SETS)
+        await self.work.create_deployments(DEPLOYMENTS)
+        await self.work.until_rolled(within=120)
 
-    headline("Pause the controller of b: it hangs, and its watches stay open")
-    shards.send("controller-b", signal.SIGSTOP)
-    await _lose(shards, "b")
-    shards.send("controller-b", signal.SIGCONT)
-    await shards.until_ended("controller-b")
-    await shards.stop("b")
+    async def play(self) -> None:
+        """Let shards join, die, hang, stand still, lose their proxy and be replaced."""
+        headline("Add a shard: the others hand Jobs over to it")
+        await self._create()
+        await self._join(1)
+        await self._create()
+        await self._kill()
+        await self._pause_controller()
+        await self._pause_pod()
+        await self._kill_proxy()
+        await self._replace()
 
-    headline("Pause c with its proxy, as a node that stands still")
-    for process in ("controller-c", "proxy-c"):
-        shards.send(process, signal.SIGSTOP)
-    await _lose(shards, "c")
-    for process in ("proxy-c", "controller-c"):
-        shards.send(process, signal.SIGCONT)
-    await shards.until_ended("controller-c")
-    shards.start_controller("c")  # as the kubelet does
+    async def _kill(self) -> None:
+        name = self._live.pop(0)
+        headline(f"Kill {name} with its proxy, as a node that dies, and one of Deployments")
+        await self._roll()
+        for pods, killed in ((self._jobs, name), (self._deployments, "deployments-0")):
+            for process in ("controller", "proxy"):
+                pods.send(f"{process}-{killed}", signal.SIGKILL)
+        await self._lose(name)
+        await self.work.until_rolled(within=120)
+        await self._deployments.start("deployments-0")
 
-    headline("Kill the proxy of d: the kubelet starts both again")
-    shards.send("proxy-d", signal.SIGKILL)
-    await shards.start_proxy("d")
-    await shards.until_ended("controller-d")
-    shards.start_controller("d")
-    await _create(shards)
+    async def _pause_controller(self) -> None:
+        name = self._live.pop(0)
+        headline(f"Pause the controller of {name}: it hangs, and its watches stay open")
+        controller = f"controller-{name}"
+        self._jobs.send(controller, signal.SIGSTOP)
+        await self._lose(name)
+        self._jobs.send(controller, signal.SIGCONT)
+        await self._jobs.until_ended(controller)
+        await self._jobs.stop(name)
 
-    headline("Replace c and d by e and f, as a rollout does")
-    await asyncio.gather(*(shards.start(name) for name in "ef"))
-    for name in "cd":
-        await shards.stop(name)
-    began = time.monotonic()
-    await shards.until_complete(within=300)
-    note(f"all {shards.created} Jobs are complete", began)
+    async def _pause_pod(self) -> None:
+        name = self._live[0]
+        headline(f"Pause {name} with its proxy, as a node that stands still")
+        for process in ("controller", "proxy"):
+            self._jobs.send(f"{process}-{name}", signal.SIGSTOP)
+        await self._lose(name)
+        for process in ("proxy", "controller"):
+            self._jobs.send(f"{process}-{name}", signal.SIGCONT)
+        await self._jobs.until_ended(f"controller-{name}")
+        self._jobs.start_controller(name)  # as the kubelet does
+
+    async def _kill_proxy(self) -> None:
+        name = self._live[-1]
+        headline(f"Kill the proxy of {name}: the kubelet starts both again")
+        self._jobs.send(f"proxy-{name}", signal.SIGKILL)
+        await self._jobs.start_proxy(name)
+        await self._jobs.until_ended(f"controller-{name}")
+        self._jobs.start_controller(name)
+        await self._create()
+
+    async def _replace(self) -> None:
+        headline("Replace all shards, as a rollout does, while Deployments roll too")
+        old = list(self._live)
+        await self._join(3)
+        await self._roll()
+        for name in old:
+            self._live.remove(name)
+            await self._jobs.stop(name)
+        for number in range(3):
+            await self._deployments.stop(f"deployments-{number}")
+            await self._deployments.start(f"deployments-{number}")
+        began = time.monotonic()
+        await self.work.until_complete(within=300)
+        await self.work.until_rolled(within=120)
+        note("all Jobs are complete, all Deployments rolled", began)
+
+    async def _join(self, many: int) -> None:
+        names = [next(self._names) for _ in range(many)]
+        await asyncio.gather(*map(self._jobs.start, names))
+        self._live += names
+
+    async def _create(self) -> None:
+        began = time.monotonic()
+        await self.work.create(JOBS)
+        owners = await self.work.owners()
+        note(f"created {JOBS} Jobs; not complete: {dict(sorted(owners.items()))}", began)
+
+    async def _roll(self) -> None:
+        self.rolls += 1
+        await self.work.roll(str(self.rolls))
+
+    async def _lose(self, name: str) -> None:
+        await self._create()
+        began = time.monotonic()
+        await self.work.until_gone_from(name, within=2 * LEASE_SECONDS + 110)
+        note(f"the Jobs of {name} are on other shards", began)
 
 
-async def _create(shards: JobShards) -> None:
-    began = time.monotonic()
-    await shards.create(JOBS)
-    owners = await shards.owners()
-    note(f"created {JOBS} Jobs; not complete: {dict(sorted(owners.items()))}", began)
-
-
-async def _lose(shards: JobShards, name: str) -> None:
-    await _create(shards)
-    began = time.monotonic()
-    await shards.until_gone_from(name, within=2 * LEASE_SECONDS + 110)
-    note(f"the Jobs of {name} are on other shards", began)
-
-
-async def outcome(directory: Path) -> Outcome:
+async def outcome(directory: Path, *, rounds: int = 1) -> Outcome:
     """Play on a cluster of its own; the audit log goes to the directory."""
     log = WriteLog(directory, rule=WRITES, account=ACCOUNT)
     with ControlPlane(apiserver_flags=log.flags) as plane:
-        async with job_shards(Playground(plane, lease_seconds=LEASE_SECONDS)) as shards:
-            await play(shards)
-            judge, parents = Judge(log), shards.created + SETS
-    made = [len(pods) for pods in judge.pods.values()]
+        async with workloads(Playground(plane, lease_seconds=LEASE_SECONDS)) as work:
+            story = Story(work)
+            await story.begin()
+            for _ in range(rounds):
+                await story.play()
+    judge, needed = Judge(log), dict.fromkeys(work.names, PODS)
+    needed |= {f"deployment-{number}": 1 + story.rolls for number in range(DEPLOYMENTS)}
+    more = {name: len(judge.made[name]) - many for name, many in needed.items()}
     return Outcome(
-        parents,
-        too_many=sum(max(0, each - PODS) for each in made),
-        too_few=parents * PODS - sum(min(PODS, each) for each in made),
+        len(needed),
+        too_many=sum(max(0, each) for each in more.values()),
+        too_few=sum(max(0, -each) for each in more.values()),
         foreign=len(judge.foreign),
+        behind=len(judge.behind),
     )
 
 
 def main() -> int:
     """Return 0 if all is well."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=1, help="of two minutes each")
+    rounds = parser.parse_args().rounds
     try:
         with tempfile.TemporaryDirectory() as directory:
-            found = asyncio.run(outcome(Path(directory)))
+            found = asyncio.run(outcome(Path(directory), rounds=rounds))
     except FAILURES as failed:
         print(f"demo failed: {failed}", file=sys.stderr)
         return 1

@@ -1,48 +1,44 @@
-"""kube-controller-manager in several shards, and a stand-in for the kubelets.
-
-Its controllers of Jobs and StatefulSets run in one process, for one ring.
-"""
+"""What kube-controller-manager works on in the story, a stand-in for kubelets, and the judge."""
 
 import asyncio
 import random
-import signal
-import sys
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from hack import binaries
+from hack.binaries import controller_manager
 from hack.playground import ROOT, Playground
-from hack.ports import free_ports
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError
 from sharder.core.names import RingName, owner_label
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.e2e.writers import WriteLog
-from tests.history.traces import Trace, Write
+from tests.history.behind import behind
+from tests.history.traces import Child, Trace, Write
 from tests.history.writers import foreign
 from tests.support.eventually import eventually
 
 ACCOUNT: Final = "system:serviceaccount:job-controller:job-controller"
 NAMESPACE: Final = "jobs"
-LEASE_SECONDS: Final = 5
 PODS: Final = 2
 """Of each Job and StatefulSet."""
 OWNER: Final = owner_label(RingName("jobs"))
+OWNERS: Final = (OWNER, owner_label(RingName("deployments")))
 WRITES: Final[Json] = {
     "namespaces": [NAMESPACE],
     "verbs": ["create", "update", "patch", "delete"],
     "resources": [
         {"group": "batch", "resources": ["jobs", "jobs/status"]},
         {"group": "apps", "resources": ["statefulsets", "statefulsets/status"]},
-        {"group": "apps", "resources": ["controllerrevisions"]},
+        {"group": "apps", "resources": ["deployments", "deployments/status"]},
+        {"group": "apps", "resources": ["controllerrevisions", "replicasets"]},
         {"group": "", "resources": ["pods"]},
     ],
 }
+DEPLOYMENTS_PATH: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 SETS_PATH: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
 JOBS_PATH: Final = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS_PATH: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -53,13 +49,17 @@ class _Condition(msgspec.Struct, frozen=True):
     status: str
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
     conditions: list[_Condition] | None = None
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
 
 
 class Object(PartialObject, frozen=True):
-    """A job or a pod."""
+    """A Job, a Deployment or a pod."""
 
     status: _Status = _Status()
 
@@ -69,27 +69,30 @@ class Object(PartialObject, frozen=True):
         conditions = self.status.conditions or ()
         return any(each == _Condition("Complete", "True") for each in conditions)
 
+    @property
+    def is_rolled(self) -> bool:
+        """Whether a Deployment has its pods, and no others."""
+        status, is_observed = self.status, self.status.observed_generation
+        counts = {status.replicas, status.updated_replicas, status.available_replicas}
+        return counts == {PODS} and is_observed >= self.metadata.generation
+
 
 class _List(msgspec.Struct, frozen=True):
     items: list[Object]
 
 
-class JobShards:
-    """The shards: each is a controller with a proxy, as two processes."""
+class Workloads:
+    """The Jobs, StatefulSets and Deployments."""
 
     def __init__(self, playground: Playground, client: Client) -> None:
         self.playground = playground
         self.client = client
-        self.created = 0
-        self._ports: dict[str, int] = {}
+        self.names = list[str]()
+        """Of the Jobs and StatefulSets."""
         self._rng = random.Random(1)
 
-    @property
-    def _directory(self) -> Path:
-        return self.playground.plane.directory
-
     async def install(self) -> None:
-        """Install ring, rights and a sharder."""
+        """Install rings, rights, a sharder, and the controllers that have no shards."""
         plane = self.playground.plane
         await asyncio.to_thread(self.playground.install)
         await asyncio.to_thread(plane.apply, ROOT / "hack/manifests/jobs.yaml")
@@ -99,74 +102,11 @@ class JobShards:
             return await asyncio.to_thread(self.playground.is_ready)
 
         await eventually(is_ready, within=120)
-
-    async def start(self, name: str) -> None:
-        """Start a shard and wait until it holds its Lease."""
-        await self.start_proxy(name)
-        self.start_controller(name)
-
-        async def is_there() -> bool:
-            path = f"/apis/coordination.k8s.io/v1/namespaces/job-controller/leases/{name}"
-            lease = msgspec.json.decode(await self.client.request("GET", path))
-            return bool(lease["spec"].get("holderIdentity"))
-
-        await eventually(is_there, within=120)
-
-    async def start_proxy(self, name: str) -> None:
-        """Start the proxy of a shard, and wait until its controller can be started."""
-        token = await asyncio.to_thread(
-            self.playground.plane.token_kubeconfig, "job-controller", "job-controller", pod=name
-        )
-        written = self._directory / f"{name}.proxied"
-        written.unlink(missing_ok=True)
-        port = self._ports.setdefault(name, free_ports(1)[0])
-        sharder = str(Path(sys.executable).parent / "sharder")
-        options = ("--port", str(port), "--controller-kubeconfig", str(written))
+        flags = ("--controllers=replicaset-controller", "--leader-elect=false", "--secure-port=0")
         self.playground.start_shard(
-            f"proxy-{name}",
-            [sharder, "proxy", "jobs", *options],
-            KUBECONFIG=str(token),
-            SHARD_NAME=name,
-            SHARD_NAMESPACE="job-controller",
-            POD_UID=f"{name}-pod",
+            "replicasets",
+            [str(controller_manager()), *flags, f"--kubeconfig={plane.admin_kubeconfig}"],
         )
-
-        async def is_written() -> bool:
-            assert self.is_running(f"proxy-{name}"), self.playground.plane.log_tail(
-                f"proxy-{name}"
-            )
-            return written.exists()
-
-        await eventually(is_written, within=60)
-
-    def start_controller(self, name: str) -> None:
-        """Start the controller of a shard."""
-        program, given = str(binaries.controller_manager()), self._directory / f"{name}.proxied"
-        controllers = "--controllers=job-controller,statefulset-controller"
-        flags = (controllers, "--secure-port=0", f"--kubeconfig={given}")
-        self.playground.start_shard(f"controller-{name}", [program, *flags])
-
-    def is_running(self, process: str) -> bool:
-        """Return whether a process has not ended."""
-        return self.playground.plane.supervisor.exit_code(process) is None
-
-    async def until_ended(self, process: str) -> None:
-        """Wait until a process has ended."""
-
-        async def has_ended() -> bool:
-            return not self.is_running(process)
-
-        await eventually(has_ended, within=60)
-
-    def send(self, process: str, number: signal.Signals) -> None:
-        """Send a signal to `controller-NAME` or `proxy-NAME`."""
-        self.playground.plane.supervisor.send(process, number)
-
-    async def stop(self, name: str) -> None:
-        """Stop a shard as the kubelet does: first the controller, then the sidecar."""
-        for process in (f"controller-{name}", f"proxy-{name}"):
-            if self.is_running(process):
-                await asyncio.to_thread(self.playground.stop, process)
 
     async def create(self, jobs: int) -> None:
         """Create jobs."""
@@ -179,8 +119,8 @@ class JobShards:
             "template": template,
         }
         for _ in range(jobs):
-            body: Json = {"metadata": {"name": f"job-{self.created}"}, "spec": spec}
-            self.created += 1
+            self.names.append(f"job-{len(self.names)}")
+            body: Json = {"metadata": {"name": self.names[-1]}, "spec": spec}
             await self.client.request("POST", JOBS_PATH, body=body)
             await asyncio.sleep(0.05)
 
@@ -189,11 +129,41 @@ class JobShards:
         pod: Json = {"containers": [{"name": "c", "image": "x"}]}
         for number in range(sets):
             name = f"set-{number}"
+            self.names.append(name)
             template: Json = {"metadata": {"labels": {"set": name}}, "spec": pod}
             selector: Json = {"matchLabels": {"set": name}}
             spec: Json = {"replicas": PODS, "selector": selector, "template": template}
             body: Json = {"metadata": {"name": name}, "spec": spec}
             await self.client.request("POST", SETS_PATH, body=body)
+
+    async def create_deployments(self, deployments: int) -> None:
+        """Create Deployments."""
+        pod: Json = {"containers": [{"name": "c", "image": "x"}]}
+        for number in range(deployments):
+            name = f"deployment-{number}"
+            template: Json = {"metadata": {"labels": {"deployment": name}}, "spec": pod}
+            selector: Json = {"matchLabels": {"deployment": name}}
+            spec: Json = {"replicas": PODS, "selector": selector, "template": template}
+            body: Json = {"metadata": {"name": name}, "spec": spec}
+            await self.client.request("POST", DEPLOYMENTS_PATH, body=body)
+
+    async def roll(self, revision: str) -> None:
+        """Give all Deployments a new template."""
+        template: Json = {"metadata": {"annotations": {"revision": revision}}}
+        for each in await self.read(DEPLOYMENTS_PATH):
+            path, body = (
+                f"{DEPLOYMENTS_PATH}/{each.metadata.name}",
+                {"spec": {"template": template}},
+            )
+            await self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+    async def until_rolled(self, *, within: float) -> None:
+        """Wait until every Deployment has its pods, and only those of its last template."""
+
+        async def are_rolled() -> bool:
+            return all(each.is_rolled for each in await self.read(DEPLOYMENTS_PATH))
+
+        await eventually(are_rolled, within=within)
 
     async def read(self, path: str) -> list[Object]:
         """Return all jobs or all pods."""
@@ -244,7 +214,7 @@ class JobShards:
         }
         body: Json = {"status": {"phase": "Succeeded", "containerStatuses": [container]}}
         parent = pod.metadata.controller
-        if parent is not None and parent.kind == "StatefulSet":
+        if parent is not None and parent.kind != "Job":
             ready: Json = {"type": "Ready", "status": "True"}
             body = {"status": {"phase": "Running", "conditions": [ready]}}
         path = f"{PODS_PATH}/{pod.metadata.name}/status"
@@ -255,15 +225,15 @@ class JobShards:
 
 
 @asynccontextmanager
-async def job_shards(playground: Playground) -> AsyncIterator[JobShards]:
+async def workloads(playground: Playground) -> AsyncIterator[Workloads]:
     """Install everything; pods run until the end."""
     client = await connect(str(playground.plane.admin_kubeconfig))
     try:
-        shards = JobShards(playground, client)
-        await shards.install()
+        found = Workloads(playground, client)
+        await found.install()
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(shards.run_pods())
-            yield shards
+            running = group.create_task(found.run_pods())
+            yield found
             running.cancel()
     finally:
         await client.close()
@@ -273,25 +243,35 @@ class Judge:
     """What the audit log says of all writes."""
 
     def __init__(self, log: WriteLog) -> None:
-        self.pods = defaultdict[str, set[str]](set)
-        """The pods that were ever created for each job."""
-        writes = list[Write]()
-        answers = list(log.answers())
-        for _, obj in answers:
+        self.made = defaultdict[str, set[str]](set)
+        """The pods that were ever created for each Job and StatefulSet, and the ReplicaSets of
+        each Deployment, by the name of their parent."""
+        writes, children = list[Write](), list[Child]()
+        for _, request in log.requests():
+            obj, at = request.response_object, request.at
             meta = obj.metadata
-            if obj.kind == "Pod" and meta.controller is not None:
-                self.pods[meta.controller.name].add(meta.uid)
-            elif meta.controller is None:
-                revision, owner = int(meta.resource_version), meta.label(OWNER)
+            if not request.succeeded or not meta.resource_version:
+                continue
+            revision = int(meta.resource_version)
+            owner = next(filter(None, map(meta.label, OWNERS)), "")
+            if meta.controller is None:
                 writes.append(
                     Write(
-                        revision=revision, at=0, uid=meta.uid, name=meta.name, owner=owner,
+                        revision=revision, at=at, uid=meta.uid, name=meta.name, owner=owner,
                         draining=False, stamp="",
                     )
                 )  # fmt: skip
+                continue
+            children.append(
+                Child(
+                    revision=revision, at=at, uid=meta.uid, name=meta.name,
+                    parent=meta.controller.uid, owner=owner, deleted=request.verb == "delete",
+                )
+            )  # fmt: skip
+            if obj.kind in {"Pod", "ReplicaSet"} and meta.controller.kind != "ReplicaSet":
+                self.made[meta.controller.name].add(meta.uid)
         trace = Trace(
             writes=sorted(writes, key=lambda write: write.revision), sent=list(log.sent()),
-            children=(), leases=(), events=(), outages=(), leading=(),
+            children=children, leases=(), events=(), outages=(), leading=(),
         )  # fmt: skip
-        self.foreign = list(foreign(trace))
-        self.writes = sum(bool(shard) for shard, _ in answers)
+        self.foreign, self.behind = list(foreign(trace)), list(behind(trace))
