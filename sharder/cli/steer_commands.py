@@ -80,6 +80,7 @@ def evacuate(
 
     sharder evacuate my-ring my-controller-7d4b9 --dry-run
     sharder evacuate my-ring my-controller-7d4b9 --wait --timeout 15m
+    sharder uncordon my-ring my-controller-7d4b9
     """
     if wait and dry_run:
         raise UsageError("--wait cannot be combined with --dry-run")
