@@ -7,10 +7,11 @@ keeps serving the webhook and campaigns again.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from sharder.controllers.leader_controllers import LeaderControllers
-from sharder.controllers.leader_ports import LeaderPorts
-from sharder.controllers.movement.standby import StandBy
+from sharder.controllers.movement.handover_loop import HandoverLoop
+from sharder.controllers.movement.ports import Ports
 from sharder.core.errors import LeaseLost
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
@@ -18,7 +19,7 @@ from sharder.runtime.supervisor import supervise
 _log = logging.getLogger(__name__)
 
 
-async def campaign(ports: LeaderPorts, on_change: Callable[[bool], None]) -> None:
+async def campaign(ports: Ports, on_change: Callable[[bool], None]) -> None:
     """Lead whenever the Lease is ours, until cancelled; then release the Lease.
 
     `on_change` is called with True when leadership begins, and with False after the controllers
@@ -38,12 +39,13 @@ async def campaign(ports: LeaderPorts, on_change: Callable[[bool], None]) -> Non
                 await ports.holder.release()
 
 
-async def _stand_by(ports: LeaderPorts, holder: LeaseHolder) -> None:
+async def _stand_by(ports: Ports, holder: LeaseHolder) -> None:
     """Wait until we lead, and meanwhile hand over released objects."""
+    waiting = replace(ports, stands_by=True, on_assigned=ports.journal.moved)
 
     async def stand_by() -> None:
         # Create a new one each time: the state of an earlier one is outdated.
-        await StandBy(ports.standing_by()).run()
+        await HandoverLoop(waiting).run()
 
     async with asyncio.TaskGroup() as group:
         standing_by = group.create_task(
@@ -58,7 +60,7 @@ async def _stand_by(ports: LeaderPorts, holder: LeaseHolder) -> None:
         standing_by.cancel()
 
 
-async def _lead(ports: LeaderPorts) -> None:
+async def _lead(ports: Ports) -> None:
     async with asyncio.TaskGroup() as group:
         if ports.holder is not None:
             group.create_task(ports.holder.keep(), name="keep leader lease")

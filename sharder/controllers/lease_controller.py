@@ -11,7 +11,7 @@ from math import inf
 from typing import TypeAlias
 
 from sharder.controllers.annotation_warnings import MALFORMED
-from sharder.controllers.leader_ports import LeaderPorts
+from sharder.controllers.movement.ports import Ports
 from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
@@ -86,7 +86,7 @@ def taken(lease: Lease, now: datetime) -> Json:
 class LeaseController:
     """Reconciles one Lease at a time, by namespace and name."""
 
-    def __init__(self, ports: LeaderPorts) -> None:
+    def __init__(self, ports: Ports) -> None:
         self._cache = ports.cache
         self._leases = ports.leases
         self._recorder = ports.recorder

@@ -8,7 +8,7 @@ needed, and no write waits for the webhook of a deleted ring.
 import logging
 from typing import Final, NamedTuple
 
-from sharder.controllers.leader_ports import LeaderPorts
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.ring_status import StatusReports, about
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, UnreadableRing
@@ -93,7 +93,7 @@ class RingController:
     """Reconciles one ring at a time, by name."""
 
     def __init__(
-        self, ports: LeaderPorts, *, reports: StatusReports, problems: Problems, period: float
+        self, ports: Ports, *, reports: StatusReports, problems: Problems, period: float
     ) -> None:
         """`reports` write the status; `period` is the seconds between two reconciles."""
         self._cache = ports.cache

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from sharder.controllers.cache import ClusterCache
-from sharder.controllers.permissions import Watching
+from sharder.controllers.movement.controller import Movement
+from sharder.controllers.movement.ports import Ports
 from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing, LastRebalance, LastResync, RingStatus
+from sharder.core.api.ring import ControllerRing, RingStatus
 from sharder.core.errors import NotFound
 from sharder.core.fence.probe import Proof
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
@@ -27,12 +27,7 @@ from sharder.core.status.conditions import (
     watched,
 )
 from sharder.core.status.fence_condition import fenced
-from sharder.core.status.stats import (
-    Apart,
-    ObjectStats,
-    Overdue,
-    StatsOf,
-)
+from sharder.core.status.stats import ObjectStats
 from sharder.core.status.status import (
     MAX_SHARDS,
     StatusThrottle,
@@ -42,31 +37,9 @@ from sharder.core.status.status import (
     with_counts,
     with_rebalance,
 )
-from sharder.metrics.registry import Metrics
-from sharder.ports import Recorder, Writable
-from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import POLL_SECONDS
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RingFacts:
-    """What the leader knows about each ring; most of it is None until it is known."""
-
-    stats: StatsOf
-    last_resync: Callable[[RingName], LastResync | None]
-    """Returns the report of a ring's last complete pass."""
-    overdue: Callable[[RingName], Overdue | None]
-    """Returns a ring's overdue drains, None if there is none."""
-    apart: Callable[[RingName], Apart | None]
-    """Returns a ring's objects that are apart from their parents, None if there is none."""
-    uncounted: Callable[[RingName], tuple[str, ...]]
-    """Returns the parts of a ring that cannot be read, for people; their counts are old."""
-    last_rebalance: Callable[[RingName], LastRebalance | None]
-    """Returns the result of a ring's last rebalance."""
-    fence: Callable[[RingName], Proof | None]
-    """Returns the last proof of a ring's fence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,36 +55,24 @@ class StatusReports:
 
     def __init__(
         self,
+        ports: Ports,
+        movement: Movement,
         *,
-        cache: ClusterCache,
-        status: Writable[ControllerRing],
         fault_of: Callable[[RingName], Fault | None],
-        watching: Watching,
-        facts: RingFacts,
-        recorder: Recorder,
-        metrics: Metrics,
-        clock: Clock,
+        fence_of: Callable[[RingName], Proof | None],
     ) -> None:
         """Start with nothing written.
 
-        Args:
-            cache: Has the rings.
-            status: Writes the status subresource.
-            fault_of: Returns why a ring is not ready, None if it is ready.
-            watching: Has the forbidden watches.
-            facts: What the status says.
-            recorder: Sends Events about new problems.
-            metrics: Shows the conditions.
-            clock: For the times.
+        `fault_of` returns why a ring is not ready, None if it is ready, and `fence_of` the last
+        proof of its fence.
         """
-        self._cache = cache
-        self._status = status
+        self._cache = ports.cache
+        self._ports = ports
+        self._movement = movement
         self._fault_of = fault_of
-        self._watching = watching
-        self._facts = facts
-        self._recorder = recorder
-        self._metrics = metrics
-        self._clock = clock
+        self._fence_of = fence_of
+        self._metrics = ports.metrics
+        self._clock = ports.clock
         self._sent: dict[RingName, _Sent] = {}
         self._paces: dict[RingName, StatusThrottle] = {}
 
@@ -159,7 +120,7 @@ class StatusReports:
         self, snapshot: RingSnapshot, before: RingStatus, pace: StatusThrottle, at: float
     ) -> RingStatus:
         """Return the status at `at` (monotonic seconds)."""
-        now, stats = self._clock.now(), self._facts.stats(snapshot.name)
+        now, stats = self._clock.now(), self._movement.stats(snapshot.name)
         conditions = [
             condition
             for condition in self._conditions(snapshot, before, stats, now)
@@ -173,7 +134,7 @@ class StatusReports:
             conditions=conditions,
             now=now,
         )
-        last = self._facts.last_rebalance(snapshot.name)
+        last = self._movement.rebalancer.last(snapshot.name)
         after = with_rebalance(after, snapshot.ring.spec.rebalance, last)
         if stats is None:
             return after
@@ -188,7 +149,7 @@ class StatusReports:
                 monotonic=at,
                 most=MAX_SHARDS + 1,  # one more shows that there are more
             ),
-            resync=self._facts.last_resync(snapshot.name),
+            resync=self._movement.resync.reports.get(snapshot.name),
             now=now,
         )
 
@@ -196,31 +157,31 @@ class StatusReports:
         self, snapshot: RingSnapshot, before: RingStatus, stats: ObjectStats | None, now: datetime
     ) -> list[DesiredCondition]:
         available, fault = len(snapshot.members.available), self._fault_of(snapshot.name)
-        facts, movement = self._facts, snapshot.ring.spec.movement
+        movement, ring = self._movement, snapshot.ring
         conditions = (
             ready(fault),
             watched(
                 before,
-                self._watching.refused(snapshot.name, snapshot.roles),
+                self._ports.watching.refused(snapshot.name, snapshot.roles),
                 snapshot.members.unable,
                 polled_every=POLL_SECONDS,
             ),
-            paused(before, movement),
+            paused(before, ring.spec.movement),
             covered(
                 stats,
-                facts.overdue(snapshot.name),
+                movement.watches.overdue(snapshot.name),
                 available=available,
-                apart=facts.apart(snapshot.name),
-                uncounted=facts.uncounted(snapshot.name),
+                apart=movement.apart(snapshot.name),
+                uncounted=movement.uncounted(snapshot.name),
             ),
             exhausted(stats, available=available),
-            fenced(before, facts.fence(snapshot.name), snapshot.ring, snapshot.members, now),
+            fenced(before, self._fence_of(ring.name), ring, snapshot.members, now),
         )
         return [condition for condition in conditions if condition is not None]
 
     async def _write(self, ring: ControllerRing, before: RingStatus, after: RingStatus) -> None:
         try:
-            await self._status.patch(ObjectRef("", ring.name), encode_status(after))
+            await self._ports.ring_status.patch(ObjectRef("", ring.name), encode_status(after))
         except NotFound:
             return
         self._sent[ring.name] = _Sent(uid=ring.metadata.uid, status=after)
@@ -231,7 +192,7 @@ class StatusReports:
 
     async def _warn(self, ring: ControllerRing, problem: str) -> None:
         _log.warning("ring not ready", extra={"ring": ring.name, "why": problem})
-        await self._recorder.warn(about(ring), FAILED, problem)
+        await self._ports.recorder.warn(about(ring), FAILED, problem)
 
 
 def about(ring: ControllerRing) -> PartialObject:

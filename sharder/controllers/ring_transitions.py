@@ -7,11 +7,12 @@ deletes Leases all the time causes no more sentences than `Allowance` permits.
 
 import logging
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Final
 
-from sharder.controllers.cache import ClusterCache
-from sharder.controllers.handover_times import HandoverTimes
-from sharder.controllers.ring_status import RingFacts, about
+from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.movement.controller import Movement
+from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ring_status import about
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -25,10 +26,7 @@ from sharder.core.status.transitions import (
     silence_of,
     transitions,
 )
-from sharder.metrics.registry import Metrics
-from sharder.ports import Journal, Recorder
 from sharder.runtime.allowance import Allowance
-from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 from sharder.runtime.task_pool import batch
 
@@ -62,38 +60,17 @@ class _State:
 class RingTransitions:
     """What was told about all rings."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        facts: RingFacts,
-        times: HandoverTimes,
-        recorder: Recorder,
-        metrics: Metrics,
-        journal: Journal,
-        clock: Clock,
-    ) -> None:
-        """Start a term of leadership.
-
-        Args:
-            cache: Has the rings.
-            facts: Have the results of rebalances.
-            times: Gets the shards that ended, and those that are back.
-            recorder: Sends the Events.
-            metrics: Counts the transitions.
-            journal: Shows them on the console.
-            clock: For the times.
-        """
-        self._cache = cache
-        self._facts = facts
-        self._times = times
-        self._recorder = recorder
-        self._metrics = metrics
-        self._journal = journal
-        self._clock = clock
+    def __init__(self, ports: Ports, movement: Movement) -> None:
+        """Start a term of leadership."""
+        self._ports = ports
+        self._cache = ports.cache
+        self._clock = ports.clock
+        self._last_rebalance = movement.rebalancer.last
+        self._times = movement.times
+        """Gets the shards that ended, and those that are back."""
         self._rings: dict[RingName, _State] = {}
 
-    def ring_changed(self, ring: RingName) -> None:
+    def _ring_changed(self, ring: RingName) -> None:
         """Note the shards that ended since the ring's last snapshot."""
         snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
         if snapshot is None:
@@ -113,24 +90,28 @@ class RingTransitions:
         """Follow a ring; another leader has told the shards of a ring that has a status."""
         now = present(phases_after({}, snapshot))
         told = now if snapshot.ring.status.observed_generation else {}
-        last = self._facts.last_rebalance(snapshot.name)
+        last = self._last_rebalance(snapshot.name)
         self._rings[snapshot.name] = _State(snapshot.ring.metadata.uid, told, now, last)
 
-    async def run(self) -> NoReturn:
+    async def run(self) -> None:
         """Tell transitions until cancelled."""
-        while True:
-            news = list[tuple[ControllerRing, Transition]]()
-            async for ring in in_slices(list(self._rings), self._clock):
-                snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
-                if snapshot is not None and state is not None:
-                    news += [(snapshot.ring, each) for each in self._news(snapshot, state)]
-            if news:
-                await self._tell(news)
-            await self._clock.sleep(TICK_SECONDS)
+        with self._cache.subscribed(Subscriber(ring=self._ring_changed)):
+            while True:
+                await self._tell_news()
+                await self._clock.sleep(TICK_SECONDS)
+
+    async def _tell_news(self) -> None:
+        news = list[tuple[ControllerRing, Transition]]()
+        async for ring in in_slices(list(self._rings), self._clock):
+            snapshot, state = self._cache.snapshot(ring), self._rings.get(ring)
+            if snapshot is not None and state is not None:
+                news += [(snapshot.ring, each) for each in self._news(snapshot, state)]
+        if news:
+            await self._tell(news)
 
     def _news(self, snapshot: RingSnapshot, state: _State) -> list[Transition]:
         """Return what was not told yet, if that is allowed now."""
-        last, found, told = self._facts.last_rebalance(snapshot.name), list[Transition](), {}
+        last, found, told = self._last_rebalance(snapshot.name), list[Transition](), {}
         if snapshot is not state.snapshot:
             after = phases_after(state.told, snapshot)
             told = present(after)
@@ -152,12 +133,12 @@ class RingTransitions:
                     fields |= {"shard": transition.who, "available": transition.available}
                 level = logging.WARNING if transition.kind.is_warning else logging.INFO
                 _log.log(level, transition.kind.words, extra=fields)
-                self._metrics.happened(ring.name, transition)
-                self._journal.happened(ring.name, transition)
+                self._ports.metrics.happened(ring.name, transition)
+                self._ports.journal.happened(ring.name, transition)
                 await requests.add(self._record(ring, transition))
 
     async def _record(self, ring: ControllerRing, transition: Transition) -> None:
-        await self._recorder.record(
+        await self._ports.recorder.record(
             about(ring),
             transition.kind,
             sentence(transition),

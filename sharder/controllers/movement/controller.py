@@ -3,8 +3,9 @@
 import asyncio
 from dataclasses import replace
 
-from sharder.controllers.annotation_warnings import AnnotationWarnings
+from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.object_count import ObjectCount
+from sharder.controllers.counting.tallies import stats_of
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover_loop import HandoverLoop
 from sharder.controllers.movement.lease_guard import LeaseGuard
@@ -13,41 +14,22 @@ from sharder.controllers.movement.rebalancer import Rebalancer
 from sharder.controllers.movement.resync import Resync
 from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
-from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Apart, ObjectStats
-from sharder.runtime.child_process import Compute
-from sharder.runtime.lease_record import Leases
 
 
 class Movement:
     """The resync, the rebalancer and the hand-over, with one mover for all writes."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        *,
-        leases: Leases,
-        annotation_warnings: AnnotationWarnings,
-        compute: Compute,
-        sync_period: float,
-    ) -> None:
-        """Connect the parts.
-
-        Args:
-            ports: Everything outside of movement.
-            leases: Holds the Leases of shards whose objects are taken.
-            annotation_warnings: Records invalid labels and annotations.
-            compute: Returns the moves of a rebalance.
-            sync_period: Seconds between two passes over a ring in which nothing changes.
-        """
+    def __init__(self, ports: Ports) -> None:
+        """Connect the parts."""
         self._ports = ports
         cache, clock, rng = ports.cache, ports.clock, ports.rng
-        self.unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
-        self._lease_guard = LeaseGuard(cache=cache, leases=leases, clock=clock)
+        self._unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
+        self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
         self._object_count = ObjectCount(
             cache=cache,
             objects=ports.objects,
-            unread=self.unread,
+            unread=self._unread,
             counted=ports.on_change,
             clock=clock,
             rng=rng,
@@ -58,27 +40,44 @@ class Movement:
             on_assigned=self._assigned,
             on_written=self._written_again,
         )
-        self._loop = HandoverLoop(inside, lease_guard=self._lease_guard)
-        mover, self.watches = self._loop.mover, self._loop.watches
-        self.times = self._loop.times
+        self._loop = HandoverLoop(inside, self._lease_guard)
+        self._mover, self.watches, self.times = (
+            self._loop.mover,
+            self._loop.watches,
+            self._loop.times,
+        )
         self.resync = Resync(
             inside,
-            mover=mover,
+            mover=self._mover,
             handover=self._loop.handover,
-            annotation_warnings=annotation_warnings,
-            unread=self.unread,
+            unread=self._unread,
             count=self._object_count,
-            sync_period=sync_period,
         )
-        self.rebalancer = Rebalancer(inside, mover, compute)
+        self.rebalancer = Rebalancer(inside, self._mover)
 
-    def stats(self, snapshot: RingSnapshot) -> ObjectStats | None:
-        """Return the counts of a ring whose strategy follows, None before the first count."""
-        return self._object_count.stats(snapshot, self.watches.backlog(snapshot.name))
+    def stats(self, ring: RingName) -> ObjectStats | None:
+        """Return the counts of a ring, None before the first count."""
+        snapshot = self._ports.cache.snapshot(ring)
+        if snapshot is None:
+            return None
+        if snapshot.tally is not None:
+            stats = stats_of(snapshot)
+        else:
+            stats = self._object_count.stats(snapshot, self.watches.backlog(ring))
+        if stats is None:
+            return None
+        return replace(stats, uncontrolled=self.resync.uncontrolled(snapshot))
 
-    def apart(self, snapshot: RingSnapshot) -> Apart | None:
+    def apart(self, ring: RingName) -> Apart | None:
         """Return the controlled objects that are not with their owners, None if there are none."""
-        return self._loop.mover.failures.apart(snapshot)
+        snapshot = self._ports.cache.snapshot(ring)
+        return None if snapshot is None else self._mover.failures.apart(snapshot)
+
+    def uncounted(self, ring: RingName) -> tuple[str, ...]:
+        """Return the parts of a ring that cannot be read, for people; their counts are old."""
+        snapshot = self._ports.cache.snapshot(ring)
+        counted = () if snapshot is None else snapshot.counts.unread
+        return tuple(sorted({*self._unread.names(ring), *counted}))
 
     def _assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
         self._object_count.assigned(ring, source, target)
@@ -92,18 +91,14 @@ class Movement:
         self.resync.writes_again(part)
 
     def _read(self, ring: RingName) -> None:
-        self._ports.on_unreadable(ring, self.unread.problem(ring))
+        self._ports.on_unreadable(ring, self._unread.problem(ring))
         self._ports.on_change(ring)
-
-    def scope_changed(self, ring: RingName, come: frozenset[str]) -> None:
-        """Handle namespaces that were added to the ring's scope."""
-        self.watches.ring_changed(ring)
-        self.resync.scope_grew(ring, come)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled; the caller runs the passes."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._lease_guard.run(), name="lease guard")
-            group.create_task(self._loop.run(), name="hand-over loop")
-            group.create_task(self.unread.run(self.resync.read_again), name="unread parts")
-            group.create_task(self._object_count.run(), name="object count")
+        with self._ports.cache.subscribed(Subscriber(scope=self.resync.scope_grew)):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._lease_guard.run(), name="lease guard")
+                group.create_task(self._loop.run(), name="hand-over loop")
+                group.create_task(self._unread.run(self.resync.read_again), name="unread parts")
+                group.create_task(self._object_count.run(), name="object count")

@@ -61,7 +61,6 @@ class Failures:
         """`retry` is called with an object, and the seconds until it is tried again."""
         self._ports = ports
         self._clock = ports.clock
-        self._recorder = ports.recorder
         self._retry = retry
         self._rejecting = RejectingParts(ports.clock)
         self._failures: dict[ObjectKey, _Failure] = {}
@@ -128,7 +127,7 @@ class Failures:
         failure.until = self._clock.monotonic() + seconds
         self._retry(key, seconds)
         self._note_rights(key, error)
-        if self._recorder is None:
+        if self._ports.stands_by:
             return
         self._log_failure(key, error)
         if isinstance(error, Unavailable) and failure.times == 1:
@@ -137,7 +136,7 @@ class Failures:
         if reason not in failure.reported:
             failure.reported.add(reason)
             message = f"cannot write the labels of ring {ring}: {error}"
-            await self._recorder.warn(obj, reason, message)
+            await self._ports.recorder.warn(obj, reason, message)
 
     def written(self, key: ObjectKey) -> None:
         """Record that the object was written, so that others of its part can be written too."""

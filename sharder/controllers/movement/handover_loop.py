@@ -1,12 +1,15 @@
 """Connect the watches of unassigned and draining objects, the hand-over, and one mover.
 
-The leader runs this for all resources, with rights over Leases.  A replica on standby runs it only
-for leading resources, and takes and drains no objects.
+The leader runs this for all resources, with rights over Leases.  Any other replica stands by: it
+hands over released objects of leading resources, a second later than the leader, and takes and
+drains no objects.  No shard works on an unassigned object, and every write is guarded, so any
+replica can assign the object to the shard in its `next`.  If the leader fails during a rebalance,
+released objects do not wait for the next leader (docs/protocol.md, "What moves first").
 """
 
 import asyncio
-from collections.abc import Collection
 
+from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.failures import Failures
@@ -18,30 +21,19 @@ from sharder.controllers.movement.orphan_watches import OrphanWatches
 from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.written_steps import WrittenSteps
-from sharder.core.ring.snapshot import Role
 
 
 class HandoverLoop:
     """One mover for all writes, and the parts that hand over single objects with it."""
 
-    def __init__(
-        self,
-        ports: Ports,
-        *,
-        lease_guard: LeaseGuard | None,
-        roles: Collection[Role] = tuple(Role),
-        grace: float = 0.0,
-    ) -> None:
+    def __init__(self, ports: Ports, lease_guard: LeaseGuard | None = None) -> None:
         """Connect the parts.
 
-        Args:
-            ports: Everything outside of movement.
-            lease_guard: Keeps shards from returning while their objects are taken; None: no
-                objects are taken.
-            roles: Only resources of these roles are watched.
-            grace: Seconds to wait for another replica to do the work.
+        `lease_guard` keeps shards from returning while their objects are taken; a replica that
+        stands by takes none.
         """
-        pending = HandoverQueue(ports, grace=grace)
+        self._cache = ports.cache
+        pending = HandoverQueue(ports)
         failures, drains = Failures(ports, retry=pending.retry), DrainBudget(ports)
         unassigned = UnassignedObjects(
             ports.objects.server_time,
@@ -64,11 +56,13 @@ class HandoverLoop:
             forget=self.handover.forget,
             drains=drains,
             unassigned=unassigned,
-            roles=roles,
         )
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.handover.run(), name="hand-over")
-            group.create_task(self.watches.run(), name="watches")
+        changed = self.watches.ring_changed
+        subscriber = Subscriber(ring=changed, scope=lambda ring, _: changed(ring))
+        with self._cache.subscribed(subscriber):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.handover.run(), name="hand-over")
+                group.create_task(self.watches.run(), name="watches")

@@ -24,6 +24,10 @@ UNASSIGNED_SECONDS = 0.2
 """Delay of an unassigned object: the watch of drains soon shows which shard released it, and then
 fewer dependents have to be listed."""
 
+LEADER_SECONDS = 0.8
+"""Seconds before a standby hands over an object: the leader needs less, unless it is gone or very
+busy."""
+
 STANDBY_AT_ONCE = 25
 """Objects that are handed over together on standby: between two such batches we look whether
 another replica is at work."""
@@ -52,23 +56,18 @@ class Work(NamedTuple):
 class HandoverQueue:
     """A queue of parts; each has objects."""
 
-    def __init__(self, ports: Ports, *, grace: float = 0.0) -> None:
-        """Set up the queue.
-
-        Args:
-            ports: Everything outside of movement.
-            grace: Seconds to wait for another replica to do the work, since the object came, and
-                since it last did any of the ring's work.
-        """
+    def __init__(self, ports: Ports) -> None:
         self._cache = ports.cache
         self._clock = ports.clock
-        self._grace = grace
+        self._grace = LEADER_SECONDS if ports.stands_by else 0.0
+        """Seconds to wait for another replica to do the work, since the object came, and since it
+        last did any of the ring's work."""
         self._queue = WorkQueue[Part](
             clock=ports.clock,
             rng=ports.rng,
             backoff=BACKOFF,
             name="handover",
-            metrics=None if ports.recorder is None else ports.metrics.client_go,
+            metrics=None if ports.stands_by else ports.metrics.client_go,
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
         self._in_work: dict[Part, set[ObjectRef]] = {}

@@ -296,7 +296,7 @@ class Mover:
 
     def is_current(self, snapshot: RingSnapshot) -> bool:
         """Return whether steps decided from `snapshot` are those that are decided now."""
-        return self._ports.leads() and self._ports.cache.is_current(snapshot)
+        return self._ports.may_write() and self._ports.cache.is_current(snapshot)
 
     def check(self, snapshot: RingSnapshot) -> None:
         """Raise `Superseded` unless steps decided from `snapshot` are those decided now."""

@@ -5,7 +5,7 @@ There are few of them, so these watches cost little.  They only show which objec
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -55,7 +55,6 @@ class OrphanWatches:
         forget: Callable[[ResourceKey], None],
         drains: DrainBudget,
         unassigned: UnassignedObjects,
-        roles: Collection[Role] = tuple(Role),
     ) -> None:
         """Start without watches.
 
@@ -65,18 +64,16 @@ class OrphanWatches:
             forget: Called with a resource that was removed from its ring.
             drains: The budgets, which follow the draining objects.
             unassigned: Remembers the unassigned objects.
-            roles: Only resources of these roles are watched.
         """
         self._ports = ports
         self._clock = ports.clock
-        self._roles = frozenset(roles)
+        self._roles = {Role.LEADING} if ports.stands_by else set(Role)
         self._pending = pending
         self._forget = forget
         self._drains = drains
         self._unassigned = unassigned
-        recorder = ports.recorder
-        self._overdue = None if recorder is None else OverdueDrains(ports, recorder)
-        self._metrics = None if recorder is None else ports.metrics
+        self._overdue = None if ports.stands_by else OverdueDrains(ports)
+        self._metrics = None if ports.stands_by else ports.metrics
         self._runner = WatchRunner(ports)
         self._rings: dict[RingName, _State] = {}
         self._stale = set[RingName]()

@@ -20,7 +20,6 @@ from sharder.core.movement.budget import Lately
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Overdue
-from sharder.ports import Recorder
 from sharder.runtime.event_loop import in_slices
 
 OVERDUE = "DrainOverdue"
@@ -47,10 +46,8 @@ class _Reported(NamedTuple):
 class OverdueDrains:
     """Checks all drains every second."""
 
-    def __init__(self, ports: Ports, recorder: Recorder) -> None:
-        """`recorder` sends the Events."""
+    def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._recorder = recorder
         self._overdue: dict[RingName, Overdue] = {}
         self._last = defaultdict[RingName, _Reported](lambda: _Reported(None, 0.0))
         self._events = defaultdict[RingName, Lately](Lately)
@@ -145,7 +142,7 @@ class OverdueDrains:
         what = f"{key.resource} {key.ref}"
         fields = {"ring": snapshot.name, "object": what, "shard": shard}
         _log.warning("drain is overdue", extra=fields)
-        await self._recorder.warn(obj, OVERDUE, text)
+        await self._ports.recorder.warn(obj, OVERDUE, text)
 
 
 def _overdue_of(

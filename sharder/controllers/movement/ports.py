@@ -1,17 +1,23 @@
-"""What all parts of movement share: the world outside, and who gets their reports."""
+"""What the controllers of the leader share: the world outside, and who gets their reports."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import Part
+from sharder.core.api.ring import ControllerRing
 from sharder.core.names import RingName, ShardName
+from sharder.core.webhook_configuration import Registration
 from sharder.metrics.registry import Metrics
-from sharder.ports import Journal, Objects, Recorder
+from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
+from sharder.runtime.lease_lock import LeaseHolder
+from sharder.runtime.lease_record import Leases
 
 BACKOFF: Final = Backoff(base=2.0, cap=300.0)
 """Delays between attempts to move objects that could not be written or read (docs/protocol.md,
@@ -28,22 +34,37 @@ def ignore(*_about: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Everything outside of movement."""
+    """Everything outside of the controllers of the leader, and of a replica that stands by."""
 
     cache: ClusterCache
     objects: Objects
+    leases: Leases
+    ring_status: Writable[ControllerRing]
+    configurations: WebhookConfigurations
+    """The mutating configurations of the rings."""
+    validations: WebhookConfigurations
+    """The validating configurations for ControllerRings."""
+    fences: Fences
+    registration: Callable[[], Registration]
+    """Called at each apply: the CA can change."""
+    recorder: Recorder
+    annotation_warnings: AnnotationWarnings
     metrics: Metrics
     journal: Journal
-    recorder: Recorder | None
-    """Sends Events; None while we stand by: the leader reports, and shows backlogs and queues."""
-    leads: Callable[[], bool]
-    """Returns whether we are allowed to write at this moment."""
-    watching: Watching
-    """Records which watches are forbidden."""
+    holder: LeaseHolder | None
+    """The leader's Lease; None: a single replica always leads."""
+    compute: Compute
+    """Computes a run of the rebalancer."""
     clock: Clock
     rng: Rng
     limit: int
-    """Limit of concurrent writes."""
+    """Limit of concurrent writes to objects."""
+    sync_period: float
+    """Seconds between two passes over a ring in which nothing changes."""
+    stands_by: bool = False
+    """Whether another replica leads, which reports, and shows backlogs and queues."""
+    watching: Watching = field(default_factory=Watching)
+    """Records which watches are forbidden."""
     on_fault: Report = ignore
     """Called with the error of a ring's strategy, and with None after a pass without one."""
     on_unreadable: Report = ignore
@@ -61,3 +82,11 @@ class Ports:
     new one."""
     resync_ring: OnRing = ignore
     """Requests a pass over a whole ring."""
+
+    def leads(self) -> bool:
+        """Return whether this process certainly leads now."""
+        return self.holder is None or self.holder.valid()
+
+    def may_write(self) -> bool:
+        """Return whether we are allowed to move objects at this moment."""
+        return self.stands_by or self.leads()

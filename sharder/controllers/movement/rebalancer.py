@@ -31,7 +31,7 @@ from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.packed import Outcome, unpack
 from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.runtime.child_process import ChildFailed, Compute
+from sharder.runtime.child_process import ChildFailed
 from sharder.runtime.task_pool import batch
 
 MAX_PLANNED: Final = 20
@@ -67,11 +67,9 @@ class _State:
 class Rebalancer:
     """Rebalances one ring at a time, by name."""
 
-    def __init__(self, ports: Ports, mover: Mover, compute: Compute) -> None:
-        """`compute` returns the moves of a run."""
+    def __init__(self, ports: Ports, mover: Mover) -> None:
         self._ports = ports
         self._mover = mover
-        self._compute = compute
         self._rings: dict[RingName, _State] = {}
 
     def last(self, ring: RingName) -> LastRebalance | None:
@@ -129,7 +127,7 @@ class Rebalancer:
 
     async def _computed(self, snapshot: RingSnapshot, problem: bytes) -> bytes:
         """Return the computed outcome; stop the computation if the ring has changed."""
-        run = asyncio.ensure_future(self._compute(problem))
+        run = asyncio.ensure_future(self._ports.compute(problem))
         try:
             while not run.done():
                 await asyncio.wait({run}, timeout=WATCH_SECONDS)

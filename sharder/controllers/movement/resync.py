@@ -12,7 +12,6 @@ a drain and control others (docs/protocol.md, "Moving objects").
 import logging
 from collections.abc import Sequence
 
-from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.object_count import ObjectCount
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
@@ -61,10 +60,8 @@ class Resync:
         *,
         mover: Mover,
         handover: Handover,
-        annotation_warnings: AnnotationWarnings,
         unread: UnreadParts,
         count: ObjectCount,
-        sync_period: float,
     ) -> None:
         """Set up the resync.
 
@@ -72,18 +69,14 @@ class Resync:
             ports: Everything outside of movement.
             mover: Writes the steps.
             handover: Moves objects after their dependents.
-            annotation_warnings: Records invalid labels and annotations.
             unread: Gets the parts that could not be read.
             count: Counts a ring again after a pass, and when its objects can be read again.
-            sync_period: Seconds between two passes over a ring in which nothing changes.
         """
         self._ports = ports
         self._mover = mover
         self._handover = handover
-        self._annotation_warnings = annotation_warnings
         self._unread = unread
         self._count = count
-        self._sync_period = sync_period
         self._since: dict[RingName, tuple[Members, float]] = {}
         """The members of each ring's last passes, and when the first of these passes ended."""
         self._uncontrolled: dict[Part, int] = {}
@@ -227,7 +220,7 @@ class Resync:
             snapshot=snapshot,
             objects=self._ports.objects,
             mover=self._mover,
-            annotation_warnings=self._annotation_warnings,
+            annotation_warnings=self._ports.annotation_warnings,
             stats=ResyncStats(),
             handover=self._handover,
             clock=self._ports.clock,
@@ -238,8 +231,8 @@ class Resync:
         now = self._ports.clock.monotonic()
         if rescued or name not in self._since or self._since[name][0] != members:
             self._since[name] = members, now
-        late = self._since[name][1] + LATE_SECONDS - now
-        return min(late, self._sync_period) if late > 0 else self._sync_period
+        late, usual = self._since[name][1] + LATE_SECONDS - now, self._ports.sync_period
+        return min(late, usual) if late > 0 else usual
 
 
 def _log_report(ring: RingName, report: LastResync, failed: int) -> None:
