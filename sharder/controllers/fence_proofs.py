@@ -2,7 +2,7 @@
 
 from typing import Final, NoReturn
 
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.core.errors import ApiError
 from sharder.core.fence.probe import Proof, UnknownFence
 from sharder.core.names import RingName

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sharder.controllers.leader_controllers import LeaderControllers
 from sharder.controllers.movement.handover_loop import HandoverLoop
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.core.errors import LeaseLost
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise

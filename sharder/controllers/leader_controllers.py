@@ -10,7 +10,7 @@ from sharder.controllers.fence_proofs import FenceProofs
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import Problems, RingController
 from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
@@ -81,16 +81,7 @@ class LeaderControllers:
 
     async def _run(self) -> None:
         ports, movement = self._ports, self._movement
-        tally_monitor = TallyMonitor(
-            cache=ports.cache,
-            resync=self._resyncs.add,
-            recheck=movement.watches.recheck,
-            report=self._rings.add,
-            clock=ports.clock,
-        )
-        load = Load(
-            cache=ports.cache, stats=movement.stats, metrics=ports.metrics, clock=ports.clock
-        )
+        tally_monitor = TallyMonitor(ports, movement.watches.recheck)
         subscriber = Subscriber(
             ring=self._ring_changed, steps=self._resyncs.add, lease=self._leases.add
         )
@@ -106,7 +97,7 @@ class LeaderControllers:
                 group.create_task(tally_monitor.run(), name="tally monitor")
                 group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
                 group.create_task(movement.run(), name="movement")
-                group.create_task(load.run(), name="load")
+                group.create_task(Load(ports, movement.stats).run(), name="load")
                 group.create_task(self._record_leader(), name="leader Event")
                 group.create_task(RingTransitions(ports, movement).run(), name="ring transitions")
                 group.create_task(self._keep_configurations(), name="webhook configurations")

@@ -11,7 +11,7 @@ from math import inf
 from typing import TypeAlias
 
 from sharder.controllers.annotation_warnings import MALFORMED
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable

@@ -8,7 +8,7 @@ needed, and no write waits for the webhook of a deleted ring.
 import logging
 from typing import Final, NamedTuple
 
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.ring_status import StatusReports, about
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing, UnreadableRing

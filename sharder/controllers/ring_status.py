@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sharder.controllers.movement.controller import Movement
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RingStatus

@@ -11,7 +11,7 @@ from typing import Final
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.movement.controller import Movement
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.ring_status import about
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName

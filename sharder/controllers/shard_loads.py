@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.ports import Ports
 from sharder.core.api.ring import ShardStatus
 from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import OBJECTS, Shard
@@ -17,8 +17,6 @@ from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import leases_of
 from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
-from sharder.metrics.registry import Metrics
-from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 SHOW_SECONDS: Final = 5.0
@@ -31,13 +29,11 @@ MAX_RESOURCES: Final = 8
 class Load:
     """Shows the load of all rings while this process leads: other replicas lack some counts."""
 
-    def __init__(
-        self, *, cache: ClusterCache, stats: StatsOf, metrics: Metrics, clock: Clock
-    ) -> None:
-        self._cache = cache
+    def __init__(self, ports: Ports, stats: StatsOf) -> None:
+        self._cache = ports.cache
         self._stats = stats
-        self._metrics = metrics
-        self._clock = clock
+        self._metrics = ports.metrics
+        self._clock = ports.clock
         self._shown = set[RingName]()
 
     async def run(self) -> None:

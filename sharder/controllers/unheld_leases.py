@@ -10,13 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from weakref import WeakValueDictionary
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.ports import Ports
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import SharderError, Unavailable
 from sharder.core.leases.state import is_given_up
 from sharder.core.names import RING_LABEL, RingName, ShardName
-from sharder.runtime.clock import Clock
-from sharder.runtime.lease_record import Leases
 
 ASK_SECONDS = 1.0
 """For how long writes share an answer: a hundred are in flight at a time."""
@@ -32,10 +30,10 @@ class ShardReturned(SharderError):
 class UnheldLeases:
     """What the API server said about shards without a known Lease."""
 
-    def __init__(self, cache: ClusterCache, leases: Leases, clock: Clock) -> None:
-        self._cache = cache
-        self._leases = leases
-        self._clock = clock
+    def __init__(self, ports: Ports) -> None:
+        self._cache = ports.cache
+        self._leases = ports.leases
+        self._clock = ports.clock
         self._confirmed: dict[tuple[RingName, ShardName], float] = {}
         """When the API server was asked last about shards that held no Lease."""
         self._locks = WeakValueDictionary[tuple[RingName, ShardName], asyncio.Lock]()

@@ -14,7 +14,7 @@ from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
 from sharder.controllers.leader import campaign
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.ring_gauges import Gauges
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.names import RING_LABEL, ObjectRef

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, NoReturn
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.ports import Ports
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import excess_of
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.placer import Placer
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.runtime.clock import Clock
 
 POLL_SECONDS: Final = 0.5
 """Seconds between two checks."""
@@ -53,29 +52,13 @@ class _CheckedTally:
 class TallyMonitor:
     """Polls every ring's tally."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        resync: Callable[[RingName], None],
-        recheck: Callable[[RingName], None],
-        report: Callable[[RingName], None],
-        clock: Clock,
-    ) -> None:
-        """Set up the monitor.
-
-        Args:
-            cache: Has the rings and their tallies.
-            resync: Requests a pass: a shard has too many objects, or the first count is done.
-            recheck: Retries the ring's unassigned objects: there is capacity.
-            report: Requests a status update.
-            clock: For the times.
-        """
-        self._cache = cache
-        self._resync = resync
+    def __init__(self, ports: Ports, recheck: Callable[[RingName], None]) -> None:
+        """`recheck` retries the ring's unassigned objects: there is capacity."""
+        self._cache = ports.cache
+        self._resync = ports.resync_ring
         self._recheck = recheck
-        self._report = report
-        self._clock = clock
+        self._report = ports.on_change
+        self._clock = ports.clock
         self._seen: dict[RingName, _CheckedTally] = {}
 
     async def run(self) -> NoReturn:

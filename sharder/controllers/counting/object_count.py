@@ -2,22 +2,22 @@
 
 This is for rings whose strategy follows; other rings have a tally.  Nothing is stored per object:
 a count is a list of metadata, page by page, and takes at most a hundredth of the time.  After a
-count, a watch waits for the first created or deleted object, and then ends; the mover reports
-moves.  A ring without changes costs nothing.
+count, a watch waits for the first created or deleted object, and the mover reports moves.  A ring
+without changes is counted again when the API server ends the watch, every few minutes.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Final
 
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     ListRequest,
     Part,
@@ -28,13 +28,12 @@ from sharder.controllers.scope import (
     selector_text,
 )
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.errors import ApiError, Expired, Forbidden, NotFound
+from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
-from sharder.ports import Bookmark, Changed, Objects, Removed, Store, WatchEvent
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
+from sharder.ports import Changed, Removed, Store, WatchEvent
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue
 
 SETTLE_SECONDS: Final = 2.0
@@ -48,9 +47,6 @@ COUNTS_SECONDS: Final = 30.0
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
 """Delays between attempts at a failed count."""
-
-WATCH_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
-"""Delays between attempts at a watch that ended early or failed."""
 
 CONCURRENCY: Final = 2
 """Rings that are counted at the same time."""
@@ -104,33 +100,14 @@ class _Listed:
 class ObjectCount:
     """Counts a ring when its objects have changed."""
 
-    def __init__(
-        self,
-        *,
-        cache: ClusterCache,
-        objects: Objects,
-        unread: UnreadParts,
-        counted: Callable[[RingName], None],
-        clock: Clock,
-        rng: Rng,
-    ) -> None:
-        """Set up the counts.
-
-        Args:
-            cache: Has the rings.
-            objects: Lists and watches the objects.
-            unread: Gets the parts that could not be counted; they are left out until read again.
-            counted: Called after each count of a ring.
-            clock: For the times.
-            rng: For the jitter of back-offs.
-        """
-        self._cache = cache
-        self._objects = objects
+    def __init__(self, ports: Ports, unread: UnreadParts) -> None:
+        """`unread` gets the parts that could not be counted; they are left out until then."""
+        self._cache = ports.cache
+        self._objects = ports.objects
         self._unread = unread
-        self._on_counted = counted
-        self._clock = clock
-        self._rng = rng
-        self._queue = WorkQueue[RingName](clock=clock, rng=rng, backoff=BACKOFF)
+        self._on_counted = ports.on_change
+        self._clock = ports.clock
+        self._queue = WorkQueue[RingName](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
         self._rings: dict[RingName, _State] = {}
 
     def stats(self, snapshot: RingSnapshot, waiting: Waiting) -> ObjectStats | None:
@@ -242,25 +219,20 @@ class ObjectCount:
             self._unread.failed(part, Unreadable(part, error))
 
     async def _await_change(self, name: RingName, listed: _Listed) -> None:
-        """Wait until an object is created or deleted; end at once without the right to watch."""
-        version, failures = listed.version, 0
-        while True:
-            try:
-                async with aclosing(listed.store.watch(version)) as events:
-                    async for event in events:
-                        failures = 0
-                        if self._counts(name, listed, event):
-                            self.moved(name)
-                            return
-                        version = _version_of(event) or version
-            except Expired:
-                self.moved(name)
-                return
-            except (Forbidden, NotFound):
-                return
-            except ApiError:
-                failures += 1
-            await self._clock.sleep(WATCH_BACKOFF.delay(max(1, failures), self._rng))
+        """Wait until an object is created or deleted, or the watch ends; then count again.
+
+        Without the right to watch, the next pass counts.
+        """
+        try:
+            async with aclosing(listed.store.watch(listed.version)) as events:
+                async for event in events:
+                    if self._counts(name, listed, event):
+                        break
+        except (Forbidden, NotFound):
+            return
+        except ApiError:
+            pass
+        self.moved(name)
 
     def _counts(self, name: RingName, listed: _Listed, event: WatchEvent[PartialObject]) -> bool:
         """Return whether an event changes the number of objects in scope; most events do not."""
@@ -273,12 +245,6 @@ class ObjectCount:
                 return False
         now = self._cache.snapshot(name)
         return listed.snapshot.selects(obj) or (now is not None and now.selects(obj))
-
-
-def _version_of(event: WatchEvent[PartialObject]) -> str:
-    if isinstance(event, Bookmark):
-        return event.resource_version
-    return event.obj.metadata.resource_version
 
 
 def _known(number: int | None, counted: int) -> int:

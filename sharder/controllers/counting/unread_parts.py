@@ -5,17 +5,16 @@ that they never wait for it.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
 
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part
 from sharder.core.errors import ApiError, Expired, NotFound, SharderError
 from sharder.core.names import RingName
 from sharder.core.plurals import named
-from sharder.runtime.backoff import Backoff, Rng
-from sharder.runtime.clock import Clock
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import Worker, WorkQueue
 
 BACKOFF: Final = Backoff(base=2.0, cap=8.0)
@@ -53,11 +52,9 @@ class _Failing:
 class UnreadParts:
     """The parts that could not be read at the last attempt."""
 
-    def __init__(self, *, on_change: Callable[[RingName], None], clock: Clock, rng: Rng) -> None:
-        """`on_change` is called with the ring whenever `problem` or `names` might change."""
-        self._on_change = on_change
-        self._rng = rng
-        self._queue = WorkQueue[Part](clock=clock, rng=rng, backoff=BACKOFF)
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._queue = WorkQueue[Part](clock=ports.clock, rng=ports.rng, backoff=BACKOFF)
         self._failing: dict[RingName, dict[Part, _Failing]] = {}
 
     def __contains__(self, part: Part) -> bool:
@@ -81,8 +78,8 @@ class UnreadParts:
             fields = {"ring": part.ring, "resource": str(part), "error": str(error.error)}
             _log.info("cannot read objects, will retry", extra=fields)
         if is_new or failing.times == EXPIRED_TWICE:
-            self._on_change(part.ring)
-        seconds = BACKOFF.delay(failing.times, self._rng)
+            self._report(part.ring)
+        seconds = BACKOFF.delay(failing.times, self._ports.rng)
         self._queue.add_after(part, seconds)
         return seconds
 
@@ -97,13 +94,18 @@ class UnreadParts:
     def forget(self, part: Part) -> None:
         """Forget a part that is no longer a part of its ring."""
         failing = self._failing.get(part.ring, {})
-        if failing.pop(part, None) is not None:
-            self._on_change(part.ring)
+        was_failing = failing.pop(part, None) is not None
         if not failing:
             self._failing.pop(part.ring, None)
+        if was_failing:
+            self._report(part.ring)
 
-    def problem(self, ring: RingName) -> str | None:
-        """Return why the ring is not ready, None if it is."""
+    def _report(self, ring: RingName) -> None:
+        """Report why the ring is not ready."""
+        self._ports.on_unreadable(ring, self._problem(ring))
+        self._ports.on_change(ring)
+
+    def _problem(self, ring: RingName) -> str | None:
         failing = [(part, f.error) for part, f in self._known(ring) if not f.has_expired]
         if not failing:
             return None

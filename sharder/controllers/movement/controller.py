@@ -9,9 +9,9 @@ from sharder.controllers.counting.tallies import stats_of
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover_loop import HandoverLoop
 from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.rebalancer import Rebalancer
 from sharder.controllers.movement.resync import Resync
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
 from sharder.core.status.stats import Apart, ObjectStats
@@ -23,17 +23,9 @@ class Movement:
     def __init__(self, ports: Ports) -> None:
         """Connect the parts."""
         self._ports = ports
-        cache, clock, rng = ports.cache, ports.clock, ports.rng
-        self._unread = UnreadParts(on_change=self._read, clock=clock, rng=rng)
-        self._lease_guard = LeaseGuard(cache=cache, leases=ports.leases, clock=clock)
-        self._object_count = ObjectCount(
-            cache=cache,
-            objects=ports.objects,
-            unread=self._unread,
-            counted=ports.on_change,
-            clock=clock,
-            rng=rng,
-        )
+        self._unread = UnreadParts(ports)
+        self._lease_guard = LeaseGuard(ports)
+        self._object_count = ObjectCount(ports, self._unread)
         inside = replace(
             ports,
             on_moved=self._moved,
@@ -89,10 +81,6 @@ class Movement:
 
     def _written_again(self, part: Part) -> None:
         self.resync.writes_again(part)
-
-    def _read(self, ring: RingName) -> None:
-        self._ports.on_unreadable(ring, self._unread.problem(ring))
-        self._ports.on_change(ring)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled; the caller runs the passes."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sharder.controllers.movement.backlog import Seen
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey
 from sharder.core.errors import ApiError, SharderError, Unavailable
 from sharder.core.movement.budget import Budget, Refusal

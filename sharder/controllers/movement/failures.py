@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sharder.controllers.movement.ports import BACKOFF, Ports
 from sharder.controllers.movement.rejecting_parts import RejectingParts, part_of
+from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.errors import (

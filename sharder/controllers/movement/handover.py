@@ -15,8 +15,8 @@ from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, HandoverQueue
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.owner_transfer import OwnerTransfer
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.permissions import read
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
@@ -31,12 +31,10 @@ from sharder.runtime.task_pool import batch
 class Handover:
     """Moves pending objects one step, many of a resource at once."""
 
-    def __init__(
-        self, ports: Ports, *, mover: Mover, failures: Failures, pending: HandoverQueue
-    ) -> None:
+    def __init__(self, ports: Ports, mover: Mover, pending: HandoverQueue) -> None:
         self._ports = ports
         self._mover = mover
-        self._failures = failures
+        self._failures = mover.failures
         self._pending = pending
         self._reported_faults: dict[RingName, RingSnapshot] = {}
         """The snapshot with which an error of the ring's strategy was last reported."""

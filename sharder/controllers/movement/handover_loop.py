@@ -11,16 +11,12 @@ import asyncio
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.handover_times import HandoverTimes
-from sharder.controllers.movement.drain_budget import DrainBudget
-from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.orphan_watches import OrphanWatches
-from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.unassigned import UnassignedObjects
-from sharder.controllers.movement.written_steps import WrittenSteps
+from sharder.controllers.ports import Ports
 
 
 class HandoverLoop:
@@ -34,29 +30,10 @@ class HandoverLoop:
         """
         self._cache = ports.cache
         pending = HandoverQueue(ports)
-        failures, drains = Failures(ports, retry=pending.retry), DrainBudget(ports)
-        unassigned = UnassignedObjects(
-            ports.objects.server_time,
-            ports.clock,
-            lambda key: pending.add(key.resource_key, [key.ref], are_released=False),
-        )
         self.times = HandoverTimes(ports.metrics, ports.clock)
-        self.mover = Mover(
-            ports,
-            lease_guard=lease_guard,
-            failures=failures,
-            drains=drains,
-            unassigned=unassigned,
-            written=WrittenSteps(ports, unassigned, self.times),
-        )
-        self.handover = Handover(ports, mover=self.mover, failures=failures, pending=pending)
-        self.watches = OrphanWatches(
-            ports,
-            pending=pending,
-            forget=self.handover.forget,
-            drains=drains,
-            unassigned=unassigned,
-        )
+        self.mover = Mover(ports, lease_guard, self.times, pending.retry)
+        self.handover = Handover(ports, self.mover, pending)
+        self.watches = OrphanWatches(ports, self.mover, pending, forget=self.handover.forget)
 
     async def run(self) -> None:
         """Watch and hand over until cancelled."""

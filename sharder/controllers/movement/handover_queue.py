@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from sharder.controllers.movement.owner_transfer import AT_ONCE
-from sharder.controllers.movement.ports import BACKOFF, Ports
+from sharder.controllers.ports import BACKOFF, Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey
 from sharder.core.names import ObjectRef, RingName
 from sharder.runtime.workqueue import Worker, WorkQueue

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs, to_builtins
 
-from sharder.controllers.cache import ClusterCache
+from sharder.controllers.ports import Ports
 from sharder.controllers.unheld_leases import ShardReturned, UnheldLeases
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
 from sharder.core.api.meta import Json
@@ -28,8 +28,6 @@ from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up,
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.backoff import Backoff
-from sharder.runtime.clock import Clock
-from sharder.runtime.lease_record import Leases
 
 IDLE_SECONDS = 1.0
 """Seconds after which an unused Lease is released."""
@@ -79,11 +77,11 @@ class _HeldLease:
 class LeaseGuard:
     """The Leases that this process holds while it takes objects."""
 
-    def __init__(self, *, cache: ClusterCache, leases: Leases, clock: Clock) -> None:
-        self._cache = cache
-        self._leases = leases
-        self._clock = clock
-        self._unheld = UnheldLeases(cache, leases, clock)
+    def __init__(self, ports: Ports) -> None:
+        self._cache = ports.cache
+        self._leases = ports.leases
+        self._clock = ports.clock
+        self._unheld = UnheldLeases(ports)
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
         self._quiet: dict[ObjectRef, float] = {}

@@ -11,14 +11,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.drain_budget import DrainBudget, DrainDeferred
-from sharder.controllers.movement.failures import Failures
+from sharder.controllers.movement.failures import Failures, Retry
 from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.reservations import reserving
 from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.controllers.permissions import naming_the_rule, read
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
@@ -62,12 +63,9 @@ class Mover:
     def __init__(
         self,
         ports: Ports,
-        *,
         lease_guard: LeaseGuard | None,
-        failures: Failures,
-        drains: DrainBudget,
-        unassigned: UnassignedObjects,
-        written: WrittenSteps,
+        times: HandoverTimes,
+        retry: Retry,
     ) -> None:
         """Set up the mover.
 
@@ -75,18 +73,16 @@ class Mover:
             ports: Everything outside of movement.
             lease_guard: Keeps shards from returning while their objects are taken.  None: no shard
                 is asked to release objects, and only unassigned objects and their children move.
-            failures: Back off objects that could not be written.
-            drains: The budgets.
-            unassigned: Delay unassigned objects.
-            written: Gets each step that was written.
+            times: Gets the objects that were assigned.
+            retry: Called with an object that cannot be moved yet.
         """
         self._ports = ports
         self._objects = ports.objects
         self._lease_guard = lease_guard
-        self.failures = failures
-        self.drains = drains
-        self.unassigned = unassigned
-        self._written = written
+        self.failures = Failures(ports, retry=retry)
+        self.drains = DrainBudget(ports)
+        self.unassigned = UnassignedObjects(ports, retry)
+        self._written = WrittenSteps(ports, self.unassigned, times)
         self.limit = ports.limit
         self.takes = lease_guard is not None
         """Whether the mover takes objects from shards, and asks shards to release objects."""

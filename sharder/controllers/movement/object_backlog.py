@@ -1,23 +1,25 @@
 """The unassigned and the draining objects of one resource of a ring, and what they need."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterable, Mapping
 from sys import intern
 from typing import NamedTuple, TypeAlias
 
 from sharder.controllers.movement.backlog import Backlog, Limit
-from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.handover_queue import HandoverQueue
-from sharder.controllers.movement.unassigned import UNKNOWN, UnassignedObjects
+from sharder.controllers.movement.mover import Mover
+from sharder.controllers.movement.unassigned import UNKNOWN
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import PartialObject
 from sharder.core.movement.desired import choose
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.ports import Changed, Listed, Removed
-from sharder.runtime.clock import Clock
 from sharder.runtime.reflector import POLL_SECONDS
 
 Event: TypeAlias = Listed[PartialObject] | Changed[PartialObject] | Removed[PartialObject]
+Listing: TypeAlias = Mapping[ObjectRef, ShardName]
+"""The objects that the list of one request has shown, with their shards."""
 
 
 class Limits(NamedTuple):
@@ -32,47 +34,34 @@ class ObjectBacklog:
 
     def __init__(
         self,
-        resource_key: ResourceKey,
-        role: Role,
-        *,
-        snapshot: Callable[[], RingSnapshot | None],
+        ports: Ports,
+        mover: Mover,
         pending: HandoverQueue,
-        clock: Clock,
+        *,
+        key: ResourceKey,
+        role: Role,
         limits: Limits,
-        drains: DrainBudget,
-        known: UnassignedObjects,
-        on_assigned: Callable[[RingName, ShardName | None, ShardName], None],
     ) -> None:
-        """Start empty.
-
-        Args:
-            resource_key: The ring and the resource.
-            role: The role of the resource in the ring.
-            snapshot: Returns the ring's current snapshot, None if it is gone.
-            pending: The queue of objects to check.
-            clock: For the ages.
-            limits: How many objects are remembered.
-            drains: The budgets, which follow the draining objects.
-            known: Gets the releases.
-            on_assigned: Called with the move of which no watch shows the end.
-        """
+        """Start empty; `limits` says how many objects are remembered."""
         self.role = role
-        self._resource_key = resource_key
-        self._snapshot = snapshot
+        self._resource_key = key
+        self._ports = ports
         self._pending = pending
-        self._drains = drains
-        self._known = known
-        self._on_assigned = on_assigned
-        self._clock = clock
+        self._drains = drains = mover.drains
+        self._known = known = mover.unassigned
+        self._clock = clock = ports.clock
         self._drains_expected_until = 0.0
         """Until when drains are expected."""
         self.expect_drains()
-        self.unassigned = known.follow(resource_key, limits.unassigned)
+        self.unassigned = known.follow(key, limits.unassigned)
         self.draining = Backlog(
             clock,
             limits.draining,
-            lambda ref, seen: drains.seen(ObjectKey(resource_key, ref), seen),
+            lambda ref, seen: drains.seen(ObjectKey(key, ref), seen),
         )
+
+    def _snapshot(self) -> RingSnapshot | None:
+        return self._ports.cache.snapshot(self._resource_key.ring)
 
     def is_in_scope(self, obj: PartialObject) -> bool:
         """Return whether the object is in the ring's scope.
@@ -85,45 +74,35 @@ class ObjectBacklog:
             return False
         return self.role is not Role.CONTROLLED or obj.metadata.controller is not None
 
-    def pick_unassigned(self, obj: PartialObject) -> PartialObject | None:
-        """Remember a listed object; return its name, None if it needs no more attention.
-
-        It is remembered at once, so that lists that are read at the same time share the limit.
-        """
+    def note_unassigned(self, obj: PartialObject) -> ShardName | None:
+        """Remember an object; return `UNKNOWN`, or None if it needs no more attention."""
         if not self.is_in_scope(obj):
             return None
         ref = ObjectRef(intern(obj.metadata.namespace), obj.metadata.name)
-        if not self._known.note(self._key(ref)):
-            return None
-        return PartialObject(metadata=ObjectMeta(name=ref.name, namespace=ref.namespace))
+        return UNKNOWN if self._known.note(self._key(ref)) else None
 
-    def pick_draining(self, obj: PartialObject) -> PartialObject | None:
-        """Remember a listed object and return it, None if it is out of scope or over the limit."""
-        is_kept = self.is_in_scope(obj) and self.draining.note(
-            obj.metadata.ref, self._shard_of(obj)
-        )
-        return obj if is_kept else None
+    def note_draining(self, obj: PartialObject) -> ShardName | None:
+        """Remember an object; return its shard, None if it is out of scope or over the limit."""
+        ref, shard = obj.metadata.ref, self._shard_of(obj)
+        return shard if self.is_in_scope(obj) and self.draining.note(ref, shard) else None
 
-    def take_unassigned(self, within: ListRequest, event: Event) -> None:
-        """Update the unassigned objects, and enqueue them."""
+    def take_unassigned(self, within: ListRequest, event: Event, listed: Listing) -> None:
+        """Update the unassigned objects, and enqueue them; `listed` is what a list has shown."""
         match event:
-            case Listed(items):
-                refs = [obj.metadata.ref for obj in items]
-                gone = self.unassigned.replace(within, dict.fromkeys(refs, UNKNOWN))
-                self._settle(gone)
-                self._enqueue(refs)
+            case Listed():
+                self._settle(self.unassigned.replace(within, listed))
+                self._enqueue(listed)
             case Changed(obj) if self.is_in_scope(obj):
-                self.pick_unassigned(obj)
+                self.note_unassigned(obj)
                 self._enqueue([obj.metadata.ref])
             case Changed(obj) | Removed(obj):
                 self._settle([obj.metadata.ref])
 
-    def take_draining(self, within: ListRequest, event: Event) -> None:
+    def take_draining(self, within: ListRequest, event: Event, listed: Listing) -> None:
         """Update the draining objects; an object that stops draining is released."""
         match event:
-            case Listed(items):
-                now = {obj.metadata.ref: self._shard_of(obj) for obj in items}
-                gone = self.draining.replace(within, now)
+            case Listed():
+                gone = self.draining.replace(within, listed)
                 for ref, shard in gone.items():
                     self._known.not_draining(self._key(ref), shard)
                 self._pending.add(self._resource_key, gone, are_released=True)
@@ -155,14 +134,14 @@ class ObjectBacklog:
 
     def recheck(self) -> None:
         """Enqueue all unassigned objects."""
-        self._enqueue(list(self.unassigned))
+        self._enqueue(self.unassigned)
 
     def clear(self) -> None:
         """Forget everything."""
         for backlog in (self.unassigned, self.draining):
             backlog.keep(lambda _: False)
 
-    def _enqueue(self, refs: list[ObjectRef]) -> None:
+    def _enqueue(self, refs: Iterable[ObjectRef]) -> None:
         """Enqueue remembered objects if there is an available shard."""
         snapshot = self._snapshot()
         if snapshot is not None and snapshot.members.available:
@@ -186,7 +165,8 @@ class ObjectBacklog:
             follows = snapshot.tally is None
             target = choose(snapshot, obj).shard if follows else snapshot.direction_of(obj)
             if target is not None and target != owner:  # otherwise the drain was withdrawn
-                self._on_assigned(key.ring, owner or None, target)
+                # No watch shows this.
+                self._ports.on_assigned(key.ring, owner or None, target)
 
     def _settle(self, refs: Collection[ObjectRef]) -> None:
         """Record objects that have an owner again, or are deleted."""

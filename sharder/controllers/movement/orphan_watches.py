@@ -7,19 +7,17 @@ There are few of them, so these watches cost little.  They only show which objec
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
-from sharder.controllers.movement.drain_budget import DrainBudget
 from sharder.controllers.movement.handover_queue import HandoverQueue
+from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.object_backlog import (
     Limits,
     ObjectBacklog,
 )
 from sharder.controllers.movement.overdue import OverdueDrains
-from sharder.controllers.movement.ports import Ports
-from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.watch_runner import WatchRunner
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     ResourceKey,
     Watch,
@@ -50,28 +48,18 @@ class OrphanWatches:
     def __init__(
         self,
         ports: Ports,
-        *,
+        mover: Mover,
         pending: HandoverQueue,
+        *,
         forget: Callable[[ResourceKey], None],
-        drains: DrainBudget,
-        unassigned: UnassignedObjects,
     ) -> None:
-        """Start without watches.
-
-        Args:
-            ports: Everything outside of movement.
-            pending: The queue of objects to check.
-            forget: Called with a resource that was removed from its ring.
-            drains: The budgets, which follow the draining objects.
-            unassigned: Remembers the unassigned objects.
-        """
+        """Start without watches; `forget` is called with a resource that has left its ring."""
         self._ports = ports
         self._clock = ports.clock
         self._roles = {Role.LEADING} if ports.stands_by else set(Role)
         self._pending = pending
         self._forget = forget
-        self._drains = drains
-        self._unassigned = unassigned
+        self._mover = mover
         self._overdue = None if ports.stands_by else OverdueDrains(ports)
         self._metrics = None if ports.stands_by else ports.metrics
         self._runner = WatchRunner(ports)
@@ -129,7 +117,7 @@ class OrphanWatches:
         snapshot = self._ports.cache.snapshot(ring)
         if snapshot is None:
             self._end(self._rings.pop(ring, _State()))
-            self._drains.forget(ring)
+            self._mover.drains.forget(ring)
             return
         state = self._rings.setdefault(ring, _State())
         self._expect_drains(state, snapshot)
@@ -181,15 +169,12 @@ class OrphanWatches:
             if resource_key in state.backlogs or role not in self._roles:
                 continue
             state.backlogs[resource_key] = seen = ObjectBacklog(
-                resource_key,
-                role,
-                snapshot=partial(self._ports.cache.snapshot, snapshot.name),
-                pending=self._pending,
-                clock=self._clock,
+                self._ports,
+                self._mover,
+                self._pending,
+                key=resource_key,
+                role=role,
                 limits=state.limits,
-                drains=self._drains,
-                known=self._unassigned,
-                on_assigned=self._ports.on_assigned,
             )
             unassigned, draining = seen.unassigned, seen.draining
             if self._metrics is not None:
@@ -203,7 +188,7 @@ class OrphanWatches:
 
     def _drop(self, state: _State, resource_key: ResourceKey) -> None:
         state.backlogs.pop(resource_key).clear()
-        self._unassigned.forget(resource_key)
+        self._mover.unassigned.forget(resource_key)
         self._hide(resource_key)
         self._forget(resource_key)
 

@@ -4,19 +4,17 @@ No object is taken by force: the shard might still work on it (docs/protocol.md,
 """
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from itertools import islice
-from typing import NamedTuple, NoReturn
+from typing import NoReturn, TypeAlias
 
 from sharder.controllers.movement.backlog import Backlog, Seen
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.permissions import read
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.ring import MovementSpec
 from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject
-from sharder.core.movement.budget import Lately
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import Overdue
@@ -29,18 +27,11 @@ CHECK_SECONDS = 1.0
 """Seconds between two checks."""
 
 MAX_EVENTS = 20
-"""Limit on the Events of one ring in a minute; the other drains follow in the next minutes."""
+"""Limit on the Events of one check for a resource; the other drains follow at the next ones."""
 
-COUNT_SECONDS = 10.0
-"""Minimum seconds between two reports of a changed count, so that it does not change the status
-all the time; the first overdue drain, and the end of the last one, are reported at once."""
+Drains: TypeAlias = list[tuple[ObjectKey, Seen]]
 
 _log = logging.getLogger(__name__)
-
-
-class _Reported(NamedTuple):
-    overdue: Overdue | None
-    at: float
 
 
 class OverdueDrains:
@@ -49,9 +40,7 @@ class OverdueDrains:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
         self._overdue: dict[RingName, Overdue] = {}
-        self._last = defaultdict[RingName, _Reported](lambda: _Reported(None, 0.0))
-        self._events = defaultdict[RingName, Lately](Lately)
-        self._recorded: dict[ObjectKey, float] = {}
+        self._told: dict[ObjectKey, float] = {}
         """Drains with an Event, by the time when they were first seen."""
 
     def of(self, ring: RingName) -> Overdue | None:
@@ -61,66 +50,34 @@ class OverdueDrains:
     async def run(self, draining: Callable[[], Mapping[ResourceKey, Backlog]]) -> NoReturn:
         """Check the draining objects of each resource until cancelled."""
         while True:
-            backlogs = draining()
-            await self._record(await self._scan(backlogs))
+            for key, seen in await self._scan(draining()):
+                snapshot = self._ports.cache.snapshot(key.ring)
+                if snapshot is not None:
+                    await self._warn(snapshot, key, seen)
             await self._ports.clock.sleep(CHECK_SECONDS)
 
-    async def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> list[tuple[ObjectKey, Seen]]:
-        """Count overdue drains; return the drains that need an Event."""
-        self._forget(backlogs)
-        unreported = list[tuple[ObjectKey, Seen]]()
-        counts, first = Counter[RingName](), dict[RingName, tuple[float, ObjectKey]]()
+    async def _scan(self, backlogs: Mapping[ResourceKey, Backlog]) -> Drains:
+        """Count overdue drains; return the first ones that have no Event."""
+        # A drain that has ended is forgotten, even if the object is draining again.
+        self._told = {
+            key: since
+            for key, since in self._told.items()
+            if key.resource_key in backlogs and backlogs[key.resource_key].since(key.ref) == since
+        }
+        untold, found = Drains(), defaultdict[RingName, Drains](list)
         async for resource_key, backlog in in_slices(backlogs.items(), self._ports.clock):
             snapshot = self._ports.cache.snapshot(resource_key.ring)
             if snapshot is None or resource_key.resource not in snapshot.roles:
                 continue  # its series are hidden, or soon will be
             drains = _overdue_of(snapshot, resource_key, backlog)
             self._ports.metrics.show_overdue(*resource_key, drains=len(drains))
-            counts[resource_key.ring] += len(drains)
-            for key, seen in islice(drains, 1):
-                oldest = (seen.since, key)
-                first[resource_key.ring] = min(first.get(resource_key.ring, oldest), oldest)
-            unreported += islice((d for d in drains if d[0] not in self._recorded), MAX_EVENTS)
-        self._overdue = {
-            ring: Overdue(count=counts[ring], first=f"{key.resource} {key.ref}")
-            for ring, (_, key) in first.items()
-        }
-        for ring in counts.keys() | self._last.keys():
-            self._notify(ring)
-        return unreported
-
-    def _forget(self, backlogs: Mapping[ResourceKey, Backlog]) -> None:
-        """Forget drains that ended, even if the object is draining again."""
-        self._recorded = {
-            key: since
-            for key, since in self._recorded.items()
-            if key.resource_key in backlogs and backlogs[key.resource_key].since(key.ref) == since
-        }
-        rings = {resource_key.ring for resource_key in backlogs}
-        for ring in self._events.keys() - rings:
-            del self._events[ring]
-
-    def _notify(self, ring: RingName) -> None:
-        now, overdue, last = self._ports.clock.monotonic(), self.of(ring), self._last[ring]
-        if overdue == last.overdue:
-            if overdue is None:
-                del self._last[ring]
-            return
-        if overdue is None or last.overdue is None or last.at + COUNT_SECONDS <= now:
-            self._last[ring] = _Reported(overdue, now)
-            self._ports.on_change(ring)
-
-    async def _record(self, drains: list[tuple[ObjectKey, Seen]]) -> None:
-        for key, seen in drains:
-            events = self._events[key.ring]
-            snapshot, now = (
-                self._ports.cache.snapshot(key.ring),
-                self._ports.clock.monotonic(),
-            )
-            if snapshot is None or events.wait(MAX_EVENTS, now) > 0:
-                continue
-            events.add(now)
-            await self._warn(snapshot, key, seen)
+            found[resource_key.ring] += drains
+            untold += [drain for drain in drains if drain[0] not in self._told][:MAX_EVENTS]
+        before, self._overdue = self._overdue, {r: _summary(found[r]) for r in found if found[r]}
+        for ring in before.keys() | self._overdue.keys():
+            if before.get(ring) != self._overdue.get(ring):
+                self._ports.on_change(ring)
+        return untold
 
     async def _warn(self, snapshot: RingSnapshot, key: ObjectKey, seen: Seen) -> None:
         try:
@@ -130,7 +87,7 @@ class OverdueDrains:
             fields = {"ring": snapshot.name, "object": str(key.ref), "error": str(error)}
             _log.debug("cannot read overdue drain", extra=fields)
             return
-        self._recorded[key] = seen.since
+        self._told[key] = seen.since
         shard, seconds = snapshot.owner_of(obj), self._ports.clock.monotonic() - seen.since
         if shard is None or not snapshot.is_draining(obj):
             return
@@ -145,9 +102,12 @@ class OverdueDrains:
         await self._ports.recorder.warn(obj, OVERDUE, text)
 
 
-def _overdue_of(
-    snapshot: RingSnapshot, resource_key: ResourceKey, backlog: Backlog
-) -> list[tuple[ObjectKey, Seen]]:
+def _summary(drains: Drains) -> Overdue:
+    key, _ = min(drains, key=lambda drain: (drain[1].since, drain[0]))
+    return Overdue(count=len(drains), first=f"{key.resource} {key.ref}")
+
+
+def _overdue_of(snapshot: RingSnapshot, resource_key: ResourceKey, backlog: Backlog) -> Drains:
     seconds = timeout_of(snapshot.ring.spec.movement)
     if seconds <= 0:
         return []

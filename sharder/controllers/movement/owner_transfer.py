@@ -19,8 +19,8 @@ from sharder.controllers.movement.dependents import (
 )
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Decide, Mover
-from sharder.controllers.movement.ports import BACKOFF
 from sharder.controllers.movement.unassigned import UNKNOWN
+from sharder.controllers.ports import BACKOFF
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject

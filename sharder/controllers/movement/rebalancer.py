@@ -15,8 +15,8 @@ from typing import Final
 
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.permissions import read
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ListRequest, part_in_words, requests_of, scope_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource

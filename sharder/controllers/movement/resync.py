@@ -19,8 +19,8 @@ from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.part_pass import PartPass
 from sharder.controllers.movement.pass_context import PassContext
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.ring_pass import RingPass
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     MAX_NAMESPACES,
     ListRequest,

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from sharder.controllers.movement.backlog import Backlog, Limit
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.lease import parse_time
 from sharder.core.api.meta import ObjectMeta, PartialObject
@@ -19,7 +20,6 @@ from sharder.core.movement.acknowledgement import fingerprint
 from sharder.core.movement.desired import is_misdirected
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.runtime.clock import Clock
 
 UNKNOWN: Final = ShardName("")
 """The shard of an object if the releasing shard is unknown."""
@@ -62,19 +62,12 @@ class _Waiting:
 class UnassignedObjects:
     """The unassigned objects of all resources, and the last releases."""
 
-    def __init__(
-        self,
-        server_time: Callable[[], datetime | None],
-        clock: Clock,
-        pending: Callable[[ObjectKey], None],
-    ) -> None:
-        """`server_time` is the clock that sets creation times; our own clock can be wrong.
-
-        `pending` enqueues an object that has to wait.
-        """
-        self._server_time = server_time
-        self._clock = clock
-        self._pending = pending
+    def __init__(self, ports: Ports, retry: Callable[[ObjectKey, float], None]) -> None:
+        """`retry` is called with an object that has to wait, and for how many seconds."""
+        self._server_time = ports.objects.server_time
+        """The clock that sets creation times; our own clock can be wrong."""
+        self._clock = ports.clock
+        self._retry = retry
         self._waiting: dict[ResourceKey, _Waiting] = {}
         self._releases: dict[ObjectKey, LastRelease] = {}
 
@@ -171,7 +164,7 @@ class UnassignedObjects:
             since = waiting.overflowed
             if waiting.backlog.note(key.ref, UNKNOWN):
                 since = now
-                self._pending(key)
+                self._retry(key, UNSEEN_SECONDS)
         return max(0.0, since + UNSEEN_SECONDS - now)
 
     def _is_released(self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject) -> bool:

@@ -2,23 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Generic, TypeVar
 
 from sharder.controllers.movement.object_backlog import ObjectBacklog
-from sharder.controllers.movement.ports import Ports
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import WHOLE, ListRequest, ListScope, ResourceKey, Watch
-from sharder.core.api.meta import Resource
+from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
+from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import Role
-from sharder.ports import Listed, Watchable, WatchEvent
 from sharder.runtime.backoff import UNSERVED, failures_after
 from sharder.runtime.reflector import Polled, follow
 from sharder.runtime.task_pool import batch
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -87,9 +83,25 @@ class WatchRunner:
         An error of the type `end`, and the end of the resource, are raised.
         """
         take = seen.take_draining if watch.draining else seen.take_unassigned
-        pick = seen.pick_draining if watch.draining else seen.pick_unassigned
+        note = seen.note_draining if watch.draining else seen.note_unassigned
         backlog = seen.draining if watch.draining else seen.unassigned
         request, (ring, _) = object(), watch.resource_key
+        listed = dict[ObjectRef, ShardName]()
+
+        def keep(obj: PartialObject) -> bool:
+            # At once, so that lists that are read at the same time share the limit; and no list
+            # is kept, because that of a new ring can have all objects of the cluster.
+            shard = note(obj)
+            if shard is not None:
+                listed[obj.metadata.ref] = shard
+            return False
+
+        def on_error(error: ApiError | None) -> None:
+            if error is not None:
+                listed.clear()
+            if isinstance(error, (NotFound, end)):
+                raise error  # NotFound: the resource is gone or has another version
+
         source = Polled(
             self._ports.objects.of(resource, watch.labels, namespace=part.namespace),
             clock=self._clock,
@@ -97,17 +109,19 @@ class WatchRunner:
             is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
         )
         events = follow(
-            Picked(source, pick),
+            source,
             doing=f"watch {resource.id} with {watch.labels}",
             clock=self._clock,
             rng=self._ports.rng,
-            on_error=partial(_raise, (NotFound, end)),
+            on_error=on_error,
+            keep=keep,
         )
         before = backlog.count()
         try:
             async with aclosing(events):
                 async for event in events:
-                    take(part, event)
+                    take(part, event, listed)
+                    listed.clear()
                     if backlog.count() != before and watch.role is not Role.CONTROLLED:
                         self._ports.on_moved(ring)
                     before = backlog.count()
@@ -136,43 +150,5 @@ class WatchRunner:
             self._ports.on_change(resource_key.ring)
 
 
-class Picked(Generic[T]):
-    """Lists what `pick` returns for each object, page by page; watches are unchanged.
-
-    A list of the unassigned objects of a new ring can have all objects of the cluster.
-    """
-
-    def __init__(self, inner: Watchable[T], pick: Callable[[T], T | None]) -> None:
-        """`pick` returns what to keep of a listed object, None to skip it."""
-        self._inner = inner
-        self._pick = pick
-
-    async def list(self, keep: Callable[[T], bool] | None = None) -> Listed[T]:
-        """Return what `pick` returned for all objects, or only for those that `keep` accepts."""
-        picked = list[T]()
-
-        def visit(obj: T) -> bool:
-            if keep is None or keep(obj):
-                part = self._pick(obj)
-                if part is not None:
-                    picked.append(part)
-            return False
-
-        listed = await self._inner.list(visit)
-        return Listed(picked, listed.resource_version)
-
-    async def watch(self, resource_version: str) -> AsyncGenerator[WatchEvent[T], None]:
-        """Yield the events unchanged."""
-        async with aclosing(self._inner.watch(resource_version)) as events:
-            async for event in events:
-                yield event
-
-
 def _never() -> bool:
     return False
-
-
-def _raise(kinds: tuple[type[ApiError], ...], error: ApiError | None) -> None:
-    """End a watch: NotFound means that the resource is gone or has another version."""
-    if isinstance(error, kinds):
-        raise error

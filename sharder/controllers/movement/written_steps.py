@@ -4,8 +4,8 @@ import logging
 
 from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.failures import LabelReverted
-from sharder.controllers.movement.ports import Ports
 from sharder.controllers.movement.unassigned import UNKNOWN, UnassignedObjects
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.movement.step import (
