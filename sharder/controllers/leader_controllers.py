@@ -14,7 +14,6 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import Problems, RingController
 from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
-from sharder.controllers.shard_loads import Load
 from sharder.core.errors import ApiError
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.status.transitions import Kind, Transition, sentence
@@ -70,14 +69,13 @@ class LeaderControllers:
         )
 
     async def run(self) -> None:
-        """Run all controllers until cancelled; then hide what only the leader shows."""
+        """Run all controllers until cancelled."""
         self._ports.journal.leads(self._movement.stats)
         self._ports.journal.happened(NO_RING, self._became_leader)
         try:
             await self._run()
         finally:
             self._ports.journal.leads(None)
-            self._reports.hide()
 
     async def _run(self) -> None:
         ports, movement = self._ports, self._movement
@@ -97,7 +95,6 @@ class LeaderControllers:
                 group.create_task(tally_monitor.run(), name="tally monitor")
                 group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
                 group.create_task(movement.run(), name="movement")
-                group.create_task(Load(ports, movement.stats).run(), name="load")
                 group.create_task(self._record_leader(), name="leader Event")
                 group.create_task(RingTransitions(ports, movement).run(), name="ring transitions")
                 group.create_task(self._keep_configurations(), name="webhook configurations")

@@ -71,7 +71,6 @@ class StatusReports:
         self._movement = movement
         self._fault_of = fault_of
         self._fence_of = fence_of
-        self._metrics = ports.metrics
         self._clock = ports.clock
         self._sent: dict[RingName, _Sent] = {}
         self._paces: dict[RingName, StatusThrottle] = {}
@@ -97,20 +96,12 @@ class StatusReports:
             else:
                 await self._write(snapshot.ring, before, after)
                 pace.wrote(at)
-                before = after
-        self._metrics.show_conditions(name, {c.type: c.status for c in before.conditions})
         return min((wait for wait in waits if wait is not None), default=None)
 
     def forget(self, name: RingName) -> None:
         """Forget a deleted ring."""
-        self._metrics.hide_conditions(name)
         self._sent.pop(name, None)
         self._paces.pop(name, None)
-
-    def hide(self) -> None:
-        """Hide all conditions: another replica shows them now."""
-        for name in self._paces:
-            self._metrics.hide_conditions(name)
 
     def _before(self, ring: ControllerRing) -> RingStatus:
         sent = self._sent.get(ring.name)

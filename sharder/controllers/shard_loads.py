@@ -8,56 +8,17 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from sharder.controllers.ports import Ports
 from sharder.core.api.ring import ShardStatus
 from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import OBJECTS, Shard
-from sharder.core.names import ObjectRef, RingName
+from sharder.core.names import ObjectRef
 from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import leases_of
-from sharder.core.status.stats import ObjectStats, ShardLoad, StatsOf
-from sharder.runtime.event_loop import in_slices
-
-SHOW_SECONDS: Final = 5.0
-"""Seconds between two updates of the metrics; scrapes are seldom more frequent."""
+from sharder.core.status.stats import ObjectStats, ShardLoad
 
 MAX_RESOURCES: Final = 8
 """Limit on the resources of one shard's capacity in the status: shards can declare any number."""
-
-
-class Load:
-    """Shows the load of all rings while this process leads: other replicas lack some counts."""
-
-    def __init__(self, ports: Ports, stats: StatsOf) -> None:
-        self._cache = ports.cache
-        self._stats = stats
-        self._metrics = ports.metrics
-        self._clock = ports.clock
-        self._shown = set[RingName]()
-
-    async def run(self) -> None:
-        """Show the loads until cancelled."""
-        try:
-            while True:
-                await self._show()
-                await self._clock.sleep(SHOW_SECONDS)
-        finally:
-            for ring in self._shown:
-                self._metrics.hide_load(ring)
-
-    async def _show(self) -> None:
-        shown, rings = set[RingName](), self._cache.rings()
-        async for ring in in_slices(rings, self._clock):
-            snapshot, stats = self._cache.snapshot(ring), self._stats(ring)
-            if snapshot is not None and stats is not None:
-                shown.add(ring)
-                self._shown.add(ring)
-                loads = loads_of(snapshot, stats)
-                self._metrics.show_load(ring, objects=stats.objects, shards=loads)
-        for ring in self._shown - shown:
-            self._metrics.hide_load(ring)
-        self._shown = shown
 
 
 def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:

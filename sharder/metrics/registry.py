@@ -187,17 +187,6 @@ class Metrics:
         """Count a transition."""
         self._counts["transitions_total"].add(ring, transition.kind)
 
-    def show_conditions(self, ring: RingName, conditions: Mapping[str, str]) -> None:
-        """Show exactly these conditions of the ring, with their statuses."""
-        shown = dict[tuple[str, ...], float]()
-        for name, present in conditions.items():
-            shown |= {(ring, name, status): status == present for status in STATUSES}
-        self._gauges["controllerring_condition"].replace(ring, shown)
-
-    def hide_conditions(self, ring: RingName) -> None:
-        """Hide the conditions of the ring; no error if they are not shown."""
-        self._gauges["controllerring_condition"].remove(ring)
-
     def moved(self, ring: RingName, resource: GroupResource) -> None:
         """Count an object that the leader assigned."""
         self._counts["movements_total"].add(ring, resource.group, resource.resource)
@@ -243,22 +232,29 @@ class Metrics:
         """Show the number of overdue drains, until `hide_backlogs`."""
         self._gauges["overdue_drains"].show(drains, ring, resource.group, resource.resource)
 
-    def show_load(self, ring: RingName, *, objects: int, shards: Sequence[ShardLoad]) -> None:
-        """Show the objects of the ring and of these shards; hide its other shards."""
-        self._gauges["controllerring_objects"].replace(ring, {(ring,): objects})
+    def show_led(
+        self,
+        ring: RingName,
+        *,
+        conditions: Mapping[str, str],
+        objects: int | None,
+        shards: Sequence[ShardLoad],
+    ) -> None:
+        """Show exactly what the leader knows of the ring: nothing on any other replica."""
+        shown = dict[tuple[str, ...], float]()
+        for name, present in conditions.items():
+            shown |= {(ring, name, status): status == present for status in STATUSES}
         owned, capacity = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
         for load in shards:
             labels = load.namespace, load.shard, ring
             owned[labels] = load.objects
             if load.ceiling is not None:
                 capacity[labels] = load.ceiling
+        counted = dict[tuple[str, ...], float]({} if objects is None else {(ring,): objects})
+        self._gauges["controllerring_condition"].replace(ring, shown)
+        self._gauges["controllerring_objects"].replace(ring, counted)
         self._gauges["shard_objects"].replace(ring, owned)
         self._gauges["shard_capacity"].replace(ring, capacity)
-
-    def hide_load(self, ring: RingName) -> None:
-        """Hide the loads of the ring; no error if they are not shown."""
-        for name in ("controllerring_objects", "shard_objects", "shard_capacity"):
-            self._gauges[name].remove(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:
         """Record how long a complete resync took."""

@@ -3,10 +3,10 @@
 Series of a deleted ring or shard, or of a previous one of the same name, are removed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sharder.core.names import RingName, ShardName
+from sharder.core.names import RingName
 from sharder.metrics.collectors import RING, Families
 
 UNKNOWN_STATE = "unknown"
@@ -55,7 +55,6 @@ class RingGauges:
     def __init__(self, families: Families, *, shard_states: Sequence[str]) -> None:
         self._families = families
         self._states = (*shard_states, UNKNOWN_STATE)
-        self._uids: dict[tuple[str, ...], str] = {}
         self._ring_gauges = tuple(families.gauges(_GENERATIONS).values())
         gauges = families.gauges(_GAUGES).values()
         self._unreadable, self._invalid_leases, self._shard_info, self._shard_state = gauges
@@ -86,30 +85,16 @@ class RingGauges:
         """Show whether a ring cannot be decoded; a readable ring has no such series."""
         self._unreadable.replace(ring, {(ring,): 1} if unreadable else {})
 
-    def set_shard(
-        self, ring: RingName, *, namespace: str, shard: ShardName, uid: str, state: str
-    ) -> None:
-        """Show a shard's identity and state; call it for valid Leases only."""
-        labels = (namespace, shard, ring)
-        known = self._uids.get(labels)
-        if known is not None:
-            self._shard_info.hide(*labels, known)
-        self._uids[labels] = uid
-        self._shard_info.show(1, *labels, uid)
-        present = state if state in self._states else UNKNOWN_STATE
-        for word in self._states:
-            self._shard_state.show(word == present, *labels, word)
-
-    def remove_shard(self, ring: RingName, *, namespace: str, shard: ShardName) -> None:
-        """Remove a shard; no error if it is not known."""
-        labels = (namespace, shard, ring)
-        known = self._uids.pop(labels, None)
-        if known is not None:
-            self._shard_info.hide(*labels, known)
-            for word in self._states:
-                self._shard_state.hide(*labels, word)
+    def set_shards(self, ring: RingName, shards: Mapping[tuple[str, str, str], str]) -> None:
+        """Show exactly these shards of a ring: namespace, name and uid of the Lease, and state."""
+        info, states = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
+        for (namespace, shard, uid), state in shards.items():
+            present = state if state in self._states else UNKNOWN_STATE
+            info[namespace, shard, ring, uid] = 1
+            states |= {(namespace, shard, ring, word): word == present for word in self._states}
+        self._shard_info.replace(ring, info)
+        self._shard_state.replace(ring, states)
 
     def remove_ring(self, ring: RingName) -> None:
         """Remove all series of a ring and its shards; no error if it is not known."""
-        self._uids = {labels: uid for labels, uid in self._uids.items() if labels[-1] != ring}
         self._families.forget(ring)

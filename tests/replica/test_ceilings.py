@@ -193,7 +193,7 @@ async def test_a_ring_that_is_made_anew_is_counted_and_passed_over_anew(world: W
     await quiet(world, "p0", "p1", capacity=3)
     await fill(world, "p0", 3)
     await world.write("DELETE", f"{RINGS_PATH}/demo")
-    await asyncio.sleep(2)
+    await asyncio.sleep(6)
     assert world.metric("controllerring_objects", controllerring="demo") is None
     await fill(world, "p0", 1, "more")
     spec = world.spec(placement=bounded(2))

@@ -195,7 +195,7 @@ async def test_the_status_is_written_when_it_changes_and_counts_now_and_then(
     await world.puppets["p0"].release()
     await eventually(lambda: world.conditions()["Covered"] == "NoShards", within=3)
     labels = {"controllerring": "demo", "condition": "Covered", "status": "False"}
-    assert world.metric("controllerring_condition", **labels) == 1
+    await eventually(lambda: world.metric("controllerring_condition", **labels) == 1, within=6)
 
 
 @staged

@@ -113,7 +113,7 @@ class Replica:
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
-        gauges = Gauges(self.cache, self.metrics, self.clock)
+        gauges = Gauges(self.cache, self.metrics, self.clock, lambda: self.console.memory.counts)
         for watch in WATCHES:
             self.metrics.replica.show_watch(watch, partial(self.cache.health.is_healthy, watch))
         tallies = Tallies(
@@ -123,11 +123,9 @@ class Replica:
             clock=self.clock,
             rng=self.rng,
         )
-        with (
-            self.cache.subscribed(gauges.subscriber()),
-            self.cache.subscribed(tallies.subscriber()),
-        ):
-            await self.supervise({"watches": self._watch, "tallies": tallies.run})
+        with self.cache.subscribed(tallies.subscriber()):
+            tasks = {"watches": self._watch, "tallies": tallies.run, "gauges": gauges.run}
+            await self.supervise(tasks)
 
     async def supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         """Run the named tasks until cancelled, and restart those that crash."""

@@ -38,7 +38,7 @@ def show_ring(metrics: Metrics, ring: RingName = RING, uid: str = "u") -> None:
 
 
 def show_shard(metrics: Metrics, uid: str = "u", state: str = "ready") -> None:
-    metrics.rings.set_shard(RING, namespace="ns", shard=SHARD, uid=uid, state=state)
+    metrics.rings.set_shards(RING, {("ns", SHARD, uid): state})
 
 
 class Backlog:
@@ -73,12 +73,16 @@ def use_everything(metrics: Metrics, ring: RingName = RING) -> None:
     metrics.withheld(ring, "maxMovesPerMinute")
     metrics.rebalanced(ring)
     metrics.show_planned_moves(ring, 5)
-    metrics.show_load(ring, objects=7, shards=[load(2, 10), load(4, None, ShardName("shard-b"))])
+    metrics.show_led(
+        ring,
+        conditions={"Ready": "True"},
+        objects=7,
+        shards=[load(2, 10), load(4, None, ShardName("shard-b"))],
+    )
     metrics.rings.calculated(ring)
     metrics.resynced(ring, 2.5)
     metrics.handed_over(ring, "lost", 31)
     metrics.happened(ring, Transition(kind=Kind.LOST))
-    metrics.show_conditions(ring, {"Ready": "True"})
     metrics.rings.set_unreadable(ring, unreadable=True)
     show_ring(metrics, ring)
     show_shard(metrics)
