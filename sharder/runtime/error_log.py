@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from sharder.core.errors import ApiError
@@ -12,9 +11,6 @@ OnError: TypeAlias = Callable[[ApiError | None], None]
 
 E = TypeVar("E", bound=BaseException)
 K = TypeVar("K", bound=Hashable)
-
-REPEAT_SECONDS: Final = 60.0
-"""Seconds between two log lines about an error that persists."""
 
 _log = logging.getLogger(__name__)
 
@@ -86,41 +82,3 @@ class ErrorLog:
         self._error = None
         _log.info("recovered, can %s again", self._doing, extra={"why": self._doing})
         self._on_error(None)
-
-
-@dataclass(slots=True)
-class _Group(Generic[K]):
-    logged_at: float
-    members: set[K] = field(default_factory=set)
-    times: int = 0
-    """Failures since the last log line."""
-
-
-class GroupedErrorLog(Generic[K]):
-    """Members that fail for the same reason: logged at first, then each minute, and on recovery.
-
-    This class has no clock: each call passes `now` in monotonic seconds.
-    """
-
-    def __init__(self) -> None:
-        self._groups: dict[Hashable, _Group[K]] = {}
-
-    def failed(self, reason: Hashable, member: K, now: float) -> int | None:
-        """Record a failure; return the number of failures to log now, None to log nothing."""
-        first = reason not in self._groups
-        group = self._groups.setdefault(reason, _Group(now))
-        group.members.add(member)
-        group.times += 1
-        if not first and now - group.logged_at < REPEAT_SECONDS:
-            return None
-        times, group.times, group.logged_at = group.times, 0, now
-        return times
-
-    def over(self, member: K) -> bool:
-        """Record a success; return whether `member` was the last failing member of a reason."""
-        before = len(self._groups)
-        for reason, group in list(self._groups.items()):
-            group.members.discard(member)
-            if not group.members:
-                del self._groups[reason]
-        return len(self._groups) < before

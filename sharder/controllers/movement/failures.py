@@ -7,6 +7,7 @@ nor other objects (docs/protocol.md, "Moving objects").
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from sharder.controllers.movement.rejecting_parts import RejectingParts, part_of
 from sharder.controllers.ports import BACKOFF, Ports
@@ -22,13 +23,15 @@ from sharder.core.errors import (
 )
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.stats import Apart
-from sharder.runtime.error_log import GroupedErrorLog
 
 MAX_REMEMBERED = 10_000
 """Limit on the objects with a back-off; beyond it, only the resync retries."""
 
 MAX_TIMES = 3
 """Failures in a row after which an owner no longer waits for a dependent: about 10 s."""
+
+REPEAT_SECONDS = 60.0
+"""Seconds between two log lines about objects of one resource that fail in the same way."""
 
 WRITE_FAILED, LABEL_REMOVED = "ShardWriteFailed", "ShardLabelRemoved"
 """Reasons of Events."""
@@ -54,6 +57,19 @@ class _Failure:
     reported: set[str] = field(default_factory=set)
 
 
+@dataclass(slots=True)
+class _Failing:
+    """The failing objects of one resource."""
+
+    objects: set[ObjectKey] = field(default_factory=set)
+    forbidden: set[ObjectKey] = field(default_factory=set)
+    """Those that we have no right to write."""
+    text: str = ""
+    """Why the first of these is forbidden; a text of each would change the status all the time."""
+    logged: dict[type[Exception], float] = field(default_factory=dict)
+    """When each type of error was last logged."""
+
+
 class Failures:
     """The failures in a row and the back-off of each object, and of parts that reject all."""
 
@@ -64,8 +80,7 @@ class Failures:
         self._retry = retry
         self._rejecting = RejectingParts(ports.clock)
         self._failures: dict[ObjectKey, _Failure] = {}
-        self._error_log = GroupedErrorLog[ObjectKey]()
-        self._forbidden: dict[ResourceKey, tuple[str, set[ObjectKey]]] = {}
+        self._resources: dict[ResourceKey, _Failing] = {}
 
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._failures
@@ -94,12 +109,14 @@ class Failures:
         """Return the ring's controlled objects that cannot be written, None if there are none."""
         apart = [
             key
-            for key in self._failures
-            if key.ring == snapshot.name and snapshot.roles.get(key.resource) is Role.CONTROLLED
+            for of, failing in self._resources.items()
+            if of.ring == snapshot.name and snapshot.roles.get(of.resource) is Role.CONTROLLED
+            for key in failing.objects
         ]
         if not apart:
             return None
-        return Apart(count=len(apart), first=f"{apart[0].resource} {apart[0].ref}")
+        first = min(apart)
+        return Apart(count=len(apart), first=f"{first.resource} {first.ref}")
 
     def insist(self, key: ObjectKey) -> None:
         """Raise `BackingOff` while the object backs off."""
@@ -126,10 +143,12 @@ class Failures:
         seconds = self._rejecting.failed(key, BACKOFF.delay(failure.times, self._ports.rng))
         failure.until = self._clock.monotonic() + seconds
         self._retry(key, seconds)
+        of = self._resources.setdefault(key.resource_key, _Failing())
+        of.objects.add(key)
         self._note_rights(key, error)
         if self._ports.stands_by:
             return
-        self._log_failure(key, error)
+        self._log_failure(key, of, error)
         if isinstance(error, Unavailable) and failure.times == 1:
             return  # it might pass soon, and the Event would get no answer either
         reason = LABEL_REMOVED if isinstance(error, LabelReverted) else WRITE_FAILED
@@ -161,25 +180,24 @@ class Failures:
         if self._failures.pop(key, None) is not None:
             self._rejecting.over(key)
             self._note_rights(key, None)
-            if self._error_log.over(key):
-                fields = {
-                    "ring": key.ring,
-                    "why": str(key.resource),
-                }
-                _log.info("objects can be moved again", extra=fields)
+            of = self._resources[key.resource_key]
+            of.objects.discard(key)
+            if not of.objects:
+                del self._resources[key.resource_key]
+                fields = {"ring": key.ring, "why": str(key.resource)}
+                if of.logged:
+                    _log.info("objects can be moved again", extra=fields)
 
-    def _log_failure(self, key: ObjectKey, error: ApiError | InvalidObject) -> None:
-        """Log the first object of a resource that fails this way, and the number of failures."""
-        kind = key.resource_key, type(error)
-        times = self._error_log.failed(kind, key, self._clock.monotonic())
-        if times is not None:
-            ring, resource = key.resource_key
-            what = f"{resource} {key.ref}"
+    def _log_failure(self, key: ObjectKey, of: _Failing, error: ApiError | InvalidObject) -> None:
+        """Log the first object of a resource that fails this way, and one each minute."""
+        now = self._clock.monotonic()
+        if now - of.logged.get(type(error), -inf) >= REPEAT_SECONDS:
+            of.logged[type(error)] = now
             fields = {
-                "ring": ring,
-                "object": what,
+                "ring": key.ring,
+                "object": f"{key.resource} {key.ref}",
                 "error": str(error),
-                "why": f"failures: {times}",
+                "why": f"failing objects: {len(of.objects)}",
             }
             _log.warning("cannot move objects", extra=fields)
 
@@ -189,28 +207,16 @@ class Failures:
             self.over(key)
 
     def _note_rights(self, key: ObjectKey, error: ApiError | InvalidObject | None) -> None:
-        """Keep one text per resource until none of its objects is forbidden.
-
-        A text per object would change the ring's status again and again.
-        """
-        ring, resource = key.resource_key
-        text, keys = self._forbidden.get(key.resource_key, ("", set[ObjectKey]()))
+        """Report, for each resource, the first object that we have no right to write."""
+        of = self._resources[key.resource_key]
+        before = bool(of.forbidden)
         if isinstance(error, Forbidden):
-            text = text or f"cannot write {resource}: {error}"
-            keys.add(key)
+            of.text = of.text if before else f"cannot write {key.resource}: {error}"
+            of.forbidden.add(key)
         else:
-            keys.discard(key)
-        before = key.resource_key in self._forbidden
-        if keys:
-            self._forbidden[key.resource_key] = (text, keys)
-        else:
-            self._forbidden.pop(key.resource_key, None)
-        if before != bool(keys):
-            resource_keys = sorted(
-                resource_key for resource_key in self._forbidden if resource_key.ring == ring
-            )
+            of.forbidden.discard(key)
+        if before != bool(of.forbidden):
+            known = [self._resources[k] for k in sorted(self._resources) if k.ring == key.ring]
             self._ports.on_unwritable(
-                ring,
-                "; ".join(self._forbidden[resource_key][0] for resource_key in resource_keys)
-                or None,
+                key.ring, "; ".join(each.text for each in known if each.forbidden) or None
             )
