@@ -25,17 +25,6 @@ class DrainDeferred(SharderError):
         """The shard of the drain."""
 
 
-class Sent:
-    """Whether a write was sent: if its answer is lost, its result is unknown."""
-
-    def __init__(self) -> None:
-        self.is_sent = False
-
-    def now(self) -> None:
-        """Record that the write is sent."""
-        self.is_sent = True
-
-
 class DrainBudget:
     """The budgets of all rings."""
 
@@ -52,43 +41,49 @@ class DrainBudget:
         limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
         return self._of(snapshot.name).refusal(shard, limits, now, leads=True)
 
+    def check(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> None:
+        """Check that the step can be written now.
+
+        Raises:
+            DrainDeferred: the step is a drain, and the budget is spent.
+        """
+        if not isinstance(step, Drain):
+            return
+        limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
+        leads = snapshot.roles[key.resource] is Role.LEADING
+        refusal = self._of(snapshot.name).refusal(step.shard, limits, now, leads=leads)
+        if refusal is not None:
+            self._metrics.withheld(snapshot.name, refusal.limit)
+            raise DrainDeferred(step.shard, refusal.why)
+
     @contextmanager
-    def begun(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Iterator[Sent]:
+    def writing(self, snapshot: RingSnapshot, key: ObjectKey, step: Step) -> Iterator[None]:
         """Account for the step that the body writes.
 
         A failed write returns its place in the budget, unless it might have succeeded, because its
         answer was lost or not awaited.
 
         Raises:
-            DrainDeferred: the step is a drain, and the budget is spent.
+            DrainDeferred: the step is a drain, and the budget is spent by now.
         """
-        sent, budget = Sent(), self._of(snapshot.name)
         if not isinstance(step, Drain):
-            yield sent
-            if sent.is_sent:
-                self.gone(key)
+            yield
+            self.gone(key)
             return
-        self._begin(snapshot, key, step.shard)
+        self.check(snapshot, key, step)
+        budget, is_written = self._of(snapshot.name), True
+        leads = snapshot.roles[key.resource] is Role.LEADING
+        budget.begin(key, step.shard, self._clock.monotonic(), leads=leads)
         try:
-            yield sent
+            yield
         except ApiError as error:
-            sent.is_sent = sent.is_sent and isinstance(error, Unavailable)
+            is_written = isinstance(error, Unavailable)
             raise
         finally:
-            if sent.is_sent:
+            if is_written:
                 budget.written(key, self._clock.monotonic())
             else:
                 budget.give_back(key)
-
-    def _begin(self, snapshot: RingSnapshot, key: ObjectKey, shard: ShardName) -> None:
-        """Take a place in the budget, or raise `DrainDeferred`."""
-        limits, now = snapshot.ring.spec.movement, self._clock.monotonic()
-        budget, leads = self._of(snapshot.name), snapshot.roles[key.resource] is Role.LEADING
-        refusal = budget.refusal(shard, limits, now, leads=leads)
-        if refusal is not None:
-            self._metrics.withheld(snapshot.name, refusal.limit)
-            raise DrainDeferred(shard, refusal.why)
-        budget.begin(key, shard, now, leads=leads)
 
     def seen(self, key: ObjectKey, drain: Seen | None) -> None:
         """Record what the watch shows: a draining object, or None at the end of its drain."""

@@ -15,7 +15,6 @@ from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.drain_budget import DrainBudget, DrainDeferred
 from sharder.controllers.movement.failures import Failures, Retry
 from sharder.controllers.movement.lease_guard import LeaseGuard
-from sharder.controllers.movement.reservations import reserving
 from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.written_steps import WrittenSteps
 from sharder.controllers.permissions import naming_the_rule, read
@@ -25,6 +24,7 @@ from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError
 from sharder.core.movement.patches import patch_of
+from sharder.core.movement.planner import reserving
 from sharder.core.movement.step import Assign, Keep, Send, Step
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -163,10 +163,8 @@ class Mover:
             if not is_due:
                 self.failures.insist(key)
             try:
-                with (
-                    self.drains.begun(snapshot, key, step) as sent,
-                    reserving(snapshot, resource, obj, step),
-                ):
+                self.drains.check(snapshot, key, step)
+                with reserving(snapshot, obj, step, snapshot.roles[resource.id]):
                     # Waiting for a Lease takes no slot: other objects continue.
                     async with (
                         self._keeping_away(snapshot, key, obj, step) as insist,
@@ -175,11 +173,13 @@ class Mover:
                     ):
                         insist()
                         self._confirm(snapshot, key, obj, decide, step)
-                        sent.now()
-                        with naming_the_rule(resource.id):
+                        with (
+                            self.drains.writing(snapshot, key, step),
+                            naming_the_rule(resource.id),
+                        ):
                             result = await self._objects.of(resource).patch(key.ref, body)
-                    self._remember(key, obj, result)
-                    self._written.note(snapshot, key, obj, result, step)
+                            self._remember(key, obj, result)
+                            self._written.note(snapshot, key, obj, result, step)
                     self.failures.written(key)
             except ShardReturned as error:
                 return Keep(str(error))

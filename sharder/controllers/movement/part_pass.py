@@ -142,7 +142,9 @@ class PartPass:
         """
         for request in requests_of(resource, self._list_scope):
             with self._context.reading(resource.id, request.namespace):
-                store = self._context.objects.of(resource, labels, namespace=request.namespace)
+                store = self._context.ports.objects.of(
+                    resource, labels, namespace=request.namespace
+                )
                 async with aclosing(store.stream()) as found:
                     async for obj in found:
                         self._mover.check(self._snapshot)
@@ -154,7 +156,7 @@ class PartPass:
             async for obj in found:
                 self._learn(obj)
                 if self._snapshot.selects(obj):
-                    self._context.annotation_warnings.check(self._snapshot, obj)
+                    self._context.ports.annotation_warnings.check(self._snapshot, obj)
                     yield obj
 
     def _learn(self, obj: PartialObject) -> None:
@@ -224,7 +226,7 @@ class PartPass:
             return
         found, leaving[:] = list(leaving), []
         follower = DependentsFollower(
-            self._snapshot, objects=self._context.objects, mover=self._mover
+            self._snapshot, objects=self._context.ports.objects, mover=self._mover
         )
         with self._context.reading(resource.id):
             await follower.run(resource, found)

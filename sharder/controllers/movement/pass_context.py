@@ -5,22 +5,20 @@ That is a few seconds; the remaining drains wait for the next pass (docs/protoco
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
 from sharder.controllers.permissions import naming_the_rule
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import GroupResource, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.ports import Objects
-from sharder.runtime.clock import Clock
 
 WAIT_SECONDS = 10.0
 """Seconds for which a pass waits for its budget, counted from the first deferred drain."""
@@ -39,12 +37,10 @@ class PassContext:
     """What all parts of a pass share."""
 
     snapshot: RingSnapshot
-    objects: Objects
+    ports: Ports
     mover: Mover
     handover: Handover
-    annotation_warnings: AnnotationWarnings
-    stats: ResyncStats
-    clock: Clock
+    stats: ResyncStats = field(default_factory=ResyncStats)
     again_in: float | None = None
     """Seconds until the next pass can drain more, None if no drain is left to it."""
     _waits_until: float | None = None
@@ -52,7 +48,7 @@ class PassContext:
     async def find(self, of: GroupResource) -> Resource:
         """Return the resource as it is served."""
         with self.reading(of):
-            return await self.objects.find(of)
+            return await self.ports.objects.find(of)
 
     @contextmanager
     def reading(self, of: GroupResource, namespace: str = "") -> Iterator[None]:
@@ -78,12 +74,12 @@ class PassContext:
     async def _has_room(self, shard: ShardName) -> bool:
         """Wait until the budget allows another drain; return False if that takes too long."""
         if self._waits_until is None:
-            self._waits_until = self.clock.monotonic() + WAIT_SECONDS
+            self._waits_until = self.ports.clock.monotonic() + WAIT_SECONDS
         while refusal := self.mover.drains.refusal(self.snapshot, shard):
-            if self.clock.monotonic() + refusal.seconds > self._waits_until:
+            if self.ports.clock.monotonic() + refusal.seconds > self._waits_until:
                 again = min(max(refusal.seconds, MIN_SECONDS), MAX_SECONDS)
                 self.again_in = min(again, self.again_in or again)
                 return False
-            await self.clock.sleep(RETRY_SECONDS)
+            await self.ports.clock.sleep(RETRY_SECONDS)
             self.mover.check(self.snapshot)
         return True

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Sequence
 
 from sharder.controllers.counting.object_count import ObjectCount
-from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
@@ -217,13 +216,7 @@ class Resync:
 
     def _context(self, snapshot: RingSnapshot) -> PassContext:
         return PassContext(
-            snapshot=snapshot,
-            objects=self._ports.objects,
-            mover=self._mover,
-            annotation_warnings=self._ports.annotation_warnings,
-            stats=ResyncStats(),
-            handover=self._handover,
-            clock=self._ports.clock,
+            snapshot=snapshot, ports=self._ports, mover=self._mover, handover=self._handover
         )
 
     def _next_in(self, name: RingName, members: Members, *, rescued: int) -> float:

@@ -5,6 +5,8 @@ their controller.  Only main objects that are not where they belong are remember
 does not grow with the number of objects (docs/protocol.md, "Moving objects").
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sharder.core.api.meta import PartialObject
@@ -167,6 +169,24 @@ def reservation_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Re
     if isinstance(step, Withdraw) and owner is not None:
         return reservation_on(snapshot, obj, owner)
     return None
+
+
+@contextmanager
+def reserving(
+    snapshot: RingSnapshot, obj: PartialObject, step: Step, role: Role
+) -> Iterator[None]:
+    """Count a main object as it will be after the body has written the step; not if that fails."""
+    tally = snapshot.tally
+    reservation = None if role is Role.CONTROLLED else reservation_of(snapshot, obj, step)
+    if tally is None or reservation is None:
+        yield
+        return
+    tally.assume(reservation)
+    try:
+        yield
+    except BaseException:
+        tally.give_back(reservation)
+        raise
 
 
 def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:

@@ -15,6 +15,8 @@ from sharder.core.names import GroupResource, ShardName
 from sharder.core.plurals import counted, named
 from sharder.core.status.stats import Apart, ObjectStats, Overdue
 
+TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
+
 READY: Final = "Ready"
 SUCCEEDED, FAILED = "ReconciliationSucceeded", "ReconciliationFailed"
 INVALID, DUPLICATES = "InvalidSpec", "DuplicateShardNames"
@@ -50,61 +52,30 @@ class Fault(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DesiredCondition:
     """A condition that a ring should have."""
 
     type: str
-    holds: bool | None
-    """Whether the condition is true; None: it does not apply to the ring and is removed."""
+    status: str
+    """True, False or Unknown; empty if it does not apply to the ring and is removed."""
     reason: str = ""
     message: str = ""
-    is_unknown: bool = False
-    """Whether the status of the condition is Unknown."""
     counted: bool = False
     """Whether it follows from counts alone, so it might change again within seconds."""
 
-    @property
-    def status(self) -> str:
-        """The condition's status: True, False or Unknown."""
-        if self.is_unknown:
-            return "Unknown"
-        return "True" if self.holds else "False"
-
     def is_met_by(self, known: Condition | None) -> bool:
         """Return whether `known` has the same status and reason."""
-        if known is None or self.holds is None:
-            return known is None and self.holds is None
+        if known is None:
+            return not self.status
         return (known.status, known.reason) == (self.status, self.reason)
-
-
-def is_true(kind: str, reason: str, message: str, *, counted: bool = False) -> DesiredCondition:
-    """Return a condition of this type that is True."""
-    return DesiredCondition(type=kind, holds=True, reason=reason, message=message, counted=counted)
-
-
-def is_false(kind: str, reason: str, message: str, *, counted: bool = False) -> DesiredCondition:
-    """Return a condition of this type that is False."""
-    return DesiredCondition(
-        type=kind, holds=False, reason=reason, message=message, counted=counted
-    )
-
-
-def is_unknown(kind: str, reason: str, message: str) -> DesiredCondition:
-    """Return a condition of this type that is Unknown."""
-    return DesiredCondition(
-        type=kind, holds=False, is_unknown=True, reason=reason, message=message
-    )
 
 
 def ready(fault: Fault | None) -> DesiredCondition:
     """Return whether the ring is ready; `fault` is why it is not, and what to do about that."""
-    return DesiredCondition(
-        type=READY,
-        holds=fault is None,
-        reason=SUCCEEDED if fault is None else fault.reason,
-        message="ring is ready" if fault is None else fault.message,
-    )
+    if fault is None:
+        return DesiredCondition(READY, TRUE, SUCCEEDED, "ring is ready")
+    return DesiredCondition(READY, FALSE, fault.reason, fault.message)
 
 
 def watched(
@@ -129,14 +100,15 @@ def watched(
         first = min(unable)
         others = f" and {counted(len(unable) - 1, 'other shard')}" if len(unable) > 1 else ""
         message = f"shard {first}{others} cannot work: {unable[first]}"
-        return is_false(WATCHED, UNABLE, message)
+        return DesiredCondition(WATCHED, FALSE, UNABLE, message)
     if unwatched is None or (condition_of(before, WATCHED) is None and not unwatched):
         return None
     if not unwatched:
         message = "the sharder and all shards can watch the resources of the ring"
-        return is_true(WATCHED, ALLOWED, message)
-    return is_false(
+        return DesiredCondition(WATCHED, TRUE, ALLOWED, message)
+    return DesiredCondition(
         WATCHED,
+        FALSE,
         MISSING,
         f"not allowed to watch, polling every {polled_every:.0f}s; {advice(unwatched)}",
     )
@@ -158,10 +130,10 @@ def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | Non
     """
     if movement.paused:
         message = "movement is paused; only objects whose shard is gone are reassigned"
-        return is_true(PAUSED, STOPPED, message)
+        return DesiredCondition(PAUSED, TRUE, STOPPED, message)
     if condition_of(before, PAUSED) is None:
         return None
-    return is_false(PAUSED, ACTIVE, "movement is active")
+    return DesiredCondition(PAUSED, FALSE, ACTIVE, "movement is active")
 
 
 def covered(
@@ -182,32 +154,35 @@ def covered(
     """
     if not available:
         message = "no shard is available"
-        return is_false(COVERED, NO_SHARDS, message)
+        return DesiredCondition(COVERED, FALSE, NO_SHARDS, message)
     unowned = 0 if stats is None else stats.unowned
     message = f"{counted(unowned, 'object')} without an available owner"
     if uncounted:
         known = f"; by the last counts, {message}" if unowned else ""
-        return is_unknown(COVERED, UNCOUNTED, f"cannot read {named(uncounted)}; see Ready{known}")
+        return DesiredCondition(
+            COVERED, UNKNOWN, UNCOUNTED, f"cannot read {named(uncounted)}; see Ready{known}"
+        )
     if unowned:
-        return is_false(
+        return DesiredCondition(
             COVERED,
+            FALSE,
             UNOWNED,
             message if overdue is None else f"{message}; {_late(overdue)}",
             counted=True,
         )
     if overdue is not None:
-        return is_false(COVERED, OVERDUE, _late(overdue))
+        return DesiredCondition(COVERED, FALSE, OVERDUE, _late(overdue))
     if apart is not None:
         is_one = apart.count == 1
         message = (
             f"{counted(apart.count, 'controlled object')} {'is' if is_one else 'are'} not on the "
             f"shard of the parent{_such_as(apart.count, apart.first)}; see the object's Events"
         )
-        return is_false(COVERED, APART, message, counted=True)
+        return DesiredCondition(COVERED, FALSE, APART, message, counted=True)
     if stats is None:
         return None
     message = "every object has an available owner"
-    return is_true(COVERED, OWNED, message, counted=True)
+    return DesiredCondition(COVERED, TRUE, OWNED, message, counted=True)
 
 
 def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition | None:
@@ -218,15 +193,15 @@ def exhausted(stats: ObjectStats | None, *, available: int) -> DesiredCondition 
     if stats is None:
         return None
     if stats.has_room is None:
-        return DesiredCondition(type=EXHAUSTED, holds=None)
+        return DesiredCondition(EXHAUSTED, "")
     if not available:
         return None
     if not stats.unassigned or stats.has_room:
         message = "no object waits for room on a shard"
-        return is_false(EXHAUSTED, SUFFICIENT, message, counted=True)
+        return DesiredCondition(EXHAUSTED, FALSE, SUFFICIENT, message, counted=True)
     many = counted(stats.unassigned, "object")
-    return is_true(
-        EXHAUSTED, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}", counted=True
+    return DesiredCondition(
+        EXHAUSTED, TRUE, INSUFFICIENT, f"{many} cannot be assigned: {AT_CAPACITY}", counted=True
     )
 
 

@@ -11,15 +11,15 @@ from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, is_subdomain
 from sharder.core.plurals import counted, named
 from sharder.core.status.conditions import (
+    FALSE,
+    TRUE,
+    UNKNOWN,
     DesiredCondition,
     condition_of,
-    is_false,
-    is_true,
-    is_unknown,
 )
 
 FENCED: Final = "Fenced"
-ENFORCED, NOT_INSTALLED, OUTDATED, UNKNOWN = "Enforced", "NotInstalled", "Outdated", "Unknown"
+ENFORCED, NOT_INSTALLED, OUTDATED = "Enforced", "NotInstalled", "Outdated"
 
 FORGOTTEN_AFTER: Final = timedelta(days=1)
 """How long a missing fence is reported.  If it is missing longer, its removal is intended."""
@@ -51,13 +51,16 @@ def fenced(
             return _by(proof, ring, members)
         case NoFence() if known is not None:
             if _is_forgotten(known, now):
-                return DesiredCondition(type=FENCED, holds=None)
+                return DesiredCondition(FENCED, "")
             advice = how_to_apply(ring.name)
-            return is_false(
-                FENCED, NOT_INSTALLED, f"the API server no longer enforces the fence; {advice}"
+            return DesiredCondition(
+                FENCED,
+                FALSE,
+                NOT_INSTALLED,
+                f"the API server no longer enforces the fence; {advice}",
             )
         case UnknownFence(why) if known is not None:
-            return is_unknown(FENCED, UNKNOWN, f"cannot verify the fence: {why}")
+            return DesiredCondition(FENCED, UNKNOWN, UNKNOWN, f"cannot verify the fence: {why}")
         case _:
             return None
 
@@ -73,8 +76,9 @@ def _is_forgotten(known: Condition, now: datetime) -> bool:
 def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredCondition:
     expected = digest_of(ring)
     if fence.digest != expected:
-        return is_false(
+        return DesiredCondition(
             FENCED,
+            FALSE,
             OUTDATED,
             f"the fence is outdated: its rules are {fence.digest}, expected {expected}; "
             f"{how_to_apply(ring.name)}",
@@ -82,14 +86,16 @@ def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredConditio
     strangers = _strangers(fence, members)
     if strangers:
         first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
-        return is_unknown(
+        return DesiredCondition(
             FENCED,
+            UNKNOWN,
             UNKNOWN,
             f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
             "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace",
         )
-    return is_true(
+    return DesiredCondition(
         FENCED,
+        TRUE,
         ENFORCED,
         f"shards that run as {named(fence.users)} cannot write to objects of other shards",
     )

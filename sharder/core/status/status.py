@@ -123,7 +123,7 @@ def _condition(
     desired: DesiredCondition, ring: ControllerRing, before: RingStatus, now: datetime
 ) -> Condition | None:
     """Return the condition with its transition time, None if it does not apply."""
-    if desired.holds is None:
+    if not desired.status:
         return None
     known, since = condition_of(before, desired.type), to_the_second(now)
     if known is not None and known.status == desired.status:

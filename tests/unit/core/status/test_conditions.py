@@ -155,7 +155,7 @@ def test_a_condition_says(case: str) -> None:
 
     if found is None:
         assert said == "stays"
-    elif found.holds is None:
+    elif not found.status:
         assert said == "does not apply"
     else:
         assert f"{found.status} {found.reason}: {found.message}" == said
@@ -174,8 +174,8 @@ def test_what_says_that_a_ring_is_not_covered_may_need_no_counts(
 
 
 def test_a_desired_condition_is_met_by_one_with_its_status_and_reason() -> None:
-    desired = DesiredCondition(type="Covered", holds=True, reason="AllOwned", message="3 objects")
-    absent = DesiredCondition(type="Covered", holds=None)
+    desired = DesiredCondition("Covered", "True", "AllOwned", "3 objects")
+    absent = DesiredCondition("Covered", "")
     known = Condition(type="Covered", status="True", reason="AllOwned", message="4 objects")
     other = Condition(type="Covered", status="True", reason="Else")
 

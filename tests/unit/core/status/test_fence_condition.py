@@ -63,7 +63,7 @@ def test_a_fence_that_is_not_restored_for_a_day_was_removed_on_purpose() -> None
     condition = fenced(missing_for(FORGOTTEN_AFTER), NoFence(), ring(), members(A), NOW)
 
     assert condition is not None
-    assert condition.holds is None
+    assert not condition.status
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_else_the_condition_stays(before: RingStatus, proof: Proof) -> None:
     condition = fenced(before, proof, ring(), members(A), NOW)
 
     assert condition is not None
-    assert condition.holds is not None
+    assert condition.status
 
 
 def test_a_shard_without_an_account_in_its_namespace_may_be_outside_of_the_fence() -> None:

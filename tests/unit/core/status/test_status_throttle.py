@@ -4,10 +4,8 @@ from sharder.core.api.ring import Condition
 from sharder.core.status.conditions import DesiredCondition
 from sharder.core.status.status import StatusThrottle
 
-OWNED = DesiredCondition(type="Covered", holds=True, reason="AllOwned", counted=True)
-UNASSIGNED = DesiredCondition(
-    type="Covered", holds=False, reason="ObjectsUnassigned", counted=True
-)
+OWNED = DesiredCondition("Covered", "True", "AllOwned", counted=True)
+UNASSIGNED = DesiredCondition("Covered", "False", "ObjectsUnassigned", counted=True)
 KNOWN_OWNED = Condition(type="Covered", status="True", reason="AllOwned")
 
 
