@@ -38,8 +38,6 @@ class Handover:
         self._pending = pending
         self._reported_faults: dict[RingName, RingSnapshot] = {}
         """The snapshot with which an error of the ring's strategy was last reported."""
-        self._failed_reads = defaultdict[Part, int](int)
-        """Failed reads in a row that affect all objects of a part."""
 
     async def run(self) -> None:
         """Hand over objects until cancelled."""
@@ -49,8 +47,6 @@ class Handover:
         """Forget a resource that was removed from the ring."""
         self._pending.forget(resource_key)
         self._failures.forget(resource_key)
-        for part in [part for part in self._failed_reads if part.resource_key == resource_key]:
-            del self._failed_reads[part]
         self._reported_faults.pop(resource_key.ring, None)
 
     async def carry_over(self, part: Part) -> None:
@@ -73,13 +69,8 @@ class Handover:
                 # There is no newer snapshot: we lost leadership, or do not see the Leases.
                 left = dict.fromkeys(refs, AGAIN_SECONDS)
         except ApiError:
-            self._failed_reads[part] += 1
-            seconds = READ_BACKOFF.delay(self._failed_reads[part], self._ports.rng)
-            left = dict.fromkeys(refs, seconds)
+            left = dict.fromkeys(refs, READ_BACKOFF.base)
             raise
-        else:
-            if refs:
-                self._failed_reads.pop(part, None)
         finally:
             self._pending.finish(part, refs, left, held=is_tried)
 
@@ -92,7 +83,7 @@ class Handover:
     ) -> set[ObjectRef]:
         """Move objects of a leading resource that no shard works on, after their dependents.
 
-        Those that the queue has in work are left to it, and waited for.
+        Those that the queue has in work are left to it.
 
         Returns:
             The objects that have got a shard; the queue retries the others, if that can help.
@@ -102,7 +93,7 @@ class Handover:
         """
         key, refs = ResourceKey(snapshot.name, resource.id), [obj.metadata.ref for obj in found]
         work = self._pending.start(key, refs)
-        mine = {ref for part in work.mine.values() for ref in part}
+        mine = {ref for of_part in work.values() for ref in of_part}
         transfer = OwnerTransfer(
             snapshot, objects=self._ports.objects, mover=self._mover, stats=stats
         )
@@ -113,13 +104,9 @@ class Handover:
             stats.failed(error)
             left = dict.fromkeys(mine, READ_BACKOFF.base)
         finally:
-            for part, of_part in work.mine.items():
+            for part, of_part in work.items():
                 again = {ref: left[ref] for ref in of_part if ref in left}
                 self._pending.finish(part, of_part, again)
-        await self._pending.until_finished(work.busy)
-        # What had these in work can have left them to us.
-        for of_part in work.busy.values():
-            self._pending.add(key, of_part, are_released=True)
         return transfer.assigned
 
     async def _move(

@@ -4,8 +4,8 @@ The objects of one part of a ring are handled together, so that their dependents
 for many; each object has its own due time (docs/protocol.md, "Moving objects").
 """
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -45,14 +45,6 @@ class _Due(NamedTuple):
     held: bool
 
 
-class Work(NamedTuple):
-    """Objects that a pass hands over, by their parts."""
-
-    mine: Mapping[Part, Set[ObjectRef]]
-    busy: Mapping[Part, Set[ObjectRef]]
-    """The objects that were in work before."""
-
-
 class HandoverQueue:
     """A queue of parts; each has objects."""
 
@@ -71,8 +63,6 @@ class HandoverQueue:
         )
         self._objects: dict[Part, dict[ObjectRef, _Due]] = {}
         self._in_work: dict[Part, set[ObjectRef]] = {}
-        self._finished = asyncio.Event()
-        """Set, and replaced, whenever work on some objects ends."""
         self._progress: dict[RingName, float] = {}
         """When an object of a ring last got an owner, if we only stand by."""
         self._arrived: dict[RingName, float] = {}
@@ -87,24 +77,19 @@ class HandoverQueue:
             if self._wait(resource_key, ref, self._grace + seconds, held=False):
                 self._arrived[resource_key.ring] = self._clock.monotonic()
 
-    def start(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> "Work":
+    def start(
+        self, resource_key: ResourceKey, refs: Iterable[ObjectRef]
+    ) -> Mapping[Part, set[ObjectRef]]:
         """Take objects, whether they wait or not, but those that are in work already."""
-        mine, busy = dict[Part, set[ObjectRef]](), dict[Part, set[ObjectRef]]()
+        mine = defaultdict[Part, set[ObjectRef]](set)
         for ref in refs:
             part = self._part_of(resource_key, ref)
-            is_busy = ref in self._in_work.get(part, ())
-            (busy if is_busy else mine).setdefault(part, set()).add(ref)
-        for part, of_part in mine.items():
-            self._in_work.setdefault(part, set()).update(of_part)
-            for ref in of_part & self._objects.get(part, {}).keys():
-                del self._objects[part][ref]
-        return Work(mine, busy)
-
-    async def until_finished(self, work: Mapping[Part, Set[ObjectRef]]) -> None:
-        """Wait until none of the objects is in work."""
-        for part, refs in work.items():
-            while refs & self._in_work.get(part, set()):
-                await self._finished.wait()
+            in_work = self._in_work.setdefault(part, set())
+            if ref not in in_work:
+                in_work.add(ref)
+                mine[part].add(ref)
+                self._objects.get(part, {}).pop(ref, None)
+        return mine
 
     def settle(self, resource_key: ResourceKey, refs: Iterable[ObjectRef]) -> None:
         """Drop objects that have an owner now, unless an attempt at them has failed.
@@ -155,8 +140,6 @@ class HandoverQueue:
             self._in_work.pop(part, None)
         for ref, seconds in left.items():
             self._wait(part.resource_key, ref, seconds, held=held)
-        self._finished.set()
-        self._finished = asyncio.Event()
         next_in = self._next_in(part)
         if next_in is not None:
             self._queue.add_after(part, next_in)

@@ -33,7 +33,7 @@ from sharder.ports import Objects
 from sharder.runtime.task_pool import batch
 
 ON_ITS_WAY = Keep("it is on its way")
-SPEC_CHANGED = Keep("the ring's spec has changed; the next pass moves it")
+SPEC_CHANGED = Keep("the ring's spec has changed; the next attempt moves it")
 
 AT_ONCE = 2000
 """Objects of a part that are handed over together: up to 3 MB are read for them."""
@@ -215,6 +215,8 @@ class OwnerTransfer:
         if step is None:
             key = self._key(parent.resource, parent.obj)
             parent.leave(self._mover.failures.wait(key))
+        elif step == SPEC_CHANGED:
+            parent.leave()
         elif isinstance(step, Assign):
             self.assigned.add(parent.obj.metadata.ref)
         return step
