@@ -9,7 +9,7 @@ without changes is counted again when the API server ends the watch, every few m
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
