@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 from sharder.console.memory import Memory
 from sharder.console.models import Shard
-from sharder.controllers.counting.tallies import stats_of
 from sharder.core.api.lease import parse_time
 from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import Shard as MemberShard
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import ShardPhase, leases_of, phases_of
+from sharder.core.status.stats import stats_of
 from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 

@@ -18,7 +18,6 @@ from sharder.controllers.scope import WHOLE, ListScope, scope_of
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import ObjectStats, unowned_of
 from sharder.ports import Objects
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock
@@ -201,23 +200,3 @@ def _spans(part: WatchedPart, snapshot: RingSnapshot) -> bool:
 def _end(state: _CountedRing) -> None:
     for running in state.running.values():
         running.task.cancel()
-
-
-def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
-    """Return the counts of the ring's tally, None if it has none, or before the first list.
-
-    A move that is only planned does not count; but there is room for what it has reserved.
-    """
-    tally = snapshot.tally
-    if tally is None or not tally.synced:
-        return None
-    shown = tally.shown_on_each()
-    by_shard = {shard: objects for shard, objects in shown.items() if shard is not None}
-    return ObjectStats(
-        objects=shown.total(),
-        unassigned=shown[None],
-        draining=tally.draining,
-        by_shard=by_shard,
-        has_room=not tally.unassigned or snapshot.placer.has_room(tally),
-        unowned=unowned_of(snapshot.members, by_shard, shown[None]),
-    )

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.object_count import ObjectCount
-from sharder.controllers.counting.tallies import stats_of
 from sharder.controllers.counting.unread_parts import UnreadParts
 from sharder.controllers.movement.handover_loop import HandoverLoop
 from sharder.controllers.movement.lease_guard import LeaseGuard
@@ -14,7 +13,7 @@ from sharder.controllers.movement.resync import Resync
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
-from sharder.core.status.stats import Apart, ObjectStats
+from sharder.core.status.stats import Apart, ObjectStats, stats_of
 
 
 class Movement:

@@ -1,6 +1,6 @@
 """Statistics of a ring's objects, for its status and its metrics.
 
-This module contains only values.  How they are counted depends on the ring's strategy.
+How the objects are counted depends on the ring's strategy.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import RingName, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,26 @@ def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: 
     standing_of = members.standing_of
     stray = (n for s, n in by_shard.items() if standing_of(s) is not Standing.AVAILABLE)
     return unassigned + sum(stray)
+
+
+def stats_of(snapshot: RingSnapshot) -> ObjectStats | None:
+    """Return the counts of the ring's tally, None if it has none, or before the first list.
+
+    A move that is only planned does not count; but there is room for what it has reserved.
+    """
+    tally = snapshot.tally
+    if tally is None or not tally.synced:
+        return None
+    shown = tally.shown_on_each()
+    by_shard = {shard: objects for shard, objects in shown.items() if shard is not None}
+    return ObjectStats(
+        objects=shown.total(),
+        unassigned=shown[None],
+        draining=tally.draining,
+        by_shard=by_shard,
+        has_room=not tally.unassigned or snapshot.placer.has_room(tally),
+        unowned=unowned_of(snapshot.members, by_shard, shown[None]),
+    )
 
 
 StatsOf: TypeAlias = Callable[[RingName], ObjectStats | None]
