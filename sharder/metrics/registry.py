@@ -13,9 +13,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from sharder.core.names import GroupResource, RingName
 from sharder.core.status.stats import ShardLoad
 from sharder.core.status.transitions import Transition
+from sharder.metrics import replica
 from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import RING, Families
-from sharder.metrics.replica import ReplicaMetrics
 from sharder.metrics.ring_gauges import RingGauges
 from sharder.ports import Backlog
 
@@ -161,11 +161,19 @@ class Metrics:
         self._counts, self._times = families.counts(_COUNTS), families.times(_TIMES)
         self._backlogs, self._gauges = families.gauges(_BACKLOGS), families.gauges(_GAUGES)
         self.rings = RingGauges(families, shard_states=shard_states)
-        self.replica = ReplicaMetrics(families, version=version)
+        self.replica = families.gauges(replica.GAUGES)
+        """The gauges of the process that concern no ring, by name."""
+        self.replica["leader"].show(0)
+        self.replica["build_info"].show(1, version)
+        self._times |= families.times(replica.TIMES)
         self.client_go = ClientGoMetrics(registry)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
+
+    def lagged(self, seconds: float) -> None:
+        """Record a delay of the event loop."""
+        self._times["event_loop_lag_seconds"].observe(seconds)
 
     def answered(self, ring: RingName, outcome: str, seconds: float) -> None:
         """Count an admission answer; `ring` is empty for an unknown ring."""

@@ -115,7 +115,8 @@ class Replica:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""
         gauges = Gauges(self.cache, self.metrics, self.clock, lambda: self.console.memory.counts)
         for watch in WATCHES:
-            self.metrics.replica.show_watch(watch, partial(self.cache.health.is_healthy, watch))
+            is_healthy = partial(self.cache.health.is_healthy, watch)
+            self.metrics.replica["watch_healthy"].show(is_healthy, watch)
         tallies = Tallies(
             cache=self.cache,
             objects=self.objects,

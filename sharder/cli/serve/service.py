@@ -136,7 +136,7 @@ class Service:
             page = console_app(replica.console.look)
             await stack.enter_async_context(self._serving("console", console, page))
             async with asyncio.TaskGroup() as group:
-                lag = probe(self._metrics.replica.lagged, self._clock)
+                lag = probe(self._metrics.lagged, self._clock)
                 works = (replica.follow(), lag, keep_trimmed(self._clock))
                 beside = [group.create_task(work) for work in works]
                 await self._wait(replica.cache.not_synced)
@@ -232,14 +232,15 @@ class Service:
         room = min(most, max(1, _descriptors() // 4))
         server = Server(app, host=address.host, port=address.port, tls=tls, max_connections=room)
         async with server:
-            self._metrics.replica.show_connections(name, lambda: server.connections)
+            self._metrics.replica["connections"].show(lambda: server.connections, name)
             yield server
 
     def _publish(self, shown: Shown) -> None:
         self._trust.update(shown)
-        self._metrics.replica.set_certificate_expiry(
-            serving=shown.serving_end, authority=shown.authority_end
-        )
+        for name, end in (("serving", shown.serving_end), ("authority", shown.authority_end)):
+            if end is not None:
+                expiry = self._metrics.replica["certificate_expiry_timestamp_seconds"]
+                expiry.show(end.timestamp(), name)
 
     def _uncounted(self) -> str | None:
         names = ", ".join(self._replica.cache.uncounted())
@@ -252,7 +253,7 @@ class Service:
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - an observer of one flag
         self._leading = leading
-        self._metrics.replica.set_leading(leading=leading)
+        self._metrics.replica["leader"].show(leading)
         if leading:
             settle_soon()
         _log.info("became leader" if leading else "lost leadership")

@@ -95,8 +95,8 @@ def use_the_process(metrics: Metrics) -> None:
     metrics.client_go.added("resync", 0.25)
     metrics.client_go.retried("resync")
     metrics.client_go.worked("resync", 0.5)
-    metrics.replica.show_watch("leases", lambda: True)
-    metrics.replica.set_leading(leading=True)
+    metrics.replica["watch_healthy"].show(lambda: True, "leases")
+    metrics.replica["leader"].show(1)
 
 
 SHOWN = """\
