@@ -40,22 +40,28 @@ class Reviewed(msgspec.Struct, frozen=True, kw_only=True):
     was nested too deeply to be decoded is not compared."""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """The fields that the request of every review has."""
+class Identified(msgspec.Struct, frozen=True):
+    """What an answer needs of a request."""
 
     uid: str
     """Repeated in the answer; can be empty."""
+
+
+class Asked(Identified, frozen=True):
+    """The fields that the request of every review has."""
+
     operation: str = ""
     """CREATE, UPDATE, DELETE or CONNECT; can be empty."""
 
 
 AskedT = TypeVar("AskedT", bound=Asked)
+IdentifiedT = TypeVar("IdentifiedT", bound=Identified)
 
 
-class Envelope(msgspec.Struct, Generic[AskedT], frozen=True):
+class Envelope(msgspec.Struct, Generic[IdentifiedT], frozen=True):
     """An AdmissionReview; only its request is decoded."""
 
-    request: AskedT
+    request: IdentifiedT
 
 
 def request_in(body: Body, decoder: msgspec.json.Decoder[Envelope[AskedT]]) -> AskedT | Reviewed:
@@ -182,7 +188,7 @@ class _Answer(msgspec.Struct, frozen=True, tag_field="kind", tag="AdmissionRevie
 
 _ADMISSION_REVIEW = msgspec.json.Decoder(Envelope[_Request[PartialObject]])
 _LARGE_REVIEW = msgspec.json.Decoder(Envelope[_Request[_Fields]])
-_IDENTITY = msgspec.json.Decoder(Envelope[Asked])
+_IDENTITY = msgspec.json.Decoder(Envelope[Identified])
 _ENCODER = msgspec.json.Encoder()
 
 _NULL = msgspec.Raw(b"null")
