@@ -67,6 +67,19 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
     yaml.safe_dump_all(fence_of(snapshot.ring, accounts), sys.stdout, sort_keys=False, width=1000)
 
 
+ELECTION = argument(
+    "--election",
+    metavar="NAMESPACE/NAME",
+    of=account_in,
+    help="Lease of the controller's own leader election; default: the first that it reads.",
+)
+HEALTH = argument(
+    "--health",
+    metavar="URL",
+    help="Health endpoint of a controller that elects no leader, to notice that it hangs.",
+)
+
+
 @command(
     RING,
     argument(
@@ -85,12 +98,8 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
         of=Path,
         help="Where to write the files of a service account for the controller.",
     ),
-    argument(
-        "--election",
-        metavar="NAMESPACE/NAME",
-        of=account_in,
-        help="Lease of the controller's own leader election; default: the first that it reads.",
-    ),
+    ELECTION,
+    HEALTH,
     output=(),
 )
 def proxy(
@@ -101,6 +110,7 @@ def proxy(
     written: Path | None,
     account: Path | None,
     election: ObjectRef | None,
+    health: str | None,
 ) -> None:
     """Make a controller that nobody changed a shard of a ring.
 
@@ -111,19 +121,32 @@ def proxy(
     sharder proxy jobs --controller-kubeconfig /run/proxied/kubeconfig
     """
     from sharder.cli.proxied import run
+    from sharder.proxy.proxy import Alive
 
-    run(call, ring, port=port, kubeconfig=written, account=account, election=election)
+    alive = Alive(election, health)
+    run(call, ring, port=port, kubeconfig=written, account=account, alive=alive)
 
 
 @command(
     RING,
     argument("-f", "--file", metavar="FILE", default="-", help="The manifests; default: stdin."),
     argument("--image", metavar="IMAGE", help="Image of the sharder, which the proxy runs."),
+    ELECTION,
+    HEALTH,
     switch("--uninject", help="Take the proxy out again."),
     output=(),
     cluster=False,
 )
-def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) -> None:
+def inject(
+    _: Call,
+    ring: str,
+    *,
+    file: str,
+    image: str | None,
+    election: ObjectRef | None,
+    health: str | None,
+    uninject: bool,
+) -> None:
     """Print manifests with the proxy beside each controller.
 
     Deployments and StatefulSets get sharder proxy as a native sidecar, through which their
@@ -137,7 +160,9 @@ def inject(_: Call, ring: str, *, file: str, image: str | None, uninject: bool) 
 
     if image is None and not uninject:
         raise UsageError("inject needs --image: the one of the sharder, as in the chart's values")
-    print_injected(file, ring, None if uninject else image)
+    options = {"--election": str(election or ""), "--health": health or ""}
+    given = [word for option in options.items() if option[1] for word in option]
+    print_injected(file, None if uninject else image, [ring, *given])
 
 
 @command(

@@ -1,6 +1,7 @@
 """Run `sharder proxy` until SIGTERM, and put it into manifests."""
 
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,14 @@ import uvloop
 import yaml
 
 from sharder.cli.command import Call, UsageError
-from sharder.core.names import ObjectRef, RingName
+from sharder.core.names import RingName
 from sharder.kube.access import find_access
 from sharder.kube.passage import Passage
 from sharder.logs import configure_logs
 from sharder.metrics.shard import process_metrics
 from sharder.proxy.entrance import Entrance
 from sharder.proxy.inject import injected, without
-from sharder.proxy.proxy import Proxy
+from sharder.proxy.proxy import Alive, Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.runtime.clock import SystemClock
 from sharder.shard.lifecycle import until_signal
@@ -32,14 +33,14 @@ def run(
     port: int,
     kubeconfig: Path | None,
     account: Path | None,
-    election: ObjectRef | None,
+    alive: Alive,
 ) -> None:
     """Serve a controller until a signal; errors are those of `Proxy.serve_on`."""
     configure_logs()
     settings = local_settings()
     settings = replace(settings, kubeconfig=call.kubeconfig or settings.kubeconfig)
     clock = SystemClock()
-    proxy = Proxy(RingName(ring), settings, election=election, clock=clock, rng=SystemRandom())
+    proxy = Proxy(RingName(ring), settings, alive=alive, clock=clock, rng=SystemRandom())
     entrance = Entrance(
         port=port, kubeconfig=kubeconfig, account=account, namespace=settings.namespace
     )
@@ -60,8 +61,10 @@ def run(
     uvloop.run(until_signal(serve, proxy.stop))
 
 
-def print_injected(file: str, ring: str, image: str | None) -> None:
+def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> None:
     """Print the manifests of a file, or of stdin, with the proxy; without an image, without it.
+
+    `arguments` are those of the proxy.
 
     Raises:
         UsageError: the file cannot be read, or is no YAML.
@@ -72,5 +75,5 @@ def print_injected(file: str, ring: str, image: str | None) -> None:
         manifests = [each for each in yaml.safe_load_all(text) if each is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"cannot read {file}: {error}") from error
-    done = [injected(each, ring, image) if image else without(each) for each in manifests]
+    done = [injected(each, image, arguments) if image else without(each) for each in manifests]
     yaml.safe_dump_all(done, sys.stdout, sort_keys=False, width=1000)

@@ -5,7 +5,7 @@ and stops after it.  It writes the files of a service account for the controller
 authority, so the controller needs no flag.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
@@ -24,8 +24,10 @@ KINDS: Final = frozenset(("Deployment", "StatefulSet"))
 _ADDRESS: Final = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(PORT)}
 
 
-def injected(manifest: Manifest, ring: str, image: str) -> Manifest:
+def injected(manifest: Manifest, image: str, arguments: Sequence[str]) -> Manifest:
     """Return the manifest with the proxy, or as it is if it has no pods; idempotent.
+
+    `arguments` are those of the proxy, the ring first.
 
     Raises:
         ConfigError: the pods cannot be served.
@@ -47,7 +49,7 @@ def injected(manifest: Manifest, ring: str, image: str) -> Manifest:
         container.setdefault("env", []).extend(
             {"name": name, "value": value} for name, value in _ADDRESS.items()
         )
-    spec.setdefault("initContainers", []).append(_sidecar(ring, image))
+    spec.setdefault("initContainers", []).append(_sidecar(image, arguments))
     spec.setdefault("volumes", []).append({"name": NAME, "emptyDir": {"medium": "Memory"}})
     grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
     spec["terminationGracePeriodSeconds"] = grace + GRACE_SECONDS
@@ -73,7 +75,7 @@ def without(manifest: Manifest) -> Manifest:
     return manifest
 
 
-def _sidecar(ring: str, image: str) -> Manifest:
+def _sidecar(image: str, arguments: Sequence[str]) -> Manifest:
     fields = {
         "SHARD_NAME": "metadata.name",
         "SHARD_NAMESPACE": "metadata.namespace",
@@ -86,7 +88,7 @@ def _sidecar(ring: str, image: str) -> Manifest:
     return {
         "name": NAME,
         "image": image,
-        "args": ["proxy", ring, "--port", str(PORT), "--account", OWN],
+        "args": ["proxy", *arguments, "--port", str(PORT), "--account", OWN],
         "restartPolicy": "Always",
         "env": [*env, {"name": "SHARD_HTTP_ADDRESS", "value": f":{PORT + 1}"}],
         "ports": [{"name": "proxy-metrics", "containerPort": PORT + 1}],

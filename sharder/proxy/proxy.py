@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import ControllerRing
@@ -16,6 +16,7 @@ from sharder.ports import Readable
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
+from sharder.proxy.health import Health
 from sharder.proxy.here import Here
 from sharder.proxy.server import ProxyServer
 from sharder.proxy.streams import Streams
@@ -41,6 +42,15 @@ Listen: TypeAlias = Callable[[ProxyServer], AbstractAsyncContextManager[None]]
 """Lets the controller in while its block lasts."""
 
 
+class Alive(NamedTuple):
+    """How the proxy sees that the controller lives."""
+
+    election: ObjectRef | None = None
+    """The Lease of its leader election; None: the first that it reads."""
+    health: str | None = None
+    """The URL of its health endpoint."""
+
+
 class Proxy:
     """One proxy, for one controller and one ring."""
 
@@ -49,15 +59,14 @@ class Proxy:
         ring: RingName,
         settings: Settings,
         *,
-        election: ObjectRef | None,
+        alive: Alive,
         clock: Clock,
         rng: Rng,
     ) -> None:
-        """`election` is the Lock of the controller; None: the first Lease that it reads."""
         settings.check(ring)
         self._ring = ring
         self._settings = settings
-        self._election = election
+        self._alive = alive
         self._clock, self._rng = clock, rng
         self._stop = asyncio.Event()
 
@@ -106,15 +115,18 @@ class Proxy:
             clock=self._clock,
             rng=self._rng,
         )
-        view = _view_of(context, handled, self._election)
+        view = _view_of(context, handled, self._alive)
         server, followers = ProxyServer(passage, view), Followers(context, view, list(handled))
         async with asyncio.TaskGroup() as group, listen(server):
-            following = group.create_task(followers.run(), name="follow")
+            beside = [group.create_task(followers.run(), name="follow")]
+            if view.health is not None:
+                beside.append(group.create_task(view.health.run(), name="health"))
             while not self._stop.is_set():
                 await race(self._until_working(view), self._stop.wait())
                 if not self._stop.is_set():
                     await self._be_shard(cluster, handled, view, followers, server)
-            following.cancel()
+            for task in beside:
+                task.cancel()
 
     async def _until_working(self, view: View) -> None:
         """Wait for the controller: only then this shard can work on objects."""
@@ -149,7 +161,7 @@ class Proxy:
             _log.warning("%s", error)
 
 
-def _view_of(context: ShardContext, handled: Handled, election: ObjectRef | None) -> View:
+def _view_of(context: ShardContext, handled: Handled, alive: Alive) -> View:
     identity, clock, cluster = context.identity, context.clock, context.cluster
     here, streams = Here(identity, clock.monotonic), Streams(clock)
 
@@ -171,5 +183,11 @@ def _view_of(context: ShardContext, handled: Handled, election: ObjectRef | None
         read=read,
     )
     arrivals = Arrivals(here, streams, handled, children, clock)
-    view = View(gate=gate, streams=streams, arrivals=arrivals, lock=Lock(clock, election))
+    view = View(
+        gate=gate,
+        streams=streams,
+        arrivals=arrivals,
+        lock=Lock(clock, alive.election),
+        health=None if alive.health is None else Health(alive.health, clock),
+    )
     return view

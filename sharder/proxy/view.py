@@ -7,6 +7,7 @@ from sharder.core.names import GroupResource
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
+from sharder.proxy.health import Health
 from sharder.proxy.streams import Streams
 
 
@@ -22,6 +23,8 @@ class View:
     streams: Streams
     arrivals: Arrivals
     lock: Lock
+    health: Health | None = None
+    """Of a controller that elects no leader."""
     left: Callable[[], float] = _none
     """Returns for how many seconds this shard certainly holds its Lease."""
     shown: set[GroupResource] = field(default_factory=set)
@@ -31,6 +34,8 @@ class View:
         """Return why the controller does not work for `seconds`, empty if it does."""
         if self.lock.is_late(seconds):
             return f"the controller has not renewed its Lease for {seconds:g} s"
+        if self.health is not None and self.health.is_late(seconds):
+            return f"the controller's health endpoint has not answered for {seconds:g} s"
         for resource in self.gate.kinds.values():
             if self.streams.is_unwatched(resource, seconds):
                 return f"the controller has not watched {resource} for {seconds:g} s"

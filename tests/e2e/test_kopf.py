@@ -166,7 +166,7 @@ class _Play:
 
     async def run(self) -> Observed:
         self.playground.install()
-        self.plane.apply(_rights())
+        self.plane.apply(rights())
         self.playground.start_sharder(gracefulShutDown="0s")
         await wait_until_ready(self.playground)
         async with observing(self.playground.author) as (observer, client):
@@ -342,7 +342,7 @@ class _Play:
         self.playground.start_shard(name, (*RUN, str(file)), PYTHONPATH=str(ROOT), **settings)
 
 
-def _rights() -> str:
+def rights() -> str:
     """Return what kopf needs besides the rights of the example."""
     rules = [
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]},

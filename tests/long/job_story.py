@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 
 from typing_extensions import override
 
+from hack.binaries import controller_manager
 from hack.control_plane import ControlPlane
 from hack.demo import FAILURES, headline, note
 from hack.playground import Playground
+from sharder.core.names import ObjectRef
 from tests.e2e.writers import WriteLog
 from tests.long.proxied_pods import ProxiedPods
 from tests.long.workloads import ACCOUNT, PODS, WRITES, Judge, Workloads, workloads
@@ -56,13 +58,8 @@ class Story:
     def __init__(self, work: Workloads) -> None:
         self.work = work
         self.rolls = 0
-        playground, client = work.playground, work.client
-        self._jobs = ProxiedPods(
-            playground, client, ring="jobs", controllers="job-controller,statefulset-controller"
-        )
-        self._deployments = ProxiedPods(
-            playground, client, ring="deployments", controllers="deployment-controller"
-        )
+        self._jobs = _pods(work, "jobs", "job-controller,statefulset-controller")
+        self._deployments = _pods(work, "deployments", "deployment-controller")
         self._names = (f"jobs-{number}" for number in count())
         self._live = list[str]()
 
@@ -165,6 +162,18 @@ class Story:
         began = time.monotonic()
         await self.work.until_gone_from(name, within=2 * LEASE_SECONDS + 110)
         note(f"the Jobs of {name} are on other shards", began)
+
+
+def _pods(work: Workloads, ring: str, controllers: str) -> ProxiedPods:
+    """Return shards of these controllers, as kube-controller-manager names them."""
+    flags = (f"--controllers={controllers}", "--secure-port=0", "--kubeconfig", "{}")
+    return ProxiedPods(
+        work.playground,
+        work.client,
+        ring=ring,
+        account=ObjectRef("job-controller", "job-controller"),
+        command=lambda _: (str(controller_manager()), *flags),
+    )
 
 
 async def outcome(directory: Path, *, rounds: int = 1) -> Outcome:

@@ -1,34 +1,49 @@
-"""Shards of kube-controller-manager: each is a controller and its proxy, as two processes."""
+"""Shards of controllers that nobody changed: each is a controller and its proxy, two processes."""
 
 import asyncio
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from hack import binaries
 from hack.playground import Playground
 from hack.ports import free_ports
+from sharder.core.names import SHARDER_IDENTITY, ObjectRef
 from sharder.kube.client import Client
 from tests.support.eventually import eventually
-
-NAMESPACE = "job-controller"
-"""Of the shards."""
-LEASES_PATH = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 
 class ProxiedPods:
     """The shards of one ring."""
 
     def __init__(
-        self, playground: Playground, client: Client, *, ring: str, controllers: str
+        self,
+        playground: Playground,
+        client: Client,
+        *,
+        ring: str,
+        account: ObjectRef,
+        command: Callable[[str], Sequence[str]],
+        options: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> None:
-        """`controllers` are those that run, as kube-controller-manager names them."""
+        """Set up.
+
+        Args:
+            playground: Has the ring.
+            client: Reads the Leases.
+            ring: The ring of these shards.
+            account: The service account of the pods.
+            command: Returns what runs as the controller of a pod; {} stands for its kubeconfig.
+            options: Returns options of the proxy of a pod.
+        """
         self._playground = playground
         self._client = client
         self._ring = ring
-        self._controllers = controllers
+        self._account = account
+        self._command = command
+        self._options = options
         self._ports: dict[str, int] = {}
 
     @property
@@ -39,30 +54,35 @@ class ProxiedPods:
         """Start a shard and wait until it holds its Lease."""
         await self.start_proxy(name)
         self.start_controller(name)
+        await self.until_there(name)
+
+    async def until_there(self, name: str) -> None:
+        """Wait until a shard holds its Lease."""
 
         async def is_there() -> bool:
-            path = f"{LEASES_PATH}/{name}"
-            lease = msgspec.json.decode(await self._client.request("GET", path))
-            return bool(lease["spec"].get("holderIdentity"))
+            at = f"/apis/coordination.k8s.io/v1/namespaces/{self._account.namespace}/leases"
+            lease = msgspec.json.decode(await self._client.request("GET", f"{at}/{name}"))
+            return lease["spec"].get("holderIdentity") not in {None, "", SHARDER_IDENTITY}
 
         await eventually(is_there, within=120)
 
     async def start_proxy(self, name: str) -> None:
         """Start the proxy of a shard, and wait until its controller can be started."""
         token = await asyncio.to_thread(
-            self._playground.plane.token_kubeconfig, NAMESPACE, NAMESPACE, pod=name
+            self._playground.plane.token_kubeconfig, *self._account, pod=name
         )
         written = self._directory / f"{name}.proxied"
         written.unlink(missing_ok=True)
         port = self._ports.setdefault(name, free_ports(1)[0])
         sharder = str(Path(sys.executable).parent / "sharder")
-        options = ("--port", str(port), "--controller-kubeconfig", str(written))
+        ours = ("--port", str(port), "--controller-kubeconfig", str(written))
+        options = (*ours, *self._options(name))
         self._playground.start_shard(
             f"proxy-{name}",
             [sharder, "proxy", self._ring, *options],
             KUBECONFIG=str(token),
             SHARD_NAME=name,
-            SHARD_NAMESPACE=NAMESPACE,
+            SHARD_NAMESPACE=self._account.namespace,
             POD_UID=f"{name}-pod",
         )
 
@@ -76,9 +96,9 @@ class ProxiedPods:
 
     def start_controller(self, name: str) -> None:
         """Start the controller of a shard."""
-        program, given = str(binaries.controller_manager()), self._directory / f"{name}.proxied"
-        flags = (f"--controllers={self._controllers}", "--secure-port=0", f"--kubeconfig={given}")
-        self._playground.start_shard(f"controller-{name}", [program, *flags])
+        given = str(self._directory / f"{name}.proxied")
+        command = [given if word == "{}" else word for word in self._command(name)]
+        self._playground.start_shard(f"controller-{name}", command, KUBECONFIG=given)
 
     def is_running(self, process: str) -> bool:
         """Return whether a process has not ended."""

@@ -29,7 +29,7 @@ spec:
 
 
 def test_the_controller_reaches_the_api_server_through_the_proxy() -> None:
-    spec = injected(yaml.safe_load(DEPLOYMENT), "jobs", "sharder:1")["spec"]["template"]["spec"]
+    spec = injected(yaml.safe_load(DEPLOYMENT), "sharder:1", ["jobs"])["spec"]["template"]["spec"]
 
     proxy = spec["initContainers"][-1]
     assert (proxy["restartPolicy"], proxy["args"][:2]) == ("Always", ["proxy", "jobs"])
@@ -46,16 +46,16 @@ def test_the_controller_reaches_the_api_server_through_the_proxy() -> None:
 def test_it_is_put_in_once_and_taken_out_without_a_trace() -> None:
     plain = yaml.safe_load(DEPLOYMENT)
     before = deepcopy(plain)
-    once = injected(plain, "jobs", "sharder:1")
+    once = injected(plain, "sharder:1", ["jobs"])
 
-    assert injected(once, "jobs", "sharder:1") == once
+    assert injected(once, "sharder:1", ["jobs"]) == once
     assert without(once) == without(plain) == plain == before
 
 
 def test_other_manifests_stay_as_they_are() -> None:
     service = {"kind": "Service", "spec": {}}
 
-    assert injected(service, "jobs", "sharder:1") == without(service) == service
+    assert injected(service, "sharder:1", ["jobs"]) == without(service) == service
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_what_cannot_be_served_is_refused(field: str, value: object) -> None:
     manifest["spec"]["template"]["spec"][field] = value
 
     with pytest.raises(ConfigError, match="Deployment job-controller"):
-        injected(manifest, "jobs", "sharder:1")
+        injected(manifest, "sharder:1", ["jobs"])

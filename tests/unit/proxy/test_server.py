@@ -86,7 +86,9 @@ class Stage:
             read=read,
         )
         arrivals = Arrivals(here, streams, {JOBS: [PODS]}, no_children, clock)
-        self.view = View(gate=gate, streams=streams, arrivals=arrivals, lock=Lock(clock))
+        self.view = View(
+            gate=gate, streams=streams, arrivals=arrivals, lock=Lock(clock), health=None
+        )
         self.view.open(lambda: self.left)
         self.server = ProxyServer(passage, self.view)
         return self.server

@@ -1,0 +1,160 @@
+"""An operator on kopf that nobody changed works in shards; it elects no leader."""
+
+import asyncio
+import base64
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from hack.control_plane import ControlPlane
+from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground, wait_until_ready
+from hack.ports import free_ports
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import ObjectRef, RingName, owner_label
+from sharder.kube.client import MERGE_PATCH, Client, connect
+from tests.e2e.test_kopf import rights
+from tests.e2e.writers import WriteLog
+from tests.history.traces import Trace, Write
+from tests.history.writers import foreign
+from tests.long.proxied_pods import ProxiedPods
+from tests.support.eventually import eventually
+
+pytestmark = pytest.mark.long
+
+OWNER: Final = owner_label(RingName(RING))
+OPERATOR: Final = ROOT / "tests/long/plain_operator.py"
+SECRETS, COPIES = (f"/api/v1/namespaces/{NAMESPACE}/{each}" for each in ("secrets", "configmaps"))
+
+
+class _Object(PartialObject, frozen=True):
+    data: dict[str, str] | None = None
+
+
+class _List(msgspec.Struct, frozen=True):
+    items: list[_Object]
+
+
+class Story:
+    def __init__(self, playground: Playground, client: Client) -> None:
+        self.client = client
+        self.secrets = dict[str, str]()
+        """The value of each, as it is encoded."""
+        ports = dict(zip("abcd", free_ports(4), strict=True))
+        healths = {name: f"http://127.0.0.1:{port}/healthz" for name, port in ports.items()}
+        run = (sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", NAMESPACE)
+        self.pods = ProxiedPods(
+            playground,
+            client,
+            ring=RING,
+            account=ObjectRef(SHARDS, SHARDS),
+            command=lambda name: (*run, f"--liveness={healths[name]}", str(OPERATOR)),
+            options=lambda name: ("--health", healths[name]),
+        )
+
+    async def write(self, many: int, value: str) -> None:
+        """Create Secrets, and change all that there are."""
+        encoded = base64.b64encode(value.encode()).decode()
+        for name in self.secrets:
+            body: Json = {"data": {"value": encoded}}
+            path = f"{SECRETS}/{name}"
+            await self.client.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        for _ in range(many):
+            name = f"secret-{len(self.secrets)}"
+            body = {"metadata": {"name": name}, "data": {"value": encoded}}
+            await self.client.request("POST", SECRETS, body=body)
+            self.secrets[name] = encoded
+        self.secrets = dict.fromkeys(self.secrets, encoded)
+
+    async def owners(self) -> Counter[str]:
+        secrets = await self.read(SECRETS)
+        return Counter(each.metadata.label(OWNER) for each in secrets)
+
+    async def read(self, path: str) -> list[_Object]:
+        return msgspec.json.decode(await self.client.request("GET", path), type=_List).items
+
+    async def until_copied(self) -> None:
+        async def are_copied() -> bool:
+            copies = {each.metadata.name: each.data for each in await self.read(COPIES)}
+            return all(
+                copies.get(f"{name}-copy") == {"value": value}
+                for name, value in self.secrets.items()
+            )
+
+        await eventually(are_copied, within=120)
+
+    async def until_gone_from(self, name: str) -> None:
+        async def is_gone() -> bool:
+            return not (await self.owners())[name]
+
+        await eventually(is_gone, within=120)
+
+    async def play(self) -> None:
+        await asyncio.gather(*map(self.pods.start, "abc"))
+        await self.write(40, "one")
+        await self.until_copied()
+        assert (await self.owners()).keys() == set("abc")
+
+        await self.pods.start("d")
+        await self.write(5, "two")
+        for process in ("controller-a", "proxy-a"):
+            self.pods.send(process, signal.SIGKILL)
+        await self.write(5, "three")
+        await self.until_gone_from("a")
+        await self.until_copied()
+
+        self.pods.send("controller-b", signal.SIGSTOP)
+        await self.write(5, "four")
+        await self.until_gone_from("b")
+        self.pods.send("controller-b", signal.SIGCONT)
+        await self.until_copied()
+        await self.pods.until_there("b")
+
+        await self.pods.stop("c")
+        await self.write(5, "five")
+        await self.until_copied()
+        assert (await self.owners()).keys() == set("bd")
+
+
+@pytest.fixture
+async def log(tmp_path: Path) -> AsyncIterator[WriteLog]:
+    log = WriteLog(tmp_path)
+    with ControlPlane(apiserver_flags=log.flags) as plane:
+        playground = Playground(plane)
+        await asyncio.to_thread(playground.install)
+        await asyncio.to_thread(plane.apply, rights())
+        playground.start_sharder(gracefulShutDown="0s")
+        await wait_until_ready(playground)
+        client = await connect(str(plane.admin_kubeconfig))
+        try:
+            await Story(playground, client).play()
+        finally:
+            await client.close()
+        yield log
+
+
+async def test_every_secret_is_copied_by_its_owner_alone(log: WriteLog) -> None:
+    writes = [
+        Write(
+            revision=int(obj.metadata.resource_version),
+            at=0,
+            uid=obj.metadata.uid,
+            name=obj.metadata.name,
+            owner=obj.metadata.label(OWNER),
+            draining=False,
+            stamp="",
+        )
+        for _, obj in log.answers()
+        if obj.metadata.controller is None
+    ]
+    trace = Trace(
+        writes=sorted(writes, key=lambda write: write.revision), sent=list(log.sent()),
+        children=(), leases=(), events=(), outages=(), leading=(),
+    )  # fmt: skip
+    assert sum(bool(sent.shard) for sent in trace.sent) > 200
+    assert list(foreign(trace)) == []
