@@ -107,7 +107,7 @@ async def serve(sizes: Sequence[int]) -> None:
             rings=rings.get,
             sharders=lambda: frozenset({"sharder"}),
             is_stale=lambda: False,
-            observer=Metrics(CollectorRegistry(), version="", shard_states=()),
+            observer=Metrics(CollectorRegistry(), version=""),
             trusts=lambda _: True,  # reservations are a part of the cost of an answer
         ),
         readiness=lambda: None,

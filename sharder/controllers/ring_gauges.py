@@ -1,21 +1,26 @@
 """Show rings and shards as metrics: on every replica what it sees, and what the leader counts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.shard_loads import loads_of
+from sharder.controllers.shard_loads import shards_of
+from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName
 from sharder.core.placement.strategy import Strategy
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.stats import StatsOf
 from sharder.metrics.registry import Metrics
+from sharder.metrics.ring_gauges import Series
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 
 SHOW_SECONDS: Final = 5.0
 """Seconds between two updates; scrapes are seldom more frequent."""
+_STATUSES: Final = ("True", "False", "Unknown")
+_UNKNOWN: Final = "unknown"
+"""A state of shards in the reference, which no shard has here."""
 
 
 class Gauges:
@@ -42,7 +47,7 @@ class Gauges:
             while True:
                 rings = self._cache.ring_store.known()
                 for ring in self._shown - rings:
-                    self._metrics.rings.remove_ring(ring)
+                    self._metrics.forget(ring)
                 self._shown = rings
                 async for ring in in_slices(sorted(rings), self._clock):
                     self._show(ring)
@@ -55,43 +60,56 @@ class Gauges:
             self._strategies.pop(ring, None)
         elif self._strategies.get(ring) is not snapshot.placer.strategy:
             self._strategies[ring] = snapshot.placer.strategy
-            self._metrics.rings.calculated(ring)
+            self._metrics.calculated(ring)
 
     def _show(self, ring: RingName) -> None:
-        snapshot, gauges = self._cache.snapshot(ring), self._metrics.rings
-        if snapshot is None:
-            gauges.remove_ring(ring)
-        gauges.set_unreadable(ring, unreadable=ring in self._cache.ring_store.unreadable)
-        if snapshot is None:
-            return
-        meta, validity = snapshot.ring.metadata, snapshot.members.validity
-        gauges.set_ring(
-            ring,
-            uid=meta.uid,
-            generation=meta.generation,
-            observed_generation=snapshot.ring.status.observed_generation,
-            shards=len(validity.valid),
-            available_shards=len(snapshot.members.available),
-            invalid_leases=len(validity.problems),
-        )
-        now, monotonic = self._clock.now(), self._clock.monotonic()
-        observed = (self._cache.membership.observed(x.metadata.ref) for x in validity.valid)
-        gauges.set_shards(
-            ring,
-            {
-                (*x.lease.metadata.ref, x.lease.metadata.uid): x.state(now, monotonic)
-                for x in filter(None, observed)
-            },
-        )
-        self._show_counts(snapshot)
+        if self._cache.snapshot(ring) is None:
+            self._metrics.forget(ring)
+        self._metrics.show_ring(ring, self._series(ring))
 
-    def _show_counts(self, snapshot: RingSnapshot) -> None:
-        counts = self._counts()
-        stats = None if counts is None else counts(snapshot.name)
-        conditions = () if counts is None else snapshot.ring.status.conditions
-        self._metrics.show_led(
-            snapshot.name,
-            conditions={each.type: each.status for each in conditions},
-            objects=None if stats is None else stats.objects,
-            shards=() if stats is None else loads_of(snapshot, stats),
-        )
+    def _series(self, ring: RingName) -> Iterator[Series]:
+        snapshot = self._cache.snapshot(ring)
+        if ring in self._cache.ring_store.unreadable:
+            yield "controllerring_unreadable", (ring,), 1
+        if snapshot is not None:
+            yield from _ring(snapshot)
+            yield from self._shards(snapshot)
+            yield from self._counted(snapshot)
+
+    def _shards(self, snapshot: RingSnapshot) -> Iterator[Series]:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        for lease in snapshot.members.validity.valid:
+            meta, observed = lease.metadata, self._cache.membership.observed(lease.metadata.ref)
+            if observed is not None:
+                labels, present = (*meta.ref, snapshot.name), observed.state(now, monotonic)
+                yield "shard_info", (*labels, meta.uid), 1
+                for state in (*ShardState, _UNKNOWN):
+                    yield "shard_state", (*labels, state), state == present
+
+    def _counted(self, snapshot: RingSnapshot) -> Iterator[Series]:
+        """Yield what only the leader knows."""
+        counts, ring = self._counts(), snapshot.name
+        if counts is None:
+            return
+        for condition in snapshot.ring.status.conditions:
+            for status in _STATUSES:
+                labels = ring, condition.type, status
+                yield "controllerring_condition", labels, status == condition.status
+        if (stats := counts(ring)) is None:
+            return
+        yield "controllerring_objects", (ring,), stats.objects
+        for ref, shard in shards_of(snapshot):
+            yield "shard_objects", (*ref, ring), stats.by_shard.get(shard.name, 0)
+            # An automatic share of the objects is not a capacity.
+            if (ceiling := snapshot.placer.layout.declared_by(shard)) is not None:
+                yield "shard_capacity", (*ref, ring), ceiling
+
+
+def _ring(snapshot: RingSnapshot) -> Iterator[Series]:
+    members, labels = snapshot.members, (snapshot.name, snapshot.ring.metadata.uid)
+    observed = snapshot.ring.status.observed_generation
+    yield "controllerring_metadata_generation", labels, snapshot.ring.metadata.generation
+    yield "controllerring_observed_generation", labels, observed
+    yield "controllerring_status_shards", labels, len(members.validity.valid)
+    yield "controllerring_status_available_shards", labels, len(members.available)
+    yield "invalid_leases", (snapshot.name,), len(members.validity.problems)

@@ -1,4 +1,4 @@
-"""The load and capacity of each shard of a ring, in the status and as metrics.
+"""The load and capacity of each shard of a ring in the status.
 
 Only valid Leases make shards, so the number of entries is bounded.
 """
@@ -15,24 +15,10 @@ from sharder.core.names import ObjectRef
 from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import leases_of
-from sharder.core.status.stats import ObjectStats, ShardLoad
+from sharder.core.status.stats import ObjectStats
 
 MAX_RESOURCES: Final = 8
 """Limit on the resources of one shard's capacity in the status: shards can declare any number."""
-
-
-def loads_of(snapshot: RingSnapshot, stats: ObjectStats) -> list[ShardLoad]:
-    """Return the load of every shard of the ring, dead shards included, sorted by name."""
-    return [
-        ShardLoad(
-            namespace=ref.namespace,
-            shard=shard.name,
-            objects=stats.by_shard.get(shard.name, 0),
-            # An automatic share of the objects is not a capacity.
-            ceiling=snapshot.placer.layout.declared_by(shard),
-        )
-        for ref, shard in _shards(snapshot)
-    ]
 
 
 def shard_statuses(
@@ -53,7 +39,7 @@ def shard_statuses(
         return -stats.by_shard.get(entry[1].name, 0), entry[1].name
 
     found = []
-    fullest = heapq.nsmallest(most, _shards(snapshot), key=fullest_first)
+    fullest = heapq.nsmallest(most, shards_of(snapshot), key=fullest_first)
     for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
         observed = membership.observed(ref)
         if observed is None:
@@ -75,7 +61,7 @@ def shard_statuses(
     return found
 
 
-def _shards(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
+def shards_of(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
     """Yield the shards sorted by name, each with its Lease; of several Leases, the held one."""
     shards = snapshot.members.shards
     for name, lease in sorted(leases_of(snapshot.members).items()):

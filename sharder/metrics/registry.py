@@ -4,19 +4,19 @@ See docs/metrics.md.  Labels are rings, resources, shards and fixed words; never
 object's name.  Deleted rings and shards leave no series behind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from sharder.core.names import GroupResource, RingName
-from sharder.core.status.stats import ShardLoad
 from sharder.core.status.transitions import Transition
 from sharder.metrics import replica
 from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import RING, Families
-from sharder.metrics.ring_gauges import RingGauges
+from sharder.metrics.ring_gauges import RING_GAUGES, Series
 from sharder.ports import Backlog
 
 PREFIX = "controller_sharding_"
@@ -44,10 +44,7 @@ RESYNC_BUCKETS: Final = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 HANDOVER_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 45, 60, 120, 300)
 """Seconds: from one watch event to several Lease durations."""
 
-STATUSES: Final = ("True", "False", "Unknown")
-
 _RESOURCE: Final = (RING, "group", "resource")
-_SHARD: Final = ("namespace", "shard", RING)
 
 _COUNTS: Final = {
     "assignments_total": (
@@ -71,6 +68,10 @@ _COUNTS: Final = {
     "drains_withheld_total": (
         "Drains that were not requested because of a limit; each pass can count an object again",
         *(RING, "limit"),
+    ),
+    "ring_calculations_total": (
+        "How often this replica built a ring's strategy, because its shards or its spec changed",
+        RING,
     ),
     "rebalance_moves_total": ("Drains that were requested to even out the load", RING),
     "transitions_total": (
@@ -130,37 +131,19 @@ _GAUGES: Final = {
         "Drains open for longer than the ring's spec.movement.drainTimeout",
         *_RESOURCE,
     ),
-    "controllerring_condition": (
-        "1 for the present status of the ring's condition, else 0",
-        *(RING, "condition", "status"),
-    ),
-    "controllerring_objects": (
-        "Main objects in the ring's scope, assigned or not",
-        RING,
-    ),
-    "shard_objects": (
-        "Main objects that a shard owns, draining ones included",
-        *_SHARD,
-    ),
-    "shard_capacity": (
-        "Main objects that a shard can own; absent without a limit",
-        *_SHARD,
-    ),
 }
 
 
 class Metrics:
     """The metrics of one process, on the caller's registry."""
 
-    def __init__(
-        self, registry: CollectorRegistry, *, version: str, shard_states: Sequence[str]
-    ) -> None:
-        """Register all metrics; `shard_states` are the possible states of a shard."""
+    def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
+        """Register all metrics."""
         self._registry = registry
-        families = Families(registry, PREFIX)
+        self._families = families = Families(registry, PREFIX)
         self._counts, self._times = families.counts(_COUNTS), families.times(_TIMES)
         self._backlogs, self._gauges = families.gauges(_BACKLOGS), families.gauges(_GAUGES)
-        self.rings = RingGauges(families, shard_states=shard_states)
+        self._rings = families.gauges(RING_GAUGES)
         self.replica = families.gauges(replica.GAUGES)
         """The gauges of the process that concern no ring, by name."""
         self.replica["leader"].show(0)
@@ -240,29 +223,21 @@ class Metrics:
         """Show the number of overdue drains, until `hide_backlogs`."""
         self._gauges["overdue_drains"].show(drains, ring, resource.group, resource.resource)
 
-    def show_led(
-        self,
-        ring: RingName,
-        *,
-        conditions: Mapping[str, str],
-        objects: int | None,
-        shards: Sequence[ShardLoad],
-    ) -> None:
-        """Show exactly what the leader knows of the ring: nothing on any other replica."""
-        shown = dict[tuple[str, ...], float]()
-        for name, present in conditions.items():
-            shown |= {(ring, name, status): status == present for status in STATUSES}
-        owned, capacity = dict[tuple[str, ...], float](), dict[tuple[str, ...], float]()
-        for load in shards:
-            labels = load.namespace, load.shard, ring
-            owned[labels] = load.objects
-            if load.ceiling is not None:
-                capacity[labels] = load.ceiling
-        counted = dict[tuple[str, ...], float]({} if objects is None else {(ring,): objects})
-        self._gauges["controllerring_condition"].replace(ring, shown)
-        self._gauges["controllerring_objects"].replace(ring, counted)
-        self._gauges["shard_objects"].replace(ring, owned)
-        self._gauges["shard_capacity"].replace(ring, capacity)
+    def show_ring(self, ring: RingName, series: Iterable[Series]) -> None:
+        """Show exactly these series of the ring in the gauges of `RING_GAUGES`."""
+        shown = defaultdict[str, dict[tuple[str, ...], float]](dict)
+        for name, labels, value in series:
+            shown[name][labels] = value
+        for name, gauge in self._rings.items():
+            gauge.replace(ring, shown[name])
+
+    def forget(self, ring: RingName) -> None:
+        """Remove all series of a ring and its shards; no error if it is not known."""
+        self._families.forget(ring)
+
+    def calculated(self, ring: RingName) -> None:
+        """Count a strategy that was built from a ring's shards."""
+        self._counts["ring_calculations_total"].add(ring)
 
     def resynced(self, ring: RingName, seconds: float) -> None:
         """Record how long a complete resync took."""

@@ -80,8 +80,8 @@ DAMAGES: Final[Mapping[str, Damage]] = {
     ),
     "A16": Damage(
         "sharder/controllers/ring_gauges.py",
-        "if observed is not None and self._is_invalid(observed.lease):",
-        "if observed is not None and not observed.lease:",
+        "for lease in snapshot.members.validity.valid:",
+        "for lease in snapshot.members.validity.leases:",
         "tests/replica/test_leases.py::"
         "test_leases_that_make_no_shard_are_reported_once_and_never_written",
     ),

@@ -124,6 +124,7 @@ async def test_gauges_show_rings_and_shards_as_they_are(world: World) -> None:
     assert world.metric("controllerring_metadata_generation", **uid) == 1
     assert world.metric("controllerring_observed_generation", **uid) == 1
     assert world.metric("shard_state", **first, state="ready") == 1
+    assert world.metric("shard_state", **first, state="unknown") == 0
     assert world.metric("shard_state", **first, state="expired") == 0
     assert world.metric("leader") in {0, 1, None}
     built = world.metric("ring_calculations_total", controllerring="demo")

@@ -16,7 +16,6 @@ from sharder.config.settings import LeaderElection, Settings
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import SharderError
 from sharder.core.leases.election import LeaseTiming
-from sharder.core.leases.state import ShardState
 from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
 from sharder.core.rebalance.packed import computed
 from sharder.core.webhook_configuration import Endpoint, Registration
@@ -155,7 +154,7 @@ class ReplicaActor(Actor):
             self.client,
             custom=stage.custom,
             excluded=EXCLUDED,
-            metrics=Metrics(self.registry, version=__version__, shard_states=list(ShardState)),
+            metrics=Metrics(self.registry, version=__version__),
             not_ready=lambda: None,
             compute=self._compute,
             clock=self.clock,

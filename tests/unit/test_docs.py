@@ -77,7 +77,7 @@ def words_after(program: str) -> set[str]:
 def series() -> set[str]:
     """Return the names of all metrics of the service; those of the library are left out."""
     registry = CollectorRegistry()
-    Metrics(registry, version="1", shard_states=())
+    Metrics(registry, version="1")
     return {name for name in names_of(registry) if not name.startswith(("process_", "python_"))}
 
 

@@ -5,7 +5,6 @@ from prometheus_client import CollectorRegistry, Metric
 
 from hack.reference import configuration, ring, sdk_api
 from hack.reference.configuration import SCHEMA, VALUES
-from sharder.core.leases.state import ShardState
 from sharder.metrics.registry import PREFIX, Metrics
 from tests.support.alerts import FILE
 from tests.support.documents import OF_PYTHON, ROOT, documented_metrics
@@ -41,7 +40,7 @@ def test_the_api_of_the_sdk_is_what_its_docstrings_say_today() -> None:
 
 def test_the_metrics_on_their_page_are_those_that_the_service_registers() -> None:
     registry = CollectorRegistry()
-    Metrics(registry, version="", shard_states=list(ShardState))
+    Metrics(registry, version="")
 
     described = {name: row[:3] for name, row in documented_metrics().items()}
     every = dict(map(registered, registry.collect()))

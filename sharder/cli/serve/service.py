@@ -35,7 +35,6 @@ from sharder.config.settings import Settings
 from sharder.config.strategies import installed
 from sharder.core.addresses import Address, address_of
 from sharder.core.errors import ApiError
-from sharder.core.leases.state import ShardState
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
 from sharder.kube.reviews import whoami
@@ -92,9 +91,7 @@ class Service:
         self._settings = settings
         self._client = client
         self._clock = SystemClock()
-        self._metrics = Metrics(
-            CollectorRegistry(), version=__version__, shard_states=list(ShardState)
-        )
+        self._metrics = Metrics(CollectorRegistry(), version=__version__)
         client.observe(self._metrics.client_go.requested)
         self._replica = Replica(
             settings,

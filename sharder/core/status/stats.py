@@ -62,17 +62,6 @@ class Waiting(NamedTuple):
     """None: there are more than the sharder remembers."""
 
 
-class ShardLoad(NamedTuple):
-    """The number of a shard's objects, and its ceiling."""
-
-    namespace: str
-    """The namespace of its Lease."""
-    shard: ShardName
-    objects: int
-    ceiling: int | None
-    """None: no ceiling is declared."""
-
-
 def unowned_of(members: Members, by_shard: Mapping[ShardName, int], unassigned: int) -> int:
     """Return the number of objects without an available owner."""
     standing_of = members.standing_of

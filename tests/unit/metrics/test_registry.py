@@ -5,14 +5,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from sharder.core.names import GroupResource, RingName, ShardName
-from sharder.core.status.stats import ShardLoad
 from sharder.core.status.transitions import Kind, Transition
 from sharder.metrics.registry import Metrics
 
 RING, OTHER = RingName("demo"), RingName("other")
 SHARD = ShardName("shard-a")
 WIDGETS = GroupResource("example.com", "widgets")
-STATES = ("ready", "dead")
 
 
 @pytest.fixture
@@ -22,23 +20,7 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def metrics(registry: CollectorRegistry) -> Metrics:
-    return Metrics(registry, version="1.2.3", shard_states=STATES)
-
-
-def show_ring(metrics: Metrics, ring: RingName = RING, uid: str = "u") -> None:
-    metrics.rings.set_ring(
-        ring,
-        uid=uid,
-        generation=4,
-        observed_generation=3,
-        shards=2,
-        available_shards=1,
-        invalid_leases=3,
-    )
-
-
-def show_shard(metrics: Metrics, uid: str = "u", state: str = "ready") -> None:
-    metrics.rings.set_shards(RING, {("ns", SHARD, uid): state})
+    return Metrics(registry, version="1.2.3")
 
 
 class Backlog:
@@ -57,10 +39,6 @@ class Backlog:
         return {SHARD: (self.objects, self.seconds)}
 
 
-def load(objects: int, ceiling: int | None, shard: ShardName = SHARD) -> ShardLoad:
-    return ShardLoad(namespace="ns", shard=shard, objects=objects, ceiling=ceiling)
-
-
 def use_everything(metrics: Metrics, ring: RingName = RING) -> None:
     """Touch every series of a ring."""
     metrics.answered(ring, "assigned", 0.25)
@@ -73,19 +51,19 @@ def use_everything(metrics: Metrics, ring: RingName = RING) -> None:
     metrics.withheld(ring, "maxMovesPerMinute")
     metrics.rebalanced(ring)
     metrics.show_planned_moves(ring, 5)
-    metrics.show_led(
-        ring,
-        conditions={"Ready": "True"},
-        objects=7,
-        shards=[load(2, 10), load(4, None, ShardName("shard-b"))],
-    )
-    metrics.rings.calculated(ring)
+    metrics.calculated(ring)
     metrics.resynced(ring, 2.5)
     metrics.handed_over(ring, "lost", 31)
     metrics.happened(ring, Transition(kind=Kind.LOST))
-    metrics.rings.set_unreadable(ring, unreadable=True)
-    show_ring(metrics, ring)
-    show_shard(metrics)
+    metrics.show_ring(ring, [("shard_objects", ("ns", "gone", ring), 1)])
+    metrics.show_ring(
+        ring,
+        [
+            ("controllerring_unreadable", (ring,), 1),
+            ("shard_objects", ("ns", SHARD, ring), 2),
+            ("shard_objects", ("ns", "shard-b", ring), 4),
+        ],
+    )
 
 
 def use_the_process(metrics: Metrics) -> None:
@@ -104,14 +82,6 @@ admission_answers_total{controllerring="demo",outcome="assigned"} 1.0
 admission_duration_seconds_count{controllerring="demo",outcome="assigned"} 1.0
 admission_duration_seconds_sum{controllerring="demo",outcome="assigned"} 0.25
 assignments_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
-controllerring_condition{condition="Ready",controllerring="demo",status="False"} 0.0
-controllerring_condition{condition="Ready",controllerring="demo",status="True"} 1.0
-controllerring_condition{condition="Ready",controllerring="demo",status="Unknown"} 0.0
-controllerring_metadata_generation{controllerring="demo",uid="u"} 4.0
-controllerring_objects{controllerring="demo"} 7.0
-controllerring_observed_generation{controllerring="demo",uid="u"} 3.0
-controllerring_status_available_shards{controllerring="demo",uid="u"} 1.0
-controllerring_status_shards{controllerring="demo",uid="u"} 2.0
 controllerring_unreadable{controllerring="demo"} 1.0
 draining_objects{controllerring="demo",group="example.com",resource="widgets"} 3.0
 draining_oldest_seconds{controllerring="demo",group="example.com",resource="widgets"} 5.0
@@ -119,7 +89,6 @@ drains_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
 drains_withheld_total{controllerring="demo",limit="maxMovesPerMinute"} 1.0
 handover_seconds_count{controllerring="demo",reason="lost"} 1.0
 handover_seconds_sum{controllerring="demo",reason="lost"} 31.0
-invalid_leases{controllerring="demo"} 3.0
 movements_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
 object_failures_total{controllerring="demo",group="example.com",resource="widgets"} 1.0
 overdue_drains{controllerring="demo",group="example.com",resource="widgets"} 1.0
@@ -128,13 +97,8 @@ rebalance_planned_moves{controllerring="demo"} 5.0
 resync_duration_seconds_count{controllerring="demo"} 1.0
 resync_duration_seconds_sum{controllerring="demo"} 2.5
 ring_calculations_total{controllerring="demo"} 1.0
-shard_capacity{controllerring="demo",namespace="ns",shard="shard-a"} 10.0
-shard_info{controllerring="demo",namespace="ns",shard="shard-a",uid="u"} 1.0
 shard_objects{controllerring="demo",namespace="ns",shard="shard-a"} 2.0
 shard_objects{controllerring="demo",namespace="ns",shard="shard-b"} 4.0
-shard_state{controllerring="demo",namespace="ns",shard="shard-a",state="dead"} 0.0
-shard_state{controllerring="demo",namespace="ns",shard="shard-a",state="ready"} 1.0
-shard_state{controllerring="demo",namespace="ns",shard="shard-a",state="unknown"} 0.0
 transitions_total{controllerring="demo",reason="ShardLost"} 1.0
 unassigned_objects{controllerring="demo",group="example.com",resource="widgets"} 3.0
 unassigned_oldest_seconds{controllerring="demo",group="example.com",resource="widgets"} 5.0
@@ -166,12 +130,6 @@ def lines(metrics: Metrics) -> set[str]:
     }
 
 
-def series(registry: CollectorRegistry, name: str) -> list[tuple[dict[str, str], float]]:
-    """All samples of a name."""
-    samples = (sample for family in registry.collect() for sample in family.samples)
-    return [(dict(s.labels), s.value) for s in samples if s.name == "controller_sharding_" + name]
-
-
 def test_each_use_of_a_ring_is_shown(metrics: Metrics) -> None:
     before = lines(metrics)
     use_everything(metrics)
@@ -186,35 +144,11 @@ def test_each_use_of_the_process_is_shown(metrics: Metrics) -> None:
     assert sorted(lines(metrics) - before) == SHOWN_OF_THE_PROCESS.splitlines()
 
 
-@pytest.mark.parametrize("name", ["controllerring_status_shards", "shard_info"])
-def test_what_is_created_again_replaces_what_was_before(
-    registry: CollectorRegistry, metrics: Metrics, name: str
-) -> None:
-    for uid in ("old", "new"):
-        show_ring(metrics, uid=uid)
-        show_shard(metrics, uid=uid)
-
-    assert [labels["uid"] for labels, _ in series(registry, name)] == ["new"]
-
-
-@pytest.mark.parametrize(
-    ("state", "present"), [("ready", "ready"), ("dead", "dead"), ("", "unknown"), ("x", "unknown")]
-)
-def test_a_shard_is_in_one_state_at_a_time(
-    registry: CollectorRegistry, metrics: Metrics, state: str, present: str
-) -> None:
-    show_shard(metrics, state="ready")
-    show_shard(metrics, state=state)
-
-    states = {labels["state"]: value for labels, value in series(registry, "shard_state")}
-    assert states == {word: word == present for word in (*STATES, "unknown")}
-
-
-def test_a_removed_ring_leaves_no_series(registry: CollectorRegistry, metrics: Metrics) -> None:
+def test_a_removed_ring_leaves_no_series(metrics: Metrics) -> None:
     use_everything(metrics)
     assert metrics.render()[0].count(b'"demo"') > 20
 
-    metrics.rings.remove_ring(RING)
+    metrics.forget(RING)
 
     assert b"demo" not in metrics.render()[0]
 
