@@ -22,16 +22,12 @@ _LINES: Final = {
 }
 
 
-def uncounted(_seconds: float) -> None:
-    """Count no answer."""
-
-
 class Answer(msgspec.Struct):
     """An answer; by default its body is JSON."""
 
     status: int
     body: bytes
-    sent: Callable[[float], None] = uncounted
+    sent: Callable[[float], None] = lambda _seconds: None
     """Called after the answer was written, with the seconds since its request began."""
     fields: bytes = b"content-type: application/json\r\n"
 
@@ -60,7 +56,7 @@ App: TypeAlias = Callable[[str, Fields], Route | None]
 def refusal(
     status: int,
     reason: str = "",
-    sent: Callable[[float], None] = uncounted,
+    sent: Callable[[float], None] = lambda _seconds: None,
     more: bytes = b"",
 ) -> Answer:
     """Return an answer that is a line of text, with `more` fields."""

@@ -25,7 +25,7 @@ from sharder.core.api.ring import ControllerRing
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
 from sharder.core.diagnosis.finding import Finding, Unread
-from sharder.core.errors import ApiError, ConfigError, NotFound, SharderError, Unavailable
+from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
 from sharder.core.leases.membership import Members, ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
@@ -59,16 +59,6 @@ async def check(client: Client, *, secret: ObjectRef, names: Collection[str]) ->
         ConfigError: a named ring does not exist.
     """
     return report(await _facts(client, secret, names))
-
-
-def require_health(found: CheckReport) -> None:
-    """Raise if a check failed.
-
-    Raises:
-        SharderError: the message says how many checks failed.
-    """
-    if found.failed:
-        raise SharderError(f"{found.failed} of {len(found.findings)} checks failed")
 
 
 def draw(found: CheckReport) -> None:

@@ -20,7 +20,6 @@ from sharder.core.names import (
     next_annotation,
     owner_label,
 )
-from sharder.core.plurals import counted
 from sharder.core.ring.build import roles_of
 from sharder.runtime.task_pool import Batch, batch
 
@@ -64,16 +63,6 @@ def draw(sweeps: "Iterable[Sweep]") -> None:
             f"{sweep.resource.id}: {len(sweep.found)} found, {sweep.cleaned} cleaned",
             *sweep.failures,
         )
-
-
-def require_complete(sweeps: "Iterable[Sweep]") -> None:
-    """Raise if anything failed.
-
-    Raises:
-        SharderError: the message counts the failures.
-    """
-    if failed := sum(len(sweep.failures) for sweep in sweeps):
-        raise SharderError(f"cleanup is incomplete: {counted(failed, 'failure')}; rerun")
 
 
 @dataclass(slots=True)

@@ -12,7 +12,9 @@ from pathlib import Path
 from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPACE
 from sharder.cli.command import Call, UsageError, argument, command, switch
 from sharder.cli.words import account_in
+from sharder.core.errors import SharderError
 from sharder.core.names import ObjectRef
+from sharder.core.plurals import counted
 
 
 @command(RINGS.but(nargs="*"), SHARDER_NAMESPACE, SECRET)
@@ -33,7 +35,8 @@ def check(call: Call, rings: list[str], *, namespace: str, secret: str) -> None:
     ask = partial(checks.check, secret=ObjectRef(namespace, secret), names=rings)
     found = cluster.run(call.kubeconfig, call.context, ask)
     call.show(found, checks.draw)
-    checks.require_health(found)
+    if found.failed:
+        raise SharderError(f"{found.failed} of {len(found.findings)} checks failed")
 
 
 @command(
@@ -223,7 +226,8 @@ def cleanup(call: Call, name: str, *, resources: list[str], dry_run: bool) -> No
     ask = partial(cleaning.clean_up, ring=name, resources=resources, dry_run=dry_run)
     sweeps = call.read(ask)
     cleaning.draw(sweeps)
-    cleaning.require_complete(sweeps)
+    if failed := sum(len(sweep.failures) for sweep in sweeps):
+        raise SharderError(f"cleanup is incomplete: {counted(failed, 'failure')}; rerun")
 
 
 @command(

@@ -55,9 +55,8 @@ async def is_allowed(
     *,
     namespace: str = "",
     name: str = "",
-    user: User | None = None,
 ) -> bool:
-    """Return whether a user has a right, by default this client.
+    """Return whether this client has a right.
 
     An empty namespace or name means all.  A subresource is named as in a Role: `databases/status`.
     """
@@ -70,7 +69,7 @@ async def is_allowed(
         "namespace": namespace,
         "name": name,
     }
-    return await _may(client, user, {"resourceAttributes": attributes})
+    return await _may(client, None, {"resourceAttributes": attributes})
 
 
 async def whoami(client: Client) -> str:

@@ -43,10 +43,6 @@ class Versioned(Protocol):
 V = TypeVar("V", bound=Versioned)
 
 
-def _skip(_version: str) -> None:
-    """Ignore bookmarks."""
-
-
 async def follow(
     source: Watchable[V],
     *,
@@ -55,7 +51,7 @@ async def follow(
     rng: Rng,
     on_error: OnError = ignore,
     keep: Callable[[V], bool] | None = None,
-    on_bookmark: Callable[[str], None] = _skip,
+    on_bookmark: Callable[[str], None] = lambda _version: None,
 ) -> AsyncGenerator[Listed[V] | Changed[V] | Removed[V], None]:
     """Yield the state of the collection and then its changes, forever.
 

@@ -28,7 +28,9 @@ class ResourceContext:
         self.holds_lease = holds_lease
         self.owned = OwnedObjects(self.identity, when=reconciler.when)
         is_cached = reconciler.cache.__contains__
-        self.main = Collected(resource, shard, keep=_any if is_cached(resource.id) else None)
+        self.main = Collected(
+            resource, shard, keep=(lambda _: True) if is_cached(resource.id) else None
+        )
         self.children = [
             Collected(shard.found[child], shard, keep=self._is_child if is_cached(child) else None)
             for child in reconciler.owns
@@ -86,7 +88,3 @@ class ResourceContext:
 
     def _is_child(self, obj: PartialObject) -> bool:
         return self.parent_of(obj) is not None
-
-
-def _any(_: PartialObject) -> bool:
-    return True
