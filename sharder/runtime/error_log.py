@@ -26,19 +26,21 @@ def first_of(group: BaseExceptionGroup[E]) -> E:
 
 
 MAX_REMEMBERED: Final = 10_000
-"""Limit on the keys whose last text is remembered: forged keys cannot flood a log."""
+"""Limit on the keys whose last text is remembered."""
 
 
 class Once(Generic[K]):
     """The last text that was reported for each key, so that a repeated text is reported once."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_REMEMBERED) -> None:
+        """Beyond `limit` keys nothing is reported, so that forged keys cannot flood a log."""
+        self._limit = limit
         self._texts: dict[K, str] = {}
 
     def is_new(self, key: K, text: str) -> bool:
         """Return whether to report the text, and remember it until `forget`."""
         known = self._texts.get(key)
-        if known == text or (known is None and len(self._texts) >= MAX_REMEMBERED):
+        if known == text or (known is None and len(self._texts) >= self._limit):
             return False
         self._texts[key] = text
         return True

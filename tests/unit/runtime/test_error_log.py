@@ -1,9 +1,6 @@
 """Facts about `sharder.runtime.error_log`."""
 
-import pytest
-
 from sharder.core.errors import ApiError, Unavailable
-from sharder.runtime import error_log
 from sharder.runtime.error_log import ErrorLog, Once
 
 DOWN = Unavailable("connection refused")
@@ -33,9 +30,8 @@ def test_a_text_is_reported_once_until_it_changes_or_is_forgotten() -> None:
     assert once.is_new("b", "x")
 
 
-def test_beyond_the_limit_only_known_keys_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(error_log, "MAX_REMEMBERED", 2)
-    once = Once[str]()
+def test_beyond_the_limit_only_known_keys_are_reported() -> None:
+    once = Once[str](limit=2)
 
     kept = [once.is_new(key, "x") for key in ("a", "b", "c")]
 
