@@ -1,11 +1,13 @@
 """HTTP by aiohttp: many requests at once, and streams."""
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
 import aiohttp
+from aiohappyeyeballs import AddrInfoType
 from yarl import URL
 
 from sharder.kube.access import Access
@@ -18,11 +20,27 @@ it is read, and what other clients write would be seen ever later.
 """
 CONNECT_SECONDS: Final = 10.0
 """Limit of the connection of a stream."""
+UNACKNOWLEDGED_SECONDS: Final = 5.0
+"""How late bytes can arrive: sent under a Lease, they come before another shard can take it."""
 _AUTOMATIC: Final = ("Accept", "User-Agent", "Content-Type", "Accept-Encoding")
 
 
 class TooLong(Exception):
     """The answer is longer than allowed."""
+
+
+def _socket(address: AddrInfoType) -> socket.socket:
+    """Return a socket that gives up what the other side has not acknowledged in time.
+
+    Otherwise the kernel would go on to send a write until the network heals, even when its sender
+    has given it up, lost its Lease, or died.
+    """
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
+        milliseconds = int(UNACKNOWLEDGED_SECONDS * 1000)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    return made
 
 
 class Session:
@@ -33,7 +51,7 @@ class Session:
         # No limit on connections: each caller limits its own concurrency, and the renewal of a
         # Lease, or a watch, must never wait for writes.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=access.trust),
+            connector=aiohttp.TCPConnector(limit=0, ssl=access.trust, socket_factory=_socket),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=not as_is,
             skip_auto_headers=_AUTOMATIC if as_is else None,

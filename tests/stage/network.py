@@ -15,7 +15,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import Unavailable
 from sharder.kube import client as kube
 from sharder.kube.errors import refusal
-from sharder.kube.session import TooLong
+from sharder.kube.session import UNACKNOWLEDGED_SECONDS, TooLong
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.requests import Client as User
@@ -36,6 +36,8 @@ class Link:
         self.is_gone = is_gone
         self.delay = 0.004
         """The longest time of one direction, in seconds."""
+        self.unacknowledged_seconds = UNACKNOWLEDGED_SECONDS
+        """How late a request can arrive that was held back."""
         self.is_cut = False
         """Whether connections are refused."""
         self.is_closed = False
@@ -183,12 +185,15 @@ class NetworkClient(kube.Client):
                 answered.set_result(result)
 
         def arrive() -> None:
+            if loop.time() > sent + link.unacknowledged_seconds:
+                return  # the kernel has given it up
             task = loop.create_task(serve(), context=world)
             link.served[task] = None
             mine.append(task)
             task.add_done_callback(link.served.pop)
 
         mine: list[asyncio.Task[None]] = []
+        sent = loop.time()
         loop.call_later(link.takes(), link.passes, arrive, context=world)
         try:
             return await answered

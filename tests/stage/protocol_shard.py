@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -45,6 +46,7 @@ class ProtocolShard(Actor):
     def __init__(self, stage: "Stage", name: str, *, server: int = 0) -> None:
         user = User(username=SHARD_ACCOUNT, extra={POD_NAME: (name,)})
         super().__init__(stage, name, user, server=server)
+        self.link.unacknowledged_seconds = inf
         self._known: dict[ObjectRef, PartialObject] = {}
         self._working: dict[ObjectRef, asyncio.Task[None]] = {}
         self._stop = asyncio.Event()

@@ -10,9 +10,14 @@ from aiohttp import web
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
+from sharder.kube.access import Token
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
+
+
+async def no_token() -> Token:
+    return Token("")
 
 
 async def never_answer(_: web.StreamResponse) -> None:
