@@ -19,6 +19,7 @@ from sharder.core.names import (
     drain_label,
     next_annotation,
     owner_label,
+    parse_resource,
 )
 from sharder.core.ring.build import roles_of
 from sharder.runtime.task_pool import Batch, batch
@@ -46,8 +47,7 @@ async def clean_up(
     existing = await _find(cluster, name)
     sweeps = list[Sweep]()
     for word in dict.fromkeys(resources):
-        plural, _, group = word.partition(".")
-        resource = await cluster.objects.find(GroupResource(group, plural))
+        resource = await cluster.objects.find(parse_resource(word))
         _require_absence(existing, resource.id)
         sweeps.append(Sweep(cluster, resource, name, dry_run=dry_run))
     for sweep in sweeps:

@@ -9,7 +9,7 @@ from sharder.core.api.meta import Resource
 from sharder.core.api.since import DatedObject
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.leases.state import is_held
-from sharder.core.names import GroupResource, ObjectRef, RingName, is_label_value
+from sharder.core.names import ObjectRef, RingName, is_label_value, parse_resource
 from sharder.core.ring.snapshot import RingSnapshot
 
 
@@ -57,8 +57,7 @@ def lease_of(snapshot: RingSnapshot, shard: str) -> Lease:
 
 
 async def _resource_in(cluster: Cluster, snapshot: RingSnapshot, word: str) -> Resource:
-    name, _, group = word.partition(".")
-    exact = GroupResource(group, name)
+    exact = parse_resource(word)
     if exact in snapshot.roles:
         return await cluster.objects.find(exact)
     served = list[Resource]()

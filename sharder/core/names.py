@@ -100,6 +100,12 @@ class GroupResource(NamedTuple):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
+def parse_resource(text: str) -> GroupResource:
+    """Parse the name of a resource, such as `secrets` or `deployments.apps`."""
+    resource, _, group = text.partition(".")
+    return GroupResource(group, resource)
+
+
 class ObjectRef(NamedTuple):
     """Namespace and name of an object; `namespace` is empty for cluster-scoped objects."""
 

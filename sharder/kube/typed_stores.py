@@ -6,39 +6,28 @@ from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease, read_lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
-from sharder.core.names import API_GROUP, API_VERSION, GroupResource
+from sharder.core.names import API_GROUP, API_VERSION, parse_resource
 from sharder.kube.client import Client
 from sharder.kube.store import KubeStore, Scope
 
 GATHER_SECONDS: Final = 0.05
 """Renewals that come within it are read together: a hundred shards write fifty a second."""
 
-LEASES: Final = Resource(
-    id=GroupResource("coordination.k8s.io", "leases"), version="v1", kind="Lease", namespaced=True
+
+def _served(name: str, kind: str, *, version: str = "v1", namespaced: bool = False) -> Resource:
+    return Resource(id=parse_resource(name), version=version, kind=kind, namespaced=namespaced)
+
+
+LEASES: Final = _served("leases.coordination.k8s.io", "Lease", namespaced=True)
+RINGS: Final = _served(f"controllerrings.{API_GROUP}", "ControllerRing", version=API_VERSION)
+NAMESPACES: Final = _served("namespaces", "Namespace")
+SECRETS: Final = _served("secrets", "Secret", namespaced=True)
+MUTATING: Final = _served(
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io", "MutatingWebhookConfiguration"
 )
-RINGS: Final = Resource(
-    id=GroupResource(API_GROUP, "controllerrings"),
-    version=API_VERSION,
-    kind="ControllerRing",
-    namespaced=False,
-)
-NAMESPACES: Final = Resource(
-    id=GroupResource("", "namespaces"), version="v1", kind="Namespace", namespaced=False
-)
-SECRETS: Final = Resource(
-    id=GroupResource("", "secrets"), version="v1", kind="Secret", namespaced=True
-)
-MUTATING: Final = Resource(
-    id=GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    version="v1",
-    kind="MutatingWebhookConfiguration",
-    namespaced=False,
-)
-VALIDATING: Final = Resource(
-    id=GroupResource("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
-    version="v1",
-    kind="ValidatingWebhookConfiguration",
-    namespaced=False,
+VALIDATING: Final = _served(
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    "ValidatingWebhookConfiguration",
 )
 
 

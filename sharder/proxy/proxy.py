@@ -166,13 +166,13 @@ def _view_of(context: ShardContext, handled: Handled, alive: Alive) -> View:
     here, streams = Here(identity, clock.monotonic), Streams(clock)
 
     def children(resource: GroupResource, namespace: str) -> Readable[PartialObject]:
-        return cluster.metas(context.found[resource], identity.selector, namespace)
+        return cluster.objects(context.found[resource], identity.selector, namespace)
 
     async def read(resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
         known = None if resource in handled else streams.known(resource, ref)
         found = context.found[resource]
         at = ref if found.namespaced else ObjectRef("", ref.name)
-        return known or (await cluster.metas(found).get(at)).metadata
+        return known or (await cluster.objects(found).get(at)).metadata
 
     gate = Gate(
         identity=identity,

@@ -9,12 +9,11 @@ from typing_extensions import deprecated
 
 from sharder.core.api.meta import Json
 from sharder.core.errors import ApiError, ConfigError, Conflict
-from sharder.core.names import ObjectRef, RingName, ShardName
+from sharder.core.names import ObjectRef, RingName, ShardName, parse_resource
 from sharder.sdk.children import Children
 from sharder.sdk.documents import with_condition
 from sharder.sdk.reads.owned import Permit
 from sharder.sdk.resource_context import ResourceContext
-from sharder.shard.identity import parse_resource
 from sharder.shard.objects import Body, Document, OwnMeta, OwnObject, decode, document, guarded
 
 T = TypeVar("T")

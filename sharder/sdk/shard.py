@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
 from sharder.core.errors import ConfigError, SharderError
-from sharder.core.names import RingName
+from sharder.core.names import RingName, parse_resource
 from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.clock import Clock, SystemClock
@@ -21,7 +21,7 @@ from sharder.sdk.reconciler import (
 from sharder.sdk.resource_context import ResourceContext
 from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
-from sharder.shard.identity import Handled, parse_resource
+from sharder.shard.identity import Handled
 from sharder.shard.lifecycle import until_signal
 from sharder.shard.membership import Membership, connected
 from sharder.shard.rights import Right

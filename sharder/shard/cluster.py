@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
 from sharder.kube.client import Client
@@ -65,28 +65,17 @@ class Cluster:
         ring, shard = identity.ring, identity.shard
         return KubeRecorder(self._client, clock=clock, component=ring, instance=shard)
 
-    def objects(self, resource: Resource, labels: str) -> OwnObjects:
-        """Return the metadata of the objects that match the label selector."""
-        return KubeStore(
-            self._client, OwnObject, resource, Scope(labels=labels), metadata_only=True
-        )
+    def objects(
+        self, resource: Resource, labels: str = "", namespace: str = ""
+    ) -> KubeStore[OwnObject]:
+        """Return the metadata of the objects that match, of one namespace or of all."""
+        scope = Scope(namespace, labels)
+        return KubeStore(self._client, OwnObject, resource, scope, metadata_only=True)
 
-    def whole(self, resource: Resource, labels: str) -> OwnObjects:
+    def whole(self, resource: Resource, labels: str) -> KubeStore[Whole]:
         """Return the whole objects that match the label selector, as `Whole`."""
         decode = partial(whole, resource=resource)
         return KubeStore(self._client, Whole, resource, Scope(labels=labels), decode=decode)
-
-    def metas(
-        self, resource: Resource, labels: str = "", namespace: str = ""
-    ) -> KubeStore[PartialObject]:
-        """Return the metadata of objects, of one namespace or of all."""
-        return KubeStore(
-            self._client,
-            PartialObject,
-            resource,
-            Scope(namespace, labels),
-            metadata_only=True,
-        )
 
     def documents(self, resource: Resource) -> Documents:
         """Return the whole objects, undecoded."""

@@ -24,6 +24,7 @@ from sharder.tls.issue import KeyPair, issuer_of
 TOKEN_DIGITS: Final = 32
 """Hexadecimal digits, hence 128 bits; a segment of the path can have 63 characters."""
 
+_IN_SECRET: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 _PURPOSE: Final = b"sharder: path of the admission webhook"
 
 
@@ -50,22 +51,17 @@ class CertificateBundle:
 
     def to_secret_data(self) -> dict[str, str]:
         """Return the `data` of a Secret, base64 as on the wire."""
+        parts = (self.ca, self.ca_key, self.certificate, self.key)
         return {
-            "ca.crt": _base64(self.ca),
-            "ca.key": _base64(self.ca_key),
-            "tls.crt": _base64(self.certificate),
-            "tls.key": _base64(self.key),
+            name: base64.b64encode(part).decode()
+            for name, part in zip(_IN_SECRET, parts, strict=True)
         }
 
     @classmethod
     def from_secret_data(cls, data: Mapping[str, str]) -> "CertificateBundle":
         """Read the `data` of a Secret; missing or malformed values are empty, see `problem`."""
-        return cls(
-            ca=_bytes(data.get("ca.crt", "")),
-            ca_key=_bytes(data.get("ca.key", "")),
-            certificate=_bytes(data.get("tls.crt", "")),
-            key=_bytes(data.get("tls.key", "")),
-        )
+        ca, ca_key, certificate, key = (_bytes(data.get(name, "")) for name in _IN_SECRET)
+        return cls(ca=ca, ca_key=ca_key, certificate=certificate, key=key)
 
 
 def problem(bundle: CertificateBundle, names: Iterable[str], now: datetime) -> str | None:
@@ -117,10 +113,6 @@ def _time_problem(certificate: x509.Certificate, now: datetime) -> str:
     if now >= certificate.not_valid_after_utc:
         return f"expired at {certificate.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
     return ""
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
 
 
 def _bytes(text: str) -> bytes:

@@ -13,6 +13,7 @@ from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.reflector import follow
 from sharder.sdk.reads.cache import ObjectCache, Progress, is_reached
+from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Ownership
 from sharder.shard.objects import OwnObject, decode
@@ -36,9 +37,9 @@ class Collected:
         self.progress = Progress(clock)
         """How far the shard's watch of the objects has come."""
         self.cache = ObjectCache(self.progress, keep) if keep else None
-        self._now = cluster.objects(resource, context.identity.selector)
-        view = cluster.whole if self.cache else cluster.objects
-        self.objects = view(resource, context.identity.selector)
+        selector = context.identity.selector
+        self._now = cluster.objects(resource, selector)
+        self.objects: OwnObjects = cluster.whole(resource, selector) if keep else self._now
         self.watched = Watched(self.objects, resource, cluster.find, clock=clock)
         """The watch of `objects`."""
         self.doubts = 0

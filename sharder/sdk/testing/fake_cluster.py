@@ -11,7 +11,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError, NotFound, Unavailable
-from sharder.core.names import GroupResource, ObjectRef, RingName
+from sharder.core.names import GroupResource, ObjectRef, RingName, parse_resource
 from sharder.kube.typed_stores import LEASES, NAMESPACES
 from sharder.sdk.testing.api_server import ApiServer
 from sharder.sdk.testing.fake_clock import FakeClock
@@ -20,7 +20,6 @@ from sharder.sdk.testing.requests import Call, Client, Place, Refused, place_of
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from sharder.shard.cluster import Cluster
-from sharder.shard.identity import parse_resource
 from sharder.shard.objects import Document, OwnMeta, OwnObject, decode
 from sharder.shard.rights import Right
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from sharder.core.api.meta import Resource
-from sharder.shard.identity import parse_resource
+from sharder.core.names import parse_resource
 
 
 def custom(name: str, *, kind: str, version: str = "v1", namespaced: bool = True) -> Resource:

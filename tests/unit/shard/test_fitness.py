@@ -17,10 +17,10 @@ from sharder.core.names import (
     ObjectRef,
     RingName,
     owner_label,
+    parse_resource,
 )
 from sharder.sdk import LeaseTiming, Request, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
-from sharder.shard.identity import parse_resource
 from sharder.shard.rights import Right
 from tests.unit.shard.test_probes import get
 
