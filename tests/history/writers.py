@@ -25,19 +25,22 @@ def foreign(trace: Trace) -> Iterator[str]:
 
 
 class _Owners:
-    """On which shard an object was when; one whose label a user removed stays on the last one.
+    """On which shard an object was when.
 
-    That one works on until it sees that the label is gone.
+    One whose label a user removed stays on the last one, which works on until it sees that.  So
+    does one that is deleted while it has no owner: its last shard cleans up after it.
     """
 
     def __init__(self, writes: Sequence[Write]) -> None:
         self._states: dict[str, list[tuple[int, str]]] = {}
         for uid, states in by_uid(writes).items():
-            owner, line = "", list[tuple[int, str]]()
+            owner = last = ""
+            line = list[tuple[int, str]]()
             for before, write in zip([None, *states], states, strict=False):
                 released = before is not None and before.owner and write.stamp == before.stamp
                 owner = owner if not write.owner and not released else write.owner
-                line.append((write.revision, owner))
+                last = owner or last
+                line.append((write.revision, last if write.deleted else owner))
             self._states[uid] = line
 
     def before(self, uid: str, revision: int) -> str | None:

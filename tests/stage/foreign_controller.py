@@ -205,6 +205,10 @@ class ForeignController(Actor):
     async def _adopt_out(self, page: ObjectMeta) -> None:
         """Mark what looks like an orphan, as the controller of Jobs takes finalizers."""
         await asyncio.sleep(2 * self.rng.random())
+        if any(
+            page.controller and site.uid == page.controller.uid for site in self._sites.values()
+        ):
+            return  # it is none any more
         path = f"{PAGES_AT.format(page.namespace)}/{page.name}"
         mark: Json = {"metadata": {"annotations": {ORPHANED: self.name}}}
         with suppress(Failed):
