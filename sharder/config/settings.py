@@ -50,13 +50,6 @@ class CertificateMode(StrEnum):
     """Another program, which writes files into certDir and manages caBundle too."""
 
 
-class Part(StrEnum):
-    """The part of the service that a process runs, if not both."""
-
-    WEBHOOK = "webhook"
-    CONTROLLERS = "controllers"
-
-
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """How to reach the API server."""
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import kopf
 
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.shard.identity import Identity
+from sharder.shard.identity import Identity, Ownership
 
 if TYPE_CHECKING:
     from kopf._core.actions.execution import Handler, LifeCycleFn
@@ -53,10 +53,8 @@ class HandlerGate:
         self._lifecycle = lifecycle
         self._holds_lease = holds_lease
         self._drain_grace = drain_grace
-        self._present = set[str]()
+        self._objects = dict[str, Ownership]()
         """Objects that this shard owns, including draining objects."""
-        self._ours = set[str]()
-        """Objects that this shard owns and that do not drain."""
         self._releasing = set[str]()
         """Objects whose acknowledgement was sent, until the watch shows it."""
         self._running: dict[str, asyncio.Timeout | None] = {}
@@ -67,7 +65,7 @@ class HandlerGate:
     @property
     def objects(self) -> int:
         """How many objects the shard has, by the events that kopf has handled; thread-safe."""
-        return len(self._present)
+        return len(self._objects)
 
     @property
     def is_idle(self) -> bool:
@@ -93,16 +91,13 @@ class HandlerGate:
         `DELETED` can also mean that the object was moved.  This method is the filter of
         `acknowledge`, because kopf would log a call of `acknowledge` for each event.
         """
-        is_present = type != "DELETED" and self._is_owned(labels)
-        is_draining = is_present and self._identity.drain_label in labels
-        (self._present.add if is_present else self._present.discard)(uid)
-        if is_present and not is_draining:
-            self._ours.add(uid)
-            self._releasing.discard(uid)
-            return False
-        self._ours.discard(uid)
-        if is_draining:
-            return True
+        if type != "DELETED" and self._is_owned(labels):
+            is_draining = self._identity.drain_label in labels
+            self._objects[uid] = Ownership.DRAINING if is_draining else Ownership.OURS
+            if not is_draining:
+                self._releasing.discard(uid)
+            return is_draining
+        self._objects.pop(uid, None)
         if uid in self._releasing:
             self._releasing.discard(uid)
             _log.info("drain of %s acknowledged", ObjectRef(namespace or "", name))
@@ -164,7 +159,7 @@ class HandlerGate:
         return labels.get(self._identity.owner_label) == self._identity.shard
 
     def _may_work(self, uid: str) -> bool:
-        return uid in self._ours and self._holds_lease()
+        return self._objects.get(uid) is Ownership.OURS and self._holds_lease()
 
     def _release(self, uid: str, body: kopf.RawBody) -> None:
         """Remove both labels, if nothing runs on the object and the object still drains.
@@ -232,7 +227,7 @@ class HandlerGate:
 
     def _end_daemons(self, uid: str) -> None:
         """Cancel the daemons of an object, unless this shard owns it and it does not drain."""
-        if uid not in self._ours:
+        if self._objects.get(uid) is not Ownership.OURS:
             for task in self._daemons.get(uid, ()):
                 task.cancel()
 
