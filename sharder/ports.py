@@ -13,8 +13,6 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 
 if TYPE_CHECKING:  # commands use few of the ports, and start faster without these
-    from sharder.core.api.cluster import User
-    from sharder.core.fence.probe import Proof
     from sharder.core.status.stats import StatsOf
     from sharder.core.status.transitions import Transition
 
@@ -154,14 +152,6 @@ class WebhookConfigurations(
     """Webhook configurations of one kind."""
 
 
-class Fences(Protocol):
-    """The fences of rings, which the API server enforces on their shards."""
-
-    async def prove(self, ring: RingName) -> "Proof":
-        """Return the proof from a dry run that only the ring's fence rejects."""
-        ...
-
-
 class Recorder(Protocol):
     """Events for `kubectl describe`; too many in one namespace are dropped."""
 
@@ -224,16 +214,4 @@ class Journal(Protocol):
 
     def moved(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
         """Record that a main object was assigned; `source` is None if it was on no shard."""
-        ...
-
-
-class Reviews(Protocol):
-    """Reviews of clients by the API server."""
-
-    async def identify(self, token: str) -> "User | None":
-        """Return the user of the bearer token, None if the API server rejects it."""
-        ...
-
-    async def may_read_metrics(self, user: "User") -> bool:
-        """Return whether the user is allowed to get the metrics, a non-resource path."""
         ...

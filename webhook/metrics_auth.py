@@ -6,12 +6,12 @@ answer the request is rejected.  Only the digest of a token is kept, and tokens 
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from sharder.core.errors import ApiError, Unavailable
-from sharder.ports import Reviews
 from sharder.runtime.allowance import Allowance
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import ErrorLog, ignore
@@ -44,9 +44,9 @@ class _Answer(NamedTuple):
 class MetricsAuthorizer:
     """Decides which clients are allowed to read the metrics."""
 
-    def __init__(self, reviews: Reviews, clock: Clock) -> None:
-        """Start with an empty cache."""
-        self._reviews = reviews
+    def __init__(self, review: Callable[[str], Awaitable[HTTPStatus]], clock: Clock) -> None:
+        """`review` asks the API server about a token: OK, UNAUTHORIZED or FORBIDDEN."""
+        self._review = review
         self._clock = clock
         self._answers: dict[bytes, _Answer] = {}
         """By digest of the token; the newest answer is last."""
@@ -94,13 +94,6 @@ class MetricsAuthorizer:
             del self._under_way[digest]
             answer.set_result(status)
         return status
-
-    async def _review(self, token: str) -> HTTPStatus:
-        user = await self._reviews.identify(token)
-        if user is None:
-            return HTTPStatus.UNAUTHORIZED
-        is_allowed = await self._reviews.may_read_metrics(user)
-        return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
 
     def _believe(self, digest: bytes, status: HTTPStatus) -> None:
         self._answers.pop(digest, None)

@@ -36,7 +36,7 @@ class FenceProofs:
 
     async def _prove(self, ring: RingName) -> None:
         try:
-            proof = await self._ports.fences.prove(ring)
+            proof = await self._ports.prove_fence(ring)
         except ApiError as error:
             proof = UnknownFence(str(error))
         if self._proofs.get(ring) != proof:

@@ -1,6 +1,6 @@
 """What the controllers of the leader share: the world outside, and who gets their reports."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -9,10 +9,11 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import Part
 from sharder.core.api.ring import ControllerRing
+from sharder.core.fence.probe import Proof
 from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.registry import Metrics
-from sharder.ports import Fences, Journal, Objects, Recorder, WebhookConfigurations, Writable
+from sharder.ports import Journal, Objects, Recorder, WebhookConfigurations, Writable
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.child_process import Compute
 from sharder.runtime.clock import Clock
@@ -44,7 +45,8 @@ class Ports:
     """The mutating configurations of the rings."""
     validations: WebhookConfigurations
     """The validating configurations for ControllerRings."""
-    fences: Fences
+    prove_fence: Callable[[RingName], Awaitable[Proof]]
+    """Returns the proof from a dry run that only the fence of the ring rejects."""
     registration: Callable[[], Registration]
     """Called at each apply: the CA can change."""
     recorder: Recorder

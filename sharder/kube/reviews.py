@@ -1,5 +1,6 @@
 """Reviews by the API server: the user of a token, a user's rights, and whether a fence works."""
 
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -30,22 +31,17 @@ class _Review(msgspec.Struct, frozen=True):
     status: _Status
 
 
-class KubeReviews:
-    """Creates reviews, which change nothing and are not stored."""
+async def may_read_metrics(client: Client, token: str) -> HTTPStatus:
+    """Return OK if the user of a bearer token is allowed to get the metrics, a nonResourceURL.
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def identify(self, token: str) -> User | None:
-        """Return the user of a bearer token, None if the API server does not accept it."""
-        spec: Json = {"token": token}
-        status = await _review(self._client, _AUTHENTICATION, "TokenReview", spec)
-        return status.user if status.authenticated and status.user.username else None
-
-    async def may_read_metrics(self, user: User) -> bool:
-        """Return whether the user is allowed to get the metrics, a nonResourceURL."""
-        metrics: Json = {"verb": "get", "path": METRICS_PATH}
-        return await _may(self._client, user, {"nonResourceAttributes": metrics})
+    UNAUTHORIZED: the API server does not accept the token.  FORBIDDEN: the right is missing.
+    """
+    status = await _review(client, _AUTHENTICATION, "TokenReview", {"token": token})
+    if not (status.authenticated and status.user.username):
+        return HTTPStatus.UNAUTHORIZED
+    metrics: Json = {"verb": "get", "path": METRICS_PATH}
+    is_allowed = await _may(client, status.user, {"nonResourceAttributes": metrics})
+    return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
 
 
 async def is_allowed(
@@ -97,24 +93,16 @@ async def _review(client: Client, group: str, kind: str, spec: Json = None) -> _
     return understand(await client.request("POST", path, body=body), _Review, path).status
 
 
-class KubeFences:
-    """The fences of the cluster's rings."""
+async def prove_fence(client: Client, ring: RingName) -> Proof:
+    """Return the proof from a dry run of an empty patch of the ring's status.
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def prove(self, ring: RingName) -> Proof:
-        """Return the proof from a dry run of an empty patch of the ring's status.
-
-        Raises:
-            ApiError: there was no answer, or the right to patch the status is missing.
-        """
-        path = f"/apis/{API_GROUP}/{API_VERSION}/controllerrings/{ring}/status"
-        query = {"dryRun": "All", "fieldManager": PROBE_MANAGER}
-        try:
-            await self._client.request(
-                "PATCH", path, query=query, body={}, content_type=MERGE_PATCH
-            )
-        except Rejected as error:
-            return proof_of(str(error), ring)
-        return NoFence()
+    Raises:
+        ApiError: there was no answer, or the right to patch the status is missing.
+    """
+    path = f"/apis/{API_GROUP}/{API_VERSION}/controllerrings/{ring}/status"
+    query = {"dryRun": "All", "fieldManager": PROBE_MANAGER}
+    try:
+        await client.request("PATCH", path, query=query, body={}, content_type=MERGE_PATCH)
+    except Rejected as error:
+        return proof_of(str(error), ring)
+    return NoFence()

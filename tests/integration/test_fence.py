@@ -31,7 +31,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.kube.client import JSON, MERGE_PATCH, Client, connect
-from sharder.kube.reviews import KubeFences
+from sharder.kube.reviews import prove_fence
 from sharder.kube.typed_stores import LEASES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONFIGMAPS, PODS, User, path_of
@@ -337,7 +337,7 @@ async def test_a_dry_run_proves_the_fence(cast: Cast) -> None:
     """Under any account: the policy recognizes the dry run, not who sends it."""
     user = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
     for someone in (cast.visitor, cast.admin, cast.a):
-        proof = await KubeFences(someone.client).prove(RING)
+        proof = await prove_fence(someone.client, RING)
 
         assert proof == Fence(digest=digest_of(a_ring()), users=(user,))
 
@@ -345,7 +345,7 @@ async def test_a_dry_run_proves_the_fence(cast: Cast) -> None:
 async def test_without_a_fence_the_dry_run_passes_and_changes_nothing(cast: Cast) -> None:
     before = await User(cast.admin.client).ring("open")
 
-    assert await KubeFences(cast.admin.client).prove(RingName("open")) == NoFence()
+    assert await prove_fence(cast.admin.client, RingName("open")) == NoFence()
 
     assert await User(cast.admin.client).ring("open") == before
 

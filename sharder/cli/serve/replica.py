@@ -23,7 +23,7 @@ from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client
 from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
-from sharder.kube.reviews import KubeFences, KubeReviews
+from sharder.kube.reviews import may_read_metrics, prove_fence
 from sharder.kube.typed_stores import (
     MUTATING,
     VALIDATING,
@@ -108,7 +108,7 @@ class Replica:
 
     def metrics_route(self) -> App:
         """Return the metrics, for clients that the API server allows."""
-        readers = MetricsAuthorizer(KubeReviews(self.client), self.clock)
+        readers = MetricsAuthorizer(partial(may_read_metrics, self.client), self.clock)
         return metrics_app(self.metrics.render, readers)
 
     async def follow(self) -> None:
@@ -149,7 +149,7 @@ class Replica:
             ring_status=rings(client).status(),
             configurations=self.objects.of(MUTATING),
             validations=self.objects.of(VALIDATING),
-            fences=KubeFences(client),
+            prove_fence=partial(prove_fence, client),
             registration=registration,
             recorder=self._recorder,
             annotation_warnings=self._warnings,

@@ -23,7 +23,7 @@ from sharder.core.fence.policy import fence_of
 from sharder.core.fence.probe import Fence
 from sharder.core.names import ObjectRef, RingName
 from sharder.kube.client import connect
-from sharder.kube.reviews import KubeFences
+from sharder.kube.reviews import prove_fence
 from tests.e2e.replicas import FAST_ELECTION
 from tests.e2e.writers import WriteLog
 from tests.history.etcd import APISERVER_FLAGS
@@ -173,7 +173,7 @@ async def _until_fenced(plane: ControlPlane) -> None:
     client = await connect(str(plane.admin_kubeconfig))
 
     async def is_fenced() -> bool:
-        return isinstance(await KubeFences(client).prove(RingName(RING)), Fence)
+        return isinstance(await prove_fence(client, RingName(RING)), Fence)
 
     try:
         await eventually(is_fenced, within=FENCE_SECONDS)

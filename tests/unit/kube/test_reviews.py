@@ -1,11 +1,12 @@
 """Facts about `sharder.kube.reviews`."""
 
+import msgspec
 import pytest
 
 from sharder.core.api.cluster import User
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
-from sharder.kube.reviews import KubeReviews, is_allowed
+from sharder.kube.reviews import is_allowed, may_read_metrics
 from tests.unit.kube.conftest import Script
 
 SCRAPER = User(
@@ -20,10 +21,14 @@ SCRAPER = User(
 async def test_the_whole_user_is_asked_about(
     script: Script, client: Client, allowed: bool
 ) -> None:
-    script.then((201, {"status": {"allowed": allowed, "reason": "so it is"}}))
+    user = msgspec.to_builtins(SCRAPER)
+    script.then(
+        (201, {"status": {"authenticated": True, "user": user}}),
+        (201, {"status": {"allowed": allowed, "reason": "so it is"}}),
+    )
 
-    assert await KubeReviews(client).may_read_metrics(SCRAPER) is allowed
-    (asked,) = script.asked
+    assert await may_read_metrics(client, "token") == (200 if allowed else 403)
+    _, asked = script.asked
     assert asked.path == "/prefix/apis/authorization.k8s.io/v1/subjectaccessreviews"
     assert asked.body == {
         "apiVersion": "authorization.k8s.io/v1",
