@@ -106,10 +106,10 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "test_what_is_never_sharded_is_refused_with_the_reason",
     ),
     "A23": Damage(
-        "webhook/metrics_auth.py",
+        "sharder/kube/reviews.py",
         "return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN",
         "return HTTPStatus.OK",
-        "tests/unit/webhook/test_metrics_auth.py::test_who_reads_is_asked_of_the_api_server_and_nothing_rendered_for_others",
+        "tests/unit/kube/test_reviews.py::test_the_whole_user_is_asked_about",
     ),
     "A24": Damage(
         "hack/requirements.lock",
