@@ -1,6 +1,6 @@
 """A tenant forges and strips labels while the API server does not call the webhook.
 
-While it does, they are what they were: tests/integration/test_admission_owners.py.
+While it does, they are what they were: tests/integration/test_webhook_calls.py.
 """
 
 import itertools

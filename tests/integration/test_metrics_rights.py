@@ -8,23 +8,23 @@ import shlex
 import socket
 import ssl
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from hack.control_plane import ControlPlane
-from hack.playground import SYSTEM, Playground
+from hack.playground import SYSTEM
 from tests.support.documents import read
 from tests.support.eventually import eventually
+from tests.support.service import Service
+from tests.support.users import WITHIN
 from webhook.metrics_auth import BELIEVED_SECONDS
 
 INSTALL = Path("docs/install.md")
 READER = "sharder-metrics-reader"
-WITHIN = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,101 +36,73 @@ class Scrape:
     body: str
 
 
-class Bench:
-    """A sharder with the chart's rights, and accounts that scrape it."""
+class Scraper:
+    """A ServiceAccount without any rights, until it is granted that of the chart."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-        self.playground = Playground(plane)
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._account = f"scraper-{uuid.uuid4().hex[:8]}"
+        self._kubectl("create", "serviceaccount", self._account, "--namespace", SYSTEM)
+        token = self._kubectl("create", "token", self._account, "--namespace", SYSTEM)
+        self._headers = {"Authorization": f"Bearer {token.strip()}"}
 
-    def start(self) -> None:
-        self.playground.install()
-        self.playground.start_sharder(gracefulShutDown="0s", logging={"level": "debug"})
-        url = urlsplit(self.playground.metrics_url("sharder-0"))
-        self.address = (str(url.hostname), url.port or 0)
+    def grant(self) -> None:
+        who = (f"--clusterrole={READER}", f"--serviceaccount={SYSTEM}:{self._account}")
+        self._kubectl("create", "clusterrolebinding", self._account, *who)
 
-    async def until_ready(self) -> None:
-        async def is_ready() -> bool:
-            return await asyncio.to_thread(self.playground.is_ready)
+    async def scrape(self) -> Scrape:
+        return await asyncio.to_thread(self._scrape)
 
-        await eventually(is_ready, within=WITHIN)
-        self.trust = self.playground.trust()
+    async def until_allowed(self) -> Scrape:
+        """Scrape until it succeeds: rights are known to the API server a little later."""
 
-    def account(self) -> str:
-        """Create a ServiceAccount without any rights and return its name."""
-        name = f"scraper-{uuid.uuid4().hex[:8]}"
-        self.plane.kubectl("create", "serviceaccount", name, "--namespace", SYSTEM)
-        return name
+        async def answered() -> Scrape:
+            scrape = await self.scrape()
+            assert scrape.status == 200, scrape
+            return scrape
 
-    def token(self, account: str) -> str:
-        return self.plane.kubectl("create", "token", account, "--namespace", SYSTEM).strip()
+        return await eventually(answered, within=BELIEVED_SECONDS + WITHIN)
 
-    def grant(self, account: str, role: str = READER) -> None:
-        who = f"--serviceaccount={SYSTEM}:{account}"
-        self.plane.kubectl("create", "clusterrolebinding", account, f"--clusterrole={role}", who)
-
-    def withdraw(self, account: str) -> None:
-        self.plane.kubectl("delete", "clusterrolebinding", account)
-
-    async def scrape(self, authorization: str = "", path: str = "") -> Scrape:
-        return await asyncio.to_thread(self._scrape, authorization, path)
-
-    def _scrape(self, authorization: str, path: str) -> Scrape:
-        host, port = self.address
-        connection = http.client.HTTPSConnection(host, port, timeout=20, context=self.trust)
-        try:
-            headers = {"Authorization": authorization} if authorization else {}
-            connection.request("GET", path or "/metrics", headers=headers)
-            answer = connection.getresponse()
-            return Scrape(
-                status=answer.status,
-                headers={name.lower(): value for name, value in answer.getheaders()},
-                body=answer.read().decode(),
-            )
-        finally:
-            connection.close()
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(self.address, timeout=20)
-
-    def scrape_in_clear(self, authorization: str) -> bytes:
+    def scrape_in_clear(self) -> bytes:
         """Return whatever comes back without TLS."""
-        lines = ("GET /metrics HTTP/1.1", "Host: sharder", f"Authorization: {authorization}")
+        headers = {"Host": "sharder", **self._headers}
+        lines = ["GET /metrics HTTP/1.1", *map(": ".join, headers.items())]
         received = b""
-        with self.connect() as connection, suppress(ConnectionError):
+        with connected(self.service) as connection, suppress(ConnectionError):
             connection.sendall("\r\n".join([*lines, "", ""]).encode())
             while chunk := connection.recv(65536):
                 received += chunk
         return received
 
-    def certificate(self) -> str:
-        """Return what is shown, in PEM."""
-        return ssl.get_server_certificate(self.address)
+    def _scrape(self) -> Scrape:
+        trust = self.service.playground.trust()
+        connection = http.client.HTTPSConnection(*address(self.service), timeout=20, context=trust)
+        with closing(connection):
+            connection.request("GET", "/metrics", headers=self._headers)
+            answer = connection.getresponse()
+            headers = {name.lower(): value for name, value in answer.getheaders()}
+            return Scrape(status=answer.status, headers=headers, body=answer.read().decode())
 
-    async def until(self, authorization: str, status: int) -> Scrape:
-        """Scrape until this comes back: rights are known to the API server a little later."""
-
-        async def answered() -> Scrape:
-            scrape = await self.scrape(authorization)
-            assert scrape.status == status, scrape
-            return scrape
-
-        return await eventually(answered, within=BELIEVED_SECONDS + WITHIN)
+    def _kubectl(self, *arguments: str) -> str:
+        return self.service.plane.kubectl(*arguments)
 
 
-@pytest.fixture(scope="module")
-def bench() -> Iterator[Bench]:
-    with ControlPlane() as plane:
-        bench = Bench(plane)
-        bench.start()
-        asyncio.run(bench.until_ready())
-        yield bench
+def address(service: Service) -> tuple[str, int]:
+    url = urlsplit(service.playground.metrics_url("sharder-0"))
+    return str(url.hostname), url.port or 0
 
 
-async def test_without_permission_it_is_forbidden(bench: Bench) -> None:
-    token = bench.token(bench.account())
+def connected(service: Service) -> socket.socket:
+    return socket.create_connection(address(service), timeout=20)
 
-    scrape = await bench.scrape(f"Bearer {token}")
+
+@pytest.fixture
+def scraper(service: Service) -> Scraper:
+    return Scraper(service)
+
+
+async def test_without_permission_it_is_forbidden(scraper: Scraper) -> None:
+    scrape = await scraper.scrape()
 
     assert scrape.status == 403
     assert scrape.body == (
@@ -139,36 +111,29 @@ async def test_without_permission_it_is_forbidden(bench: Bench) -> None:
     )
 
 
-async def test_with_permission_it_shows_the_metrics(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
+async def test_with_permission_it_shows_the_metrics_and_in_clear_nothing(
+    scraper: Scraper,
+) -> None:
+    scraper.grant()
 
-    scrape = await bench.until(f"Bearer {bench.token(account)}", 200)
+    scrape = await scraper.until_allowed()
+    in_clear = await asyncio.to_thread(scraper.scrape_in_clear)
 
     assert scrape.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "controller_sharding_build_info{" in scrape.body
+    assert b"HTTP/" not in in_clear
+    assert b"controller_sharding" not in in_clear
 
 
-async def test_without_tls_no_client_reads(bench: Bench) -> None:
-    account = bench.account()
-    bench.grant(account)
-    authorization = f"Bearer {bench.token(account)}"
-    await bench.until(authorization, 200)
-
-    received = await asyncio.to_thread(bench.scrape_in_clear, authorization)
-
-    assert b"HTTP/" not in received
-    assert b"controller_sharding" not in received
-
-
-async def test_the_documented_authority_is_what_a_scraper_verifies_by(bench: Bench) -> None:
+async def test_the_documented_authority_is_what_a_scraper_verifies_by(service: Service) -> None:
     (command,) = re.findall(r"^kubectl (get validating.+) \| base64", read(INSTALL), re.MULTILINE)
 
     async def told() -> str:
-        return await asyncio.to_thread(bench.plane.kubectl, *shlex.split(command))
+        return await asyncio.to_thread(service.plane.kubectl, *shlex.split(command))
 
     ca_bundle = await eventually(told, within=WITHIN)
 
     trust = ssl.create_default_context(cadata=base64.b64decode(ca_bundle).decode())
-    with trust.wrap_socket(bench.connect(), server_hostname=bench.address[0]) as connection:
+    name, _ = address(service)
+    with trust.wrap_socket(connected(service), server_hostname=name) as connection:
         assert connection.getpeercert()

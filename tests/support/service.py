@@ -65,9 +65,12 @@ class Service:
         """Return the lines that a scrape gets."""
         return (await asyncio.to_thread(self.playground.scrape)).splitlines()
 
-    def pod(self, name: str, namespace: str) -> Path:
-        """Create a Pod that no kubelet runs; return a kubeconfig with the token it would have."""
-        return self.plane.token_kubeconfig(namespace, ACCOUNT, pod=name)
+    @asynccontextmanager
+    async def as_pod(self, name: str, namespace: str) -> AsyncIterator[User]:
+        """Create a Pod that no kubelet runs, and act with the token that it would have."""
+        make = self.plane.token_kubeconfig
+        async with self.user(await asyncio.to_thread(make, namespace, ACCOUNT, pod=name)) as user:
+            yield user
 
     @asynccontextmanager
     async def user(self, kubeconfig: Path | None = None) -> AsyncIterator[User]:
