@@ -37,35 +37,6 @@ class RingRequest(Asked, frozen=True, kw_only=True, rename="camel"):
     old: ControllerRing | None = msgspec.field(default=None, name="oldObject")
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """The problems of a ring, which is rejected if there are refusals."""
-
-    refusals: tuple[Refusal, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-PASS = Verdict()
-
-
-async def decode(body: Body) -> RingRequest | Reviewed:
-    """Decode the request of the API server.
-
-    Raises:
-        InvalidObject: the body is not JSON, or has no request.uid: it cannot be answered.
-    """
-    try:
-        return request_in(body, _REVIEW)
-    except RecursionError:
-        return await decode(await cut_in_slices(body))
-
-
-def encode(uid: str, ring: RingName, verdict: Verdict) -> bytes:
-    """Return the answer; a rejection names each invalid field, as in the API server."""
-    warnings = tuple(printable(warning) for warning in verdict.warnings)
-    status = _status(ring, verdict.refusals) if verdict.refusals else None
-    return answer(Response(uid=uid, allowed=status is None, status=status, warnings=warnings))
-
-
 _REVIEW = msgspec.json.Decoder(Envelope[RingRequest])
 
 
@@ -95,7 +66,7 @@ s."""
 MAX_WAITING = 10
 """Limit on the rings that are being checked or wait; rings are checked one at a time."""
 
-_FAILED = Verdict(warnings=("the sharder failed to check this ring; see its condition Ready",))
+_FAILED = "the sharder failed to check this ring; see its condition Ready"
 
 log = logging.getLogger(__name__)
 
@@ -122,9 +93,8 @@ class RingValidation:
             return refusal(503, "too many rings at once")
         self._under_way += 1
         try:
-            request = await decode(body)
             async with asyncio.timeout(CHECK_SECONDS):
-                return Answer(200, await self._answer(request))
+                return Answer(200, answer(await self._response(body)))
         except TimeoutError:
             return refusal(503, "the ring was not checked in time")
         except InvalidObject as error:
@@ -132,31 +102,38 @@ class RingValidation:
         finally:
             self._under_way -= 1
 
-    async def _answer(self, request: RingRequest | Reviewed) -> bytes:
-        name = request.name if isinstance(request, RingRequest) else RingName("")
+    async def _response(self, body: Body) -> Response:
         try:
-            verdict = await self._check(request)
+            request = request_in(body, _REVIEW)
+        except RecursionError:
+            request = request_in(await cut_in_slices(body), _REVIEW)
+        if isinstance(request, Reviewed):
+            problem = f"the sharder cannot read this ring: {request.problem}"
+            return _allowed(request.uid, *[problem] * bool(request.problem))
+        try:
+            return await self._judge(request)
         except Exception:
             # A bug of ours must not fail the user's request.
             log.exception(
-                "validation failed, ring accepted: report this bug", extra={"ring": name}
+                "validation failed, ring accepted: report this bug", extra={"ring": request.name}
             )
-            verdict = _FAILED
-        return encode(request.uid, name, verdict)
+            return _allowed(request.uid, _FAILED)
 
-    async def _check(self, request: RingRequest | Reviewed) -> Verdict:
-        if isinstance(request, Reviewed):
-            warning = f"the sharder cannot read this ring: {request.problem}"
-            return Verdict(warnings=(warning,)) if request.problem else PASS
-        old, new = request.old, request.ring
+    async def _judge(self, request: RingRequest) -> Response:
+        """Return the answer; a rejection names each invalid field, as in the API server."""
+        uid, old, new = request.uid, request.old, request.ring
         if new is None or new.metadata.deletion_timestamp is not None:
-            return PASS
+            return _allowed(uid)
         if old is not None and old.spec == new.spec:
             # A change of metadata must not fail for an invalid spec that is already stored.
-            return PASS
+            return _allowed(uid)
         # A large spec can take long, so it is checked in a thread.
         run = asyncio.get_running_loop().run_in_executor
         refused = await run(self._thread, refusals, new, self._custom)
         if refused:
-            return Verdict(refusals=refused)
-        return Verdict(warnings=warnings(old, new))
+            return Response(uid=uid, allowed=False, status=_status(request.name, refused))
+        return _allowed(uid, *warnings(old, new))
+
+
+def _allowed(uid: str, *warnings: str) -> Response:
+    return Response(uid=uid, allowed=True, warnings=tuple(map(printable, warnings)))
