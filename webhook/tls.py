@@ -4,7 +4,7 @@ import ssl
 from contextlib import suppress
 
 from sharder.core.errors import ConfigError
-from sharder.tls.files import readable
+from sharder.runtime.pem_file import readable
 
 
 class ServerTls:

@@ -7,7 +7,6 @@ import asyncio
 import base64
 import os
 import ssl
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +20,7 @@ from sharder.core.errors import ConfigError, Unavailable
 from sharder.kube import exec_plugin
 from sharder.kube.exec_plugin import Exec
 from sharder.runtime.clock import SystemClock
+from sharder.runtime.pem_file import readable
 
 REFRESH_SECONDS: Final = 60.0
 """Between two reads of a token: those of files and plugins are valid for at least some minutes."""
@@ -109,26 +109,20 @@ class _Context(msgspec.Struct, frozen=True):
     namespace: str | None = None
 
 
-class _NamedCluster(msgspec.Struct, frozen=True):
+class _Named(msgspec.Struct, frozen=True):
+    """An entry of a list, with the one of the fields that the list is about."""
+
     name: str
     cluster: _Cluster = _Cluster()
-
-
-class _NamedUser(msgspec.Struct, frozen=True):
-    name: str
     user: _User | None = None
-
-
-class _NamedContext(msgspec.Struct, frozen=True):
-    name: str
     context: _Context = _Context()
 
 
 class _File(msgspec.Struct, frozen=True, rename="kebab"):
     current_context: str | None = None
-    contexts: tuple[_NamedContext, ...] | None = None
-    clusters: tuple[_NamedCluster, ...] | None = None
-    users: tuple[_NamedUser, ...] | None = None
+    contexts: tuple[_Named, ...] | None = None
+    clusters: tuple[_Named, ...] | None = None
+    users: tuple[_Named, ...] | None = None
 
 
 async def find_access(kubeconfig: str | None = None, context: str | None = None) -> Access:
@@ -218,14 +212,10 @@ def _trust(cluster: _Cluster, folder: Path) -> ssl.SSLContext:
 
 
 def _present(trust: ssl.SSLContext, certificate: bytes | None, key: bytes | None) -> None:
-    """Present a client certificate to the server; OpenSSL reads it only from files."""
-    if certificate is None:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        chain, private = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-        chain.write_bytes(certificate)
-        private.write_bytes(key or certificate)
-        trust.load_cert_chain(chain, private)
+    """Present a client certificate to the server."""
+    if certificate is not None:
+        with readable(certificate + b"\n" + (key or b"")) as path:
+            trust.load_cert_chain(path)
 
 
 def _content(data: str | None, file: str | None, folder: Path) -> bytes | None:

@@ -22,7 +22,7 @@ from sharder.core.errors import Unavailable
 from sharder.kube.access import REFRESH_SECONDS, Access
 from sharder.proxy.server import MAX_BODY, ProxyServer
 from sharder.runtime.clock import Clock
-from sharder.tls.files import readable
+from sharder.runtime.pem_file import readable
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
 
 HOST: Final = "127.0.0.1"
