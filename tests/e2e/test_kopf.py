@@ -21,8 +21,10 @@ from sharder.core.names import ObjectRef, RingName, owner_label, pin_label
 from sharder.kube.client import Client, connect
 from sharder.kube.typed_stores import leases
 from sharder.metrics.registry import PREFIX
+from tests.history.overlaps import overlaps
+from tests.history.traces import Trace, Work
+from tests.history.works import works_in
 from tests.support.eventually import eventually
-from tests.support.overlaps import WorkTime, overlaps, work_times
 from tests.support.samples import total
 
 RUN: Final = (sys.executable, "-m", "kopf", "run", "--all-namespaces")
@@ -50,8 +52,7 @@ class Observed:
     """The owner of each plain Secret before anything moved."""
     worked: dict[str, set[str]]
     """The shards that had worked on each of them by then."""
-    works: list[WorkTime]
-    overlaps: list[str]
+    works: list[Work]
     slow_done: dict[str, str]
     stopped: int
     left_behind: int
@@ -67,7 +68,7 @@ class Observed:
     released_lease: Lease
     logs: str
 
-    def of(self, name: str, shard: str, what: str = "") -> list[WorkTime]:
+    def of(self, name: str, shard: str, what: str = "") -> list[Work]:
         """Return what a shard has done on a Secret."""
         return [
             work
@@ -88,7 +89,7 @@ def test_each_replica_handles_its_own_objects_only(observed: Observed) -> None:
 
 
 def test_two_replicas_are_never_at_work_on_one_object(observed: Observed) -> None:
-    assert observed.overlaps == []
+    assert list(overlaps(Trace(works=observed.works))) == []
 
 
 @pytest.mark.parametrize("name", MOVED)
@@ -183,8 +184,7 @@ class _Play:
             return Observed(
                 placed=placed,
                 worked=worked,
-                works=list(work_times(self.logs, killed={"shard-1", "shard-3"})),
-                overlaps=overlaps(self.logs, killed={"shard-1", "shard-3"}),
+                works=list(works_in(self.logs, killed={"shard-1", "shard-3"})),
                 slow_done=slow_done,
                 stopped=stopped,
                 left_behind=left_behind,
@@ -209,7 +209,7 @@ class _Play:
 
         async def all_worked_on() -> dict[str, set[str]]:
             worked: dict[str, set[str]] = {}
-            for work in work_times(self.logs):
+            for work in works_in(self.logs):
                 worked.setdefault(work.object.split()[-1], set()).add(work.shard)
             assert worked.keys() == set(PLAIN), worked.keys()
             return worked
@@ -286,7 +286,7 @@ class _Play:
 
     async def _until_worked_on(self, names: Mapping[str, object] | list[str], shard: str) -> None:
         async def all_worked_on() -> None:
-            works = work_times(self.logs, killed={shard})
+            works = works_in(self.logs, killed={shard})
             worked = {work.object.split()[-1] for work in works if work.shard == shard}
             assert worked >= set(names), set(names) - worked
 

@@ -139,26 +139,28 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """From when to when a shard was at work on an object, by its own log."""
+    """From when to when (monotonic seconds) a shard was at work on an object, by its own log."""
 
     object: str
+    """With ring and resource: `checksum secrets demo/secret-1`."""
     shard: str
     began: float
     ended: float
+    """Infinite if it has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """All that was seen; writes in the order of revisions."""
 
-    writes: Sequence[Write]
-    children: Sequence[Child]
-    leases: Sequence[Held]
-    events: Sequence[Event]
+    writes: Sequence[Write] = ()
+    children: Sequence[Child] = ()
+    leases: Sequence[Held] = ()
+    events: Sequence[Event] = ()
     """In the order of time."""
-    outages: Sequence[Span]
+    outages: Sequence[Span] = ()
     """Of the API server or etcd."""
-    leading: Sequence[float]
+    leading: Sequence[float] = ()
     """When the leader renewed its Lease, in the order of time."""
     refused: Sequence[Request] = ()
     works: Sequence[Work] = ()

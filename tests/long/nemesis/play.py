@@ -1,7 +1,7 @@
 """A nemesis run: shards, sharders, users, and all the faults of a seed."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from sharder.kube.client import connect
 from tests.history.judging import judge
 from tests.history.recording import Recording
 from tests.history.schedule import schedule
-from tests.history.traces import Trace, Work
+from tests.history.traces import Trace
+from tests.history.works import works_in
 from tests.long.nemesis.actors import Actors
 from tests.long.nemesis.faults import Faults
 from tests.long.nemesis.stage import PROCESSES, SHARDERS, Setup, Stage, stage
 from tests.long.nemesis.users import Users
 from tests.long.worker import shard_of
 from tests.support.eventually import eventually
-from tests.support.overlaps import work_times
 
 SHARDS: Final = frozenset(shard_of(RING, name) for name in PROCESSES)
 REST_SECONDS: Final = 60.0
@@ -154,15 +154,10 @@ class _Play:
         """Return all that was seen until now."""
         return self.actors.recording.trace(
             refused=self.users.failed,
-            works=list(self._works()),
+            works=list(works_in(self.one.plane.directory / "logs", killed=self.actors.down)),
             sent=list(self.one.log.sent()),
             fenced=[f"{shard}: {message}" for shard, message in self.one.log.refusals()],
         )
-
-    def _works(self) -> Iterator[Work]:
-        logs = self.one.plane.directory / "logs"
-        for each in work_times(logs, killed=self.actors.down):
-            yield Work(object=each.object, shard=each.shard, began=each.began, ended=each.ended)
 
     async def _all_join(self) -> bool:
         return {each.shard for each in self.actors.recording.leases if each.is_held} >= SHARDS

@@ -1,4 +1,4 @@
-"""Whether two ever worked on one object at a time, by what the shards have logged of their work.
+"""What the shards have logged of their work.
 
 The example controller logs when it begins to work on an object and when it has ended, with the
 monotonic clock, which all processes of a machine share.  A process that is stopped where it
@@ -7,23 +7,12 @@ stands counts as at work until it goes on and says that it has ended.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
 import msgspec
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkTime:
-    """From when to when (monotonic seconds) a shard was at work on an object."""
-
-    object: str
-    """With ring and resource: `checksum secrets demo/secret-1`."""
-    shard: str
-    began: float
-    ended: float
-    """Infinite if it has not."""
+from tests.history.traces import Work
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -36,35 +25,14 @@ class _Line(msgspec.Struct, frozen=True):
     object: str = ""
 
 
-def overlaps(directory: Path, *, killed: Collection[str] = ()) -> list[str]:
-    """Return who worked on an object while another did; empty is as it should be.
+def works_in(directory: Path, *, killed: Collection[str] = ()) -> Iterator[Work]:
+    """Yield all work that logs show.
 
     Args:
         directory: Where the logs of the shards are, `*.log`; those of others may be there too.
         killed: Shards whose processes had no chance to say that their work has ended, and were
             not started again: it has ended with the last that they have logged.
-
-    Raises:
-        ValueError: no shard has logged any work there.
     """
-    told: list[str] = []
-    by_object: defaultdict[str, list[WorkTime]] = defaultdict(list)
-    for work in work_times(directory, killed=killed):
-        by_object[work.object].append(work)
-    if not by_object:
-        raise ValueError(f"no shard has logged any work in {directory}")
-    for name, works in sorted(by_object.items()):
-        works.sort(key=lambda work: work.began)
-        last = works[0]
-        for work in works[1:]:
-            if work.began < last.ended:
-                told.append(_describe(name, last, work))
-            last = max(last, work, key=lambda work: work.ended)
-    return told
-
-
-def work_times(directory: Path, *, killed: Collection[str] = ()) -> Iterator[WorkTime]:
-    """Yield all work that the logs show, as `overlaps` reads it."""
     for file in sorted(directory.glob("*.log")):
         yield from _work_in(list(_lines(file)), killed)
 
@@ -80,7 +48,7 @@ def _lines(file: Path) -> Iterator[_Line]:
                     continue  # cut off, by a kill or because it is just being written
 
 
-def _work_in(lines: list[_Line], killed: Collection[str]) -> Iterator[WorkTime]:
+def _work_in(lines: list[_Line], killed: Collection[str]) -> Iterator[Work]:
     """Yield the work of the processes that have logged to one file, one after the other."""
     last_words = {line.process: line.monotonic for line in lines}
     begun: defaultdict[tuple[int, str], list[_Line]] = defaultdict(list)
@@ -96,13 +64,6 @@ def _work_in(lines: list[_Line], killed: Collection[str]) -> Iterator[WorkTime]:
             yield _work(line, last_words[process] if is_dead else inf)
 
 
-def _work(line: _Line, ended: float) -> WorkTime:
+def _work(line: _Line, ended: float) -> Work:
     name = f"{line.ring} {line.resource} {line.object}"
-    return WorkTime(object=name, shard=line.shard, began=line.monotonic, ended=ended)
-
-
-def _describe(name: str, first: WorkTime, second: WorkTime) -> str:
-    if first.ended == inf:
-        return f"{name}: {second.shard} began while {first.shard} was at work, and still is"
-    early = first.ended - second.began
-    return f"{name}: {second.shard} began {early:.3f} s before {first.shard} had ended"
+    return Work(object=name, shard=line.shard, began=line.monotonic, ended=ended)
