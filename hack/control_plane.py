@@ -249,8 +249,8 @@ class ControlPlane:
             raise KubectlError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
-    def apply(self, manifest: Path | str) -> str:
-        """Apply a file, a folder of files, or a text of YAML or JSON, as the admin.
+    def apply(self, manifest: Path | str | Sequence[Mapping[str, object]]) -> str:
+        """Apply a file, a folder of files, a text of YAML or JSON, or objects, as the admin.
 
         Returns:
             The standard output of kubectl.
@@ -261,6 +261,8 @@ class ControlPlane:
         command = ("apply", "--server-side", "--force-conflicts", "-f")
         if isinstance(manifest, Path):
             return self.kubectl(*command, str(manifest))
+        if not isinstance(manifest, str):
+            manifest = "\n---\n".join(map(json.dumps, manifest))
         return self.kubectl(*command, "-", stdin=manifest)
 
     def __enter__(self) -> "ControlPlane":

@@ -6,7 +6,6 @@ system:masters: sharders, shards and users have separate identities.  Leases las
 
 import asyncio
 import base64
-import json
 import os
 import signal
 import ssl
@@ -19,6 +18,7 @@ from pathlib import Path
 import yaml
 
 from hack.control_plane import ControlPlane
+from hack.objects import namespace
 from hack.ports import free_ports
 
 ROOT = Path(__file__).parent.parent
@@ -73,7 +73,7 @@ class Playground:
         self.plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
         self.plane.apply(MANIFESTS / "viewer.yaml")
         self.plane.apply(MANIFESTS / "scraper.yaml")
-        self.plane.apply(_namespace(NAMESPACE))
+        self.plane.apply([namespace(NAMESPACE, {"checksum.example.com/enabled": "true"})])
         for manifest in ("namespace.yaml", "rbac.yaml", "ring.yaml"):
             self.plane.apply(EXAMPLE / "deploy" / manifest)
         self._kubeconfigs = {
@@ -259,10 +259,3 @@ def _read(request: urllib.request.Request, trust: ssl.SSLContext) -> str:
     with urllib.request.urlopen(request, timeout=10, context=trust) as answer:  # noqa: S310
         content: bytes = answer.read()
         return content.decode()
-
-
-def _namespace(name: str) -> str:
-    labels = {"checksum.example.com/enabled": "true"}
-    return json.dumps(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    )

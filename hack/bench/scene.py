@@ -6,26 +6,24 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from hack import objects
 from hack.bench import load
 from hack.bench.load import NUMBER, Job, Load, LoadError
 from hack.control_plane import ControlPlane
 from hack.playground import RING as EXAMPLE_RING
 from hack.playground import Playground, wait_until_ready
-from sharder.core.api.lease import format_time
-from sharder.core.names import RING_LABEL, owner_label
+from sharder.core.api.meta import Json
 from sharder.core.names import RingName as Name
+from sharder.core.names import owner_label
 
 SHARDER: Final = "sharder-0"
 SHARD: Final = "shard-{n}"
 SELECTED: Final = "bench.example.com/ring"
 """Label of the namespaces of a ring."""
-LEASE_SECONDS: Final = 3600
-"""Long, because no shard renews its Lease."""
 POLL_SECONDS: Final = 0.05
 WAIT_SECONDS: Final = 600.0
 
@@ -54,17 +52,12 @@ class Scene:
 
         If the ring has shards, the API server also calls the webhook by then.
         """
-        ring = {
-            "apiVersion": "sharding.timebertt.dev/v1alpha1",
-            "kind": "ControllerRing",
-            "metadata": {"name": name},
-            "spec": {
-                "resources": [{"group": "", "resource": "secrets"}],
-                "namespaceSelector": {"matchLabels": {SELECTED: name}},
-                "shardNamespaces": ["default"],
-            },
+        spec: dict[str, Json] = {
+            "resources": [{"group": "", "resource": "secrets"}],
+            "namespaceSelector": {"matchLabels": {SELECTED: name}},
+            "shardNamespaces": ["default"],
         }
-        await asyncio.to_thread(self.plane.apply, json.dumps(ring))
+        await asyncio.to_thread(self.plane.apply, [objects.ring(name, spec)])
         path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
         configuration = f'"controllerring-{name}"'.encode()
         await self.until(lambda: configuration in self.get(path))
@@ -88,32 +81,18 @@ class Scene:
     async def add_namespace(self, name: str, ring: str = "") -> None:
         """Add or update a namespace, which belongs to `ring` if a ring is named."""
         labels = {SELECTED: ring} if ring else {}
-        space = {"apiVersion": "v1", "kind": "Namespace"}
-        body = {**space, "metadata": {"name": name, "labels": labels}}
-        await asyncio.to_thread(self.plane.apply, json.dumps(body))
+        await asyncio.to_thread(self.plane.apply, [objects.namespace(name, labels)])
 
     async def add_shards(self, ring: str, shards: int, *, first: int = 0) -> None:
         """Add Leases of shards that never renew them."""
-        now = format_time(datetime.now(UTC))
-        name = f"{ring}-{SHARD}"
-        lease = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": name, "labels": {RING_LABEL: ring}},
-            "spec": {
-                "holderIdentity": name,
-                "leaseDurationSeconds": LEASE_SECONDS,
-                "acquireTime": now,
-                "renewTime": now,
-            },
-        }
+        lease = objects.lease(f"{ring}-{SHARD}", ring, "default")
         path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
         await self.send(path, [json.dumps(lease)], shards, first=first)
 
     async def create(
         self,
         namespace: str,
-        objects: int,
+        count: int,
         *,
         first: int = 0,
         expect: str = "",
@@ -124,7 +103,7 @@ class Scene:
         metadata = {"name": f"secret-{NUMBER}", **({"labels": dict(labels)} if labels else {})}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
         bodies = [json.dumps({**secret, "data": {"key": "c2VjcmV0" * 16}})]
-        return await self.send(path, bodies, objects, first=first, expect=expect)
+        return await self.send(path, bodies, count, first=first, expect=expect)
 
     async def send(
         self,

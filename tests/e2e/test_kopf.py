@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,11 +12,13 @@ from urllib.request import urlopen
 
 import pytest
 
+from hack import objects
 from hack.control_plane import ControlPlane
 from hack.ownership import DRAIN, Observer, create_secrets, observing
 from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground, wait_until_ready
 from hack.ports import free_ports
 from sharder.core.api.lease import Lease
+from sharder.core.api.meta import Json
 from sharder.core.names import ObjectRef, RingName, owner_label, pin_label
 from sharder.kube.client import Client, connect
 from sharder.kube.typed_stores import leases
@@ -309,8 +311,8 @@ class _Play:
             "labels": {PIN: shard},
             "annotations": dict(annotations),
         }
-        manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-        await asyncio.to_thread(self.plane.apply, json.dumps(manifest))
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        await asyncio.to_thread(self.plane.apply, [secret])
 
     async def _kubectl(self, *arguments: str) -> str:
         return await asyncio.to_thread(self.plane.kubectl, *arguments, "--namespace", NAMESPACE)
@@ -342,7 +344,7 @@ class _Play:
         self.playground.start_shard(name, (*RUN, str(file)), PYTHONPATH=str(ROOT), **settings)
 
 
-def rights() -> str:
+def rights() -> Sequence[Mapping[str, object]]:
     """Return what kopf needs besides the rights of the example."""
     rules = [
         {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list", "watch"]},
@@ -360,19 +362,12 @@ def rights() -> str:
         {"kind": "ClusterRoleBinding", "roleRef": role, "subjects": [account]},
     ]
     typed = {"apiVersion": f"{group}/v1", "metadata": metadata}
-    return "\n---\n".join(json.dumps({**typed, **each}) for each in documents)
+    return [{**typed, **each} for each in documents]
 
 
-def _example_ring() -> str:
+def _example_ring() -> Sequence[Mapping[str, Json]]:
     """Return the ring of docs/shard-your-controller.md, and a namespace in it."""
-    resource = {"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}
-    selector = {"matchLabels": {LISTED: "true"}}
-    ring = {
-        "apiVersion": "sharding.timebertt.dev/v1alpha1",
-        "kind": "ControllerRing",
-        "metadata": {"name": LISTED},
-        "spec": {"resources": [resource], "namespaceSelector": selector},
-    }
-    metadata = {"name": LISTED, "labels": {LISTED: "true"}}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-    return "\n---\n".join(map(json.dumps, (namespace, ring)))
+    resource: Json = {"resource": "secrets", "controlledResources": [{"resource": "configmaps"}]}
+    selector: Json = {"matchLabels": {LISTED: "true"}}
+    spec = {"resources": [resource], "namespaceSelector": selector}
+    return [objects.namespace(LISTED, {LISTED: "true"}), objects.ring(LISTED, spec)]

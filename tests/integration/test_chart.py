@@ -2,15 +2,16 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from hack import binaries
+from hack import binaries, objects
 from hack.control_plane import ControlPlane, KubectlError
+from sharder.core.api.meta import Json
 from tests.chart.matrix import MATRIX, NEEDS_CERT_MANAGER
 from tests.chart.rendering import CHART, REQUIRED, Helm, decode_manifests, find
 
@@ -63,16 +64,9 @@ def release(
     helm.run("uninstall", name, "-n", name)
 
 
-def ring(spec: object, name: str = "chart-test") -> str:
+def ring(spec: Mapping[str, Json], name: str = "chart-test") -> str:
     """Return the manifest of a ControllerRing."""
-    return json.dumps(
-        {
-            "apiVersion": "sharding.timebertt.dev/v1alpha1",
-            "kind": "ControllerRing",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-    )
+    return json.dumps(objects.ring(name, spec))
 
 
 def dry_run(control_plane: ControlPlane, manifest: str) -> str:
@@ -90,9 +84,7 @@ def dry_run(control_plane: ControlPlane, manifest: str) -> str:
     ],
 )
 def test_the_server_accepts_every_object(release: Release, case: str, name: str) -> None:
-    release.control_plane.apply(
-        json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    )
+    release.control_plane.apply([objects.namespace(name)])
     rendered = release.helm.template(MATRIX[case], release=name, namespace=name)
 
     accepted = dry_run(release.control_plane, rendered)
@@ -171,7 +163,7 @@ def _columns(release: Release, ring_name: str, *options: str) -> dict[str, str]:
     return dict(zip(header.split(), row.split(), strict=True))
 
 
-def selecting(**requirement: object) -> dict[str, object]:
+def selecting(**requirement: Json) -> dict[str, Json]:
     return {"namespaceSelector": {"matchExpressions": [{"key": "a", **requirement}]}}
 
 
@@ -200,7 +192,7 @@ def selecting(**requirement: object) -> dict[str, object]:
     ],
 )
 def test_an_invalid_ring_is_refused_by_the_server(
-    release: Release, spec: dict[str, object], complaint: str
+    release: Release, spec: dict[str, Json], complaint: str
 ) -> None:
     with pytest.raises(KubectlError, match=complaint):
         dry_run(release.control_plane, ring(spec))

@@ -1,6 +1,5 @@
 """The fence on a real API server, against shards with the tokens of their own pods."""
 
-import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 import yaml
 
+from hack import objects
 from hack.control_plane import ControlPlane
 from hack.playground import CRD
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
@@ -21,8 +21,6 @@ from sharder.core.errors import Rejected
 from sharder.core.fence.policy import digest_of, fence_of
 from sharder.core.fence.probe import Fence, NoFence
 from sharder.core.names import (
-    API_GROUP,
-    API_VERSION,
     RING_LABEL,
     GroupResource,
     ObjectRef,
@@ -55,11 +53,7 @@ RESOURCES: Final = (
         ),
     ),
 )
-RING_MANIFEST: Final = {
-    "apiVersion": f"{API_GROUP}/{API_VERSION}",
-    "kind": "ControllerRing",
-    "spec": {"resources": msgspec.to_builtins(RESOURCES)},
-}
+RING_SPEC: Final = {"resources": msgspec.to_builtins(RESOURCES)}
 RIGHTS: Final = f"""
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -144,8 +138,7 @@ def plane() -> Iterator[ControlPlane]:
             plane.kubectl("create", "serviceaccount", account, "-n", NAMESPACE)
         plane.apply(RIGHTS)
         plane.apply(yaml.safe_dump_all(fence_of(a_ring(), [ObjectRef(NAMESPACE, ACCOUNT)])))
-        for ring in (RING, "open"):
-            plane.apply(json.dumps({**RING_MANIFEST, "metadata": {"name": ring}}))
+        plane.apply([objects.ring(ring, RING_SPEC) for ring in (RING, "open")])
         yield plane
 
 

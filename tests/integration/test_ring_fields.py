@@ -2,16 +2,17 @@
 
 import json
 
-import msgspec
 import pytest
 import yaml
 
+from hack import objects
 from hack.control_plane import ControlPlane, KubectlError
 from hack.playground import CRD
-from sharder.core.names import API_GROUP, API_VERSION
+from sharder.core.api.meta import Json
+from sharder.core.names import API_GROUP
 from tests.support.eventually import eventually
 
-Fields = dict[str, object]
+Fields = dict[str, Json]
 
 PLACEMENT: Fields = {
     "strategy": "ConsistentHash",
@@ -49,25 +50,19 @@ def plane(control_plane: ControlPlane) -> ControlPlane:
     return control_plane
 
 
-def ring(spec: object, *, name: str = "fields", kind: str = "ControllerRing") -> str:
+def ring(spec: Fields, *, kind: str = "ControllerRing") -> str:
     """Return the manifest of a ring."""
-    return json.dumps(
-        {
-            "apiVersion": f"{API_GROUP}/{API_VERSION}",
-            "kind": kind,
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-    )
+    return json.dumps({**objects.ring("fields", spec), "kind": kind})
 
 
-def taken(plane: ControlPlane, spec: object) -> Fields:
+def taken(plane: ControlPlane, spec: Fields) -> Fields:
     """Return the spec as the API server would store it."""
     apply = ("apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
-    return msgspec.convert(json.loads(plane.kubectl(*apply, stdin=ring(spec)))["spec"], Fields)
+    taken: Fields = json.loads(plane.kubectl(*apply, stdin=ring(spec)))["spec"]
+    return taken
 
 
-def placement(strategy: str, **fields: object) -> Fields:
+def placement(strategy: str, **fields: Json) -> Fields:
     """Return a spec with a strategy and whatever it cannot be without."""
     needed = {"custom": "nearest"} if strategy == "Custom" else {}
     return {"placement": {"strategy": strategy, **needed, **fields}}
@@ -199,7 +194,7 @@ async def test_a_ring_that_was_stored_before_there_were_these_fields_gets_the_de
 
 
 async def stored(plane: ControlPlane, *read: str, spec: Fields) -> None:
-    found = msgspec.json.decode(plane.kubectl(*read), type=Fields)
+    found = json.loads(plane.kubectl(*read))
     expected = {
         **spec,
         "resources": [{"group": "", "resource": "secrets", "hashKey": "Namespace"}],

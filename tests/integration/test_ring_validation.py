@@ -4,6 +4,7 @@ import asyncio
 import json
 import uuid
 
+from hack import objects
 from hack.control_plane import KubectlError
 from sharder.controllers.leader_controllers import APPLY_SECONDS
 from sharder.core.api.meta import Json
@@ -25,14 +26,7 @@ DUPLICATE = (
 
 
 def manifest(**spec: Json) -> str:
-    return json.dumps(
-        {
-            "apiVersion": "sharding.timebertt.dev/v1alpha1",
-            "kind": "ControllerRing",
-            "metadata": {"name": f"ring-{uuid.uuid4().hex[:8]}"},
-            "spec": spec,
-        }
-    )
+    return json.dumps(objects.ring(f"ring-{uuid.uuid4().hex[:8]}", spec))
 
 
 async def kubectl(service: Service, *command: str, stdin: str | None = None) -> str:

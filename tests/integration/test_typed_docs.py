@@ -5,7 +5,6 @@ reads their logs or deletes what cert-manager made is left out.  So is `sharder 
 fails where no sharder runs; `test_check.py` has it.
 """
 
-import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -14,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from hack import binaries
 from hack.control_plane import ControlPlane, KubectlError
 from sharder.core.names import VALIDATION_NAME
-from tests.support.documented_ring import CRD, SHARDER
+from tests.support.documented_ring import CRD, shell
 from tests.support.documents import ROOT, blocks, commands, read
 from tests.support.eventually import eventually
 
@@ -47,21 +45,7 @@ class Terminal:
     folder: Path
 
     def type(self, command: str) -> subprocess.CompletedProcess[str]:
-        programs = (binaries.control_plane(), binaries.helm().parent, SHARDER.parent)
-        homes = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR")
-        return subprocess.run(
-            ["bash", "-c", command],
-            env={
-                **os.environ,
-                "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
-                "KUBECONFIG": str(self.plane.admin_kubeconfig),
-                **{home: str(self.folder / home) for home in homes},
-            },
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return shell(command, self.plane.admin_kubeconfig, self.folder)
 
     def insist(self, *commands: str) -> None:
         """Type what prepares for others."""

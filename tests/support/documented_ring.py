@@ -1,6 +1,5 @@
 """The ring of the documents on a real control plane, and a shell to type their commands in."""
 
-import json
 import os
 import re
 import subprocess
@@ -8,14 +7,12 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from hack import binaries
+from hack import binaries, objects
 from hack.control_plane import ControlPlane
-from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
-from sharder.core.names import RING_LABEL, RingName, ShardName, owner_label
+from sharder.core.names import RingName, ShardName, owner_label
 from tests.support.documents import ROOT
 
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
@@ -23,6 +20,25 @@ SHARDER = Path(sys.executable).with_name("sharder")
 SHARDS = (ShardName("shard-a"), ShardName("shard-b"))
 
 Manifest = dict[str, Json]
+
+
+def shell(command: str, kubeconfig: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, which has the caches of kubectl and helm too."""
+    programs = (binaries.control_plane(), binaries.helm().parent, SHARDER.parent)
+    homes = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "KUBECACHEDIR")
+    return subprocess.run(
+        ["bash", "-c", command],
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([*map(str, programs), os.environ["PATH"]]),
+            "KUBECONFIG": str(kubeconfig),
+            **{home: str(folder / home) for home in homes},
+        },
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +53,8 @@ class Ring:
         self, command: str, kubeconfig: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run what the documents say, with this ring in the place of theirs."""
-        return subprocess.run(
-            ["bash", "-c", self.told(command)],
-            env=self._environment(kubeconfig),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        access = kubeconfig or self.control_plane.admin_kubeconfig
+        return shell(self.told(command), access, self.folder)
 
     def told(self, command: str) -> str:
         """Return a command of the documents as it is for this ring."""
@@ -58,15 +68,6 @@ class Ring:
         done = self.shell(f"{command} -o json")
         assert done.returncode == 0, done.stderr
         return done.stdout.encode()
-
-    def _environment(self, kubeconfig: Path | None) -> dict[str, str]:
-        programs = [str(binaries.control_plane()), str(SHARDER.parent), os.environ["PATH"]]
-        return {
-            **os.environ,
-            "PATH": os.pathsep.join(programs),
-            "KUBECONFIG": str(kubeconfig or self.control_plane.admin_kubeconfig),
-            "KUBECACHEDIR": str(self.folder / "kubectl"),
-        }
 
 
 def install(
@@ -93,35 +94,14 @@ def install(
         "resources": [{"resource": "secrets"}],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
     }
-    documents: list[Manifest] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
-        {
-            "apiVersion": "sharding.timebertt.dev/v1alpha1",
-            "kind": "ControllerRing",
-            "metadata": {"name": name},
-            "spec": {**scope, **spec},
-        },
-        *(lease(name, shard) for shard in SHARDS),
+    documents = [
+        objects.namespace(name),
+        objects.ring(name, {**scope, **spec}),
+        *(objects.lease(shard, name, name) for shard in SHARDS),
         secret(name, "my-secret", {owner_label(name): SHARDS[0]}),
     ]
-    control_plane.apply("\n---\n".join(map(json.dumps, [*documents, *more(name)])))
+    control_plane.apply([*documents, *more(name)])
     return Ring(name=name, control_plane=control_plane, folder=folder)
-
-
-def lease(ring: RingName, shard: ShardName) -> Manifest:
-    """Return the Lease of a shard that is ready for an hour."""
-    now = format_time(datetime.now(UTC))
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": shard, "namespace": ring, "labels": {RING_LABEL: ring}},
-        "spec": {
-            "holderIdentity": shard,
-            "leaseDurationSeconds": 3600,
-            "acquireTime": now,
-            "renewTime": now,
-        },
-    }
 
 
 def secret(namespace: str, name: str, labels: dict[str, str]) -> Manifest:

@@ -23,7 +23,7 @@ from tests.vectors.gear_file import (
     Weights,
 )
 from tests.vectors.gear_scene import DISTRICT, Draw, Scene, scene_of, sized, spec_of
-from tests.vectors.result import Result, differences
+from tests.vectors.result import Result, compared
 
 AGAINST: Final = {
     "zones compared by SUM of node consumption": (
@@ -87,28 +87,24 @@ def check(data: bytes) -> Iterator[Result]:
 def _check_weights(case: Weights) -> Result:
     many = case.servers
     row = weights(many)
-    expected = {
-        "first weight": case.weight_skew,
-        "sum": case.weights_sum,
-        "weights": list(case.weight_by_index_most_to_least_consumed),
+    facts: dict[str, tuple[object, object]] = {
+        "first weight": (case.weight_skew, row[0]),
+        "sum": (case.weights_sum, sum(row)),
+        "weights": (case.weight_by_index_most_to_least_consumed, tuple(row)),
     }
-    actual = {"first weight": row[0], "sum": sum(row), "weights": list(row)}
     if case.index_for_position is not None:
-        expected["positions"] = list(case.index_for_position)
-        actual["positions"] = [place_at(position, many) for position in range(sum(row))]
-    return Result(case=f"weights of {many}", problems=differences(expected, actual))
+        places = tuple(place_at(position, many) for position in range(sum(row)))
+        facts["positions"] = (case.index_for_position, places)
+    return compared(f"weights of {many}", **facts)
 
 
 def _check_positions(case: Positions) -> Result:
     many = case.servers
-    positions: dict[str, list[int]] = {str(index): [] for index in range(many)}
+    positions: dict[str, tuple[int, ...]] = {str(index): () for index in range(many)}
     for position in range(sum(weights(many))):
-        positions[str(place_at(position, many))].append(position)
-    expected = {index: list(those) for index, those in case.positions.items()}
-    problems = differences({"sum": case.weights_sum}, {"sum": sum(weights(many))})
-    return Result(
-        case=f"positions of {many}", problems=(*problems, *differences(expected, positions))
-    )
+        positions[str(place_at(position, many))] += (position,)
+    places = {index: (those, positions[index]) for index, those in case.positions.items()}
+    return compared(f"positions of {many}", sum=(case.weights_sum, sum(weights(many))), **places)
 
 
 def _check_best_fit(case: BestFitCase) -> Result:
@@ -116,15 +112,12 @@ def _check_best_fit(case: BestFitCase) -> Result:
     left = [shard.name for shard in scene.narrow()["room of pool"].kept]
     total = sum(weights(len(left)))
     chosen = Counter(scene.chosen_at(position) for position in range(total))
-    expected = {
-        "candidates": list(case.result.candidates_most_to_least_consumed),
-        "probability": case.result.probability,
-    }
-    actual = {
-        "candidates": left,
-        "probability": {shard: f"{times}/{total}" for shard, times in chosen.items()},
-    }
-    return Result(case=f"best fit: {case.name}", problems=differences(expected, actual))
+    share = {shard: f"{times}/{total}" for shard, times in chosen.items()}
+    return compared(
+        f"best fit: {case.name}",
+        candidates=(list(case.result.candidates_most_to_least_consumed), left),
+        probability=(case.result.probability, share),
+    )
 
 
 def _check_filter(case: FilterCase) -> Result:
@@ -139,16 +132,14 @@ def _check_filter(case: FilterCase) -> Result:
     left: set[str] = set(kept.get("members", ()))
     if case.name in AGAINST:
         ours, why = AGAINST[case.name]
-        problems = differences({"left": set(ours)}, {"left": left})
-        return Result(case=f"filter: {case.name}: not as upstream: {why}", problems=problems)
-    expected = {"left": set(case.expect)} | {name: set(those) for name, those in case.trace}
-    actual = {"left": left} | {
-        name: kept.get(STEPS.get(name, ""), "no such step") for name, _ in case.trace
+        return compared(f"filter: {case.name}: not as upstream: {why}", left=(set(ours), left))
+    facts: dict[str, tuple[object, object]] = {
+        name: (set(those), kept.get(STEPS.get(name, ""), "no such step"))
+        for name, those in case.trace
     }
-    problems = differences(expected, actual)
-    if not case.expect and scene.place().shard is not None:
-        problems += ("expected no shard",)
-    return Result(case=f"filter: {case.name}", problems=problems)
+    if not case.expect:
+        facts["shard"] = (None, scene.place().shard)
+    return compared(f"filter: {case.name}", left=(set(case.expect), left), **facts)
 
 
 def _check_even_zones(case: EvenZones) -> Iterator[Result]:
@@ -158,17 +149,15 @@ def _check_even_zones(case: EvenZones) -> Iterator[Result]:
             shard = sized(name, 100, region="g2", zone=f"z-{name}")
             scene.add(shard, round(percent), step.hosting_before.get(name, 0))
         left = {shard.name for shard in scene.narrow()["members"].kept}
-        problems = differences({"left": set(step.after_filters)}, {"left": left})
-        yield Result(case=f"even zones, step {index}", problems=problems)
+        yield compared(f"even zones, step {index}", left=(set(step.after_filters), left))
     for end, draw in ENDS.items():
         scene = Scene(spec_of())
         for name in case.final:
             scene.add(sized(name, 100, region="g2", zone=f"z-{name}"), 0)
         for _ in range(sum(case.final.values())):
             scene.place(draw)
-        held = {name: scene.tally.on(ShardName(name)) for name in case.final}
-        problems = differences(case.final, held)
-        yield Result(case=f"even zones, the {end} of equals chosen each time", problems=problems)
+        held = {name: (many, scene.tally.on(ShardName(name))) for name, many in case.final.items()}
+        yield compared(f"even zones, the {end} of equals chosen each time", **held)
 
 
 def _check_discovery(case: Fact) -> Result:
@@ -177,7 +166,7 @@ def _check_discovery(case: Fact) -> Result:
         return Result(case=f"{what}: nothing to compare, {WITHOUT_MEANING[case.name]}")
     tell = DISCOVERIES.get(case.name)
     told = "nothing is known of this case" if tell is None else tell()
-    return Result(case=what, problems=differences({"found": case.expect}, {"found": told}))
+    return compared(what, found=(case.expect, told))
 
 
 def _by_active_capacity() -> str:
@@ -224,10 +213,7 @@ def _check_district(case: District) -> Result:
     free = FREE.get(case.op)
     if free is None or not isinstance(case.expect, Record):
         return Result(case=what, problems=("nothing is known of this case",))
-    return Result(
-        case=what,
-        problems=differences({"free": case.expect.available_capacity}, {"free": free()}),
-    )
+    return compared(what, free=(case.expect.available_capacity, free()))
 
 
 def _free_when_new() -> int:
@@ -272,7 +258,5 @@ def _check_active_capacity(case: ActiveCapacity) -> Result:
     scene.add(sized("node", case.max_active_gears), active)
     chain = Chain(LeastLoaded(scene.layout), Demand("", 0), scene.tally)
     (load,) = chain.loads(scene.layout.available)
-    return Result(
-        case=f"active capacity of {active} in {case.max_active_gears}",
-        problems=differences({"percent": case.active_capacity}, {"percent": load / chain.percent}),
-    )
+    what = f"active capacity of {active} in {case.max_active_gears}"
+    return compared(what, percent=(case.active_capacity, load / chain.percent))

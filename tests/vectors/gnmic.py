@@ -6,7 +6,7 @@ ranking is gNMIc's, passed in where ours would be.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
@@ -22,7 +22,7 @@ from sharder.core.placement.ranking import Ranking
 from sharder.core.placement.strategy import Layout
 from tests.support.simulated import Placed, distribute
 from tests.vectors.fnv import Fnv, fnv1a, number_of, pod
-from tests.vectors.result import Result, differences
+from tests.vectors.result import Check, Result, by_member, compared
 
 Pods: TypeAlias = Mapping[str, int | None]
 """The pod of each target, None if there is none."""
@@ -101,11 +101,7 @@ class _FirstChoices(
 
 def check(data: bytes) -> Iterator[Result]:
     """Yield a result per vector, and one for each member of the file that we do not know."""
-    for member, raw in msgspec.json.decode(data, type=dict[str, msgspec.Raw]).items():
-        if member in _CHECKS:
-            yield from _CHECKS[member](raw)
-        elif member not in _DESCRIPTIONS:
-            yield Result(case=member, problems=("nothing here checks that",))
+    yield from by_member(data, _CHECKS, _DESCRIPTIONS)
 
 
 def distributed(
@@ -148,28 +144,28 @@ def targets_of(text: str) -> list[str]:
 def _check_hash(raw: msgspec.Raw) -> Iterator[Result]:
     for vector in msgspec.json.decode(raw, type=list[_Check]):
         what = f"FNV-1a of {vector.input!r}"
-        yield _compared(what, hash=(int(vector.hash_hex, 16), fnv1a(vector.input)))
+        yield compared(what, hash=(int(vector.hash_hex, 16), fnv1a(vector.input)))
 
 
 def _check_scores(raw: msgspec.Raw) -> Iterator[Result]:
     for vector in msgspec.json.decode(raw, type=list[_Score]):
         what = f"score of {vector.target} for pod {vector.pod}"
         score = Fnv().score(vector.target, Shard(name=pod(vector.pod)))
-        yield _compared(what, score=(int(vector.hash_dec), score))
+        yield compared(what, score=(int(vector.hash_dec), score))
 
 
 def _check_orders(raw: msgspec.Raw) -> Iterator[Result]:
     for vector in msgspec.json.decode(raw, type=list[_Order]):
         what = f"order of {vector.pods} pods for {vector.target}"
         order = list(_order(vector.target, _placer(vector.pods)))
-        yield _compared(what, order=(vector.order_best_first, order))
+        yield compared(what, order=(vector.order_best_first, order))
 
 
 def _check_capacities(raw: msgspec.Raw) -> Iterator[Result]:
     for vector in msgspec.json.decode(raw, type=list[_Capacity]):
         what = f"{vector.targets} targets, {vector.pods} pods, capacity {vector.given} given"
         capacity = _capacity(vector.targets, _placer(vector.pods, vector.given))
-        yield _compared(what, capacity=(vector.capacity, capacity))
+        yield compared(what, capacity=(vector.capacity, capacity))
 
 
 def _check_assignments(raw: msgspec.Raw) -> Iterator[Result]:
@@ -194,7 +190,7 @@ def _check_assignment(vector: _Assignment) -> Result:
     }
     if vector.moved is not None:
         facts["moved"] = (sorted(vector.moved), moved(before, after))
-    return _compared(vector.name, **facts)
+    return compared(vector.name, **facts)
 
 
 def _check_loads(raw: msgspec.Raw) -> Iterator[Result]:
@@ -206,7 +202,7 @@ def _check_loads(raw: msgspec.Raw) -> Iterator[Result]:
             facts["capacity"] = (vector.capacity, _capacity(len(targets), _placer(vector.pods)))
         if vector.max_minus_min is not None:
             facts["max_minus_min"] = (vector.max_minus_min, max(loads) - min(loads))
-        yield _compared(f"{vector.targets} on {vector.pods} pods", **facts)
+        yield compared(f"{vector.targets} on {vector.pods} pods", **facts)
 
 
 def _check_churn(raw: msgspec.Raw) -> Iterator[Result]:
@@ -216,7 +212,7 @@ def _check_churn(raw: msgspec.Raw) -> Iterator[Result]:
         for step in vector.steps:
             known = None if vector.mode.startswith("fresh") else before
             after = distributed(targets, step.pods, before=known)
-            yield _compared(
+            yield compared(
                 f"{vector.targets}, {vector.mode}, to {step.pods} pods",
                 moved=(step.moved, len(moved(before, after))),
                 loads=(step.loads, _loads(after, step.pods)),
@@ -231,15 +227,15 @@ def _check_first_choices(raw: msgspec.Raw) -> Iterator[Result]:
         placer = _placer(pods, strategy=StrategyName.RENDEZVOUS)
         first = Counter(placer.place(Demand(target, 0), NO_COUNTS).shard for target in targets)
         shares = [round(first[pod(number)] / len(targets), 4) for number in range(pods)]
-        yield _compared(f"first choices among {pods} pods", shares=(expected, shares))
+        yield compared(f"first choices among {pods} pods", shares=(expected, shares))
     for pods, many in vector.orders.items():
         placer = _placer(pods)
         orders = {_order(target, placer) for target in targets}
-        yield _compared(f"different orders of {pods} pods", orders=(many, len(orders)))
+        yield compared(f"different orders of {pods} pods", orders=(many, len(orders)))
     yield Result(case="first choices by other hashes: no meaning, they are not the operator's")
 
 
-_CHECKS: Final[Mapping[str, Callable[[msgspec.Raw], Iterator[Result]]]] = {
+_CHECKS: Final[Mapping[str, Check]] = {
     "fnv1a64_check": _check_hash,
     "hash_vectors": _check_scores,
     "rank_vectors": _check_orders,
@@ -249,13 +245,6 @@ _CHECKS: Final[Mapping[str, Callable[[msgspec.Raw], Iterator[Result]]]] = {
     "churn_vectors": _check_churn,
     "first_choice_share_unbounded": _check_first_choices,
 }
-
-
-def _compared(case: str, **facts: tuple[object, object]) -> Result:
-    """Return the result of a case; each fact is what is expected and what was found."""
-    expected = {name: fact for name, (fact, _) in facts.items()}
-    found = {name: fact for name, (_, fact) in facts.items()}
-    return Result(case=case, problems=differences(expected, found))
 
 
 class _RankedByFnv(Layout):

@@ -4,7 +4,7 @@ Its nodes are our shards, its pods our objects.  What it evicts goes to a shard 
 enough for everything, and well whatever it gets.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -43,10 +43,9 @@ from tests.vectors.koordinator_file import (
     Story,
     Threshold,
 )
-from tests.vectors.result import Result, differences
+from tests.vectors.result import Check, Result, by_member, compared
 
 NODE, SINK, LOPSIDED = ShardName("node"), ShardName("sink"), ShardName("lopsided")
-DIGITS: Final = 9
 HUGE: Final = 1e12
 
 _DESCRIPTIONS: Final = frozenset({"system", "source"})
@@ -68,11 +67,7 @@ _MISTAKES: Final = {
 
 def check(data: bytes) -> Iterator[Result]:
     """Yield a result per vector, and one for each member of the file that we do not know."""
-    for member, raw in msgspec.json.decode(data, type=dict[str, msgspec.Raw]).items():
-        if member in _CHECKS:
-            yield from _CHECKS[member](raw)
-        elif member not in _DESCRIPTIONS:
-            yield Result(case=member, problems=("nothing here checks that",))
+    yield from by_member(data, _CHECKS, _DESCRIPTIONS)
 
 
 def object_like(pod: Pod, shard: ShardName = NODE, kept: str = "") -> LoadedObject:
@@ -103,7 +98,7 @@ def candidates(case: Proposal) -> list[str]:
 
 def _check_rates(raw: msgspec.Raw) -> Iterator[Result]:
     for vector in msgspec.json.decode(raw, type=list[Rates]):
-        yield _compared(f"rates {vector.rates}", std=(vector.std, fragmentation(vector.rates)))
+        yield compared(f"rates {vector.rates}", std=(vector.std, fragmentation(vector.rates)))
 
 
 def _check_thresholds(raw: msgspec.Raw) -> Iterator[Result]:
@@ -115,7 +110,7 @@ def _check_thresholds(raw: msgspec.Raw) -> Iterator[Result]:
         mean, sigma = mean_and_sigma(vector.fragmentation)
         threshold, chosen = _selected(nodes, None)
         _, by_number = _selected(nodes, 0.15)
-        yield _compared(
+        yield compared(
             f"threshold, {vector.name}",
             mean=(vector.mean, mean),
             sigma=(vector.sigma_population, sigma),
@@ -139,7 +134,7 @@ def _check_story(raw: msgspec.Raw) -> Iterator[Result]:
         found = fragmentation(rates(("cpu", "memory"), side.shard, side.load))
         facts[f"fragmentation of {name}"] = (story.fragmentation[name], found)
         facts[f"fits {name}"] = (story.fits[name], side.has_room(story.pod))
-    yield _compared("story 1", **facts)
+    yield compared("story 1", **facts)
 
 
 def _check_plugin(raw: msgspec.Raw) -> Iterator[Result]:
@@ -157,7 +152,7 @@ def _check_plugin(raw: msgspec.Raw) -> Iterator[Result]:
             before, after = _removal(node, vector.pods, removal.pod)
             facts[f"after {removal.pod}"] = (removal.after, after)
             facts[f"gain of {removal.pod}"] = (removal.gain, before - after)
-        yield _compared(f"plugin, {vector.name}", **facts)
+        yield compared(f"plugin, {vector.name}", **facts)
 
 
 def _check_scoring(raw: msgspec.Raw) -> Iterator[Result]:
@@ -172,7 +167,7 @@ def _check_scoring(raw: msgspec.Raw) -> Iterator[Result]:
             facts["before"] = (vector.before, before)
             facts["after"] = (vector.after, after)
             facts["gain"] = (vector.gain, before - after)
-        yield _compared(f"scoring, {vector.name}", **facts)
+        yield compared(f"scoring, {vector.name}", **facts)
 
 
 def _check_proposals(raw: msgspec.Raw) -> Iterator[Result]:
@@ -183,7 +178,7 @@ def _check_proposals(raw: msgspec.Raw) -> Iterator[Result]:
         objects = [_kept_if(pod, kept) for pod in vector.pods]
         moves = _moves(vector.threshold, 0.0, (node, _sink(node)), objects)
         before = fragmentation(_rates(node, vector.pods))
-        yield _compared(
+        yield compared(
             f"proposal, {vector.name}",
             before=(expected.before, before),
             candidates=(expected.candidates_in_order, candidates(vector)),
@@ -221,7 +216,7 @@ def _check_order(sorter: Sorter) -> Result:
     by_age = sorted(objects.values(), key=lambda obj: obj.created, reverse=True)
     ordered = sorted(by_age, key=lambda obj: obj.rank)
     expected = [objects[name] for name in sorter.expect_order]
-    return _compared(
+    return compared(
         "order of pods (where only real usage differs, which has no meaning here, as sets)",
         order=(_in_sets(expected), _in_sets(ordered)),
     )
@@ -233,7 +228,7 @@ def _check_usage(_: msgspec.Raw) -> Iterator[Result]:
 
 def _check_defaults(raw: msgspec.Raw) -> Iterator[Result]:
     defaults, spec = msgspec.json.decode(raw, type=Defaults), RebalanceSpec()
-    yield _compared(
+    yield compared(
         "defaults",
         paused=(defaults.paused, MovementSpec().paused),
         dry_run=(defaults.dry_run, spec.dry_run),
@@ -250,12 +245,12 @@ def _check_mistakes(raw: msgspec.Raw) -> Iterator[Result]:
             yield Result(case=f"{vector.args}: no meaning, {_NO_MEANING[vector.args]}")
         elif vector.args in _MISTAKES:
             found = _is_refused(_MISTAKES[vector.args])
-            yield _compared(f"{vector.args}: {vector.error}", refused=(True, found))
+            yield compared(f"{vector.args}: {vector.error}", refused=(True, found))
         else:
             yield Result(case=vector.args, problems=("nothing here checks that",))
 
 
-_CHECKS: Final[Mapping[str, Callable[[msgspec.Raw], Iterator[Result]]]] = {
+_CHECKS: Final[Mapping[str, Check]] = {
     "fragmentation_rate": _check_rates,
     "threshold_vectors": _check_thresholds,
     "story1": _check_story,
@@ -271,7 +266,7 @@ _CHECKS: Final[Mapping[str, Callable[[msgspec.Raw], Iterator[Result]]]] = {
 
 def _rank(case: str, expected: int, pod: Pod, field: str) -> Result:
     rank = rank_of(_with_metadata(pod).metadata)
-    return _compared(case, rank=(expected, rank._asdict()[field]))
+    return compared(case, rank=(expected, rank._asdict()[field]))
 
 
 def _in_sets(objects: Iterable[LoadedObject]) -> list[list[str]]:
@@ -369,16 +364,3 @@ def _sides(nodes: Mapping[ShardName, Mapping[str, float]]) -> Iterator[ShardSide
     for name, load in nodes.items():
         shard = LoadedShard(name=name, capacity=dict.fromkeys(load, 1.0))
         yield ShardSide(shard, [LoadedObject(name, name, {**load})])
-
-
-def _compared(case: str, **facts: tuple[object, object]) -> Result:
-    """Return the result of a case; each fact is what is expected and what was found."""
-    expected = {name: _rounded(fact) for name, (fact, _) in facts.items()}
-    found = {name: _rounded(fact) for name, (_, fact) in facts.items()}
-    return Result(case=case, problems=differences(expected, found))
-
-
-def _rounded(fact: object) -> object:
-    if isinstance(fact, float):
-        return round(fact, DIGITS) + 0.0
-    return tuple(_rounded(part) for part in fact) if isinstance(fact, tuple) else fact

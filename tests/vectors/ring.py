@@ -4,37 +4,36 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hack import objects
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
-from sharder.core.names import RING_LABEL, GroupResource, ShardName, is_label_value
+from sharder.core.names import GroupResource, ShardName, is_label_value
 from sharder.core.placement.hash_ring import HashRing
 from sharder.core.preview.dump import decode_dump, plan_dump, plural_of
 from sharder.core.ring.build import may_be_sharded
 from tests.vectors.result import Result, differences
 
-RENEWED = "2026-01-01T00:00:00.000000Z"
 
-
-class Ring(msgspec.Struct, frozen=True):
+class _Ring(msgspec.Struct, frozen=True):
     """Members, and the owner of each key; None or empty if there is none."""
 
     members: tuple[str, ...]
     assignments: dict[str, str | None]
 
 
-class RingFile(msgspec.Struct, frozen=True):
+class _RingFile(msgspec.Struct, frozen=True):
     """Vectors of the consistent hash."""
 
-    rings: tuple[Ring, ...]
+    rings: tuple[_Ring, ...]
 
 
 def check(data: bytes) -> Iterator[Result]:
     """Yield two results per ring: as hashed, and as planned from a dump."""
-    for index, ring in enumerate(msgspec.json.decode(data, type=RingFile).rings):
+    for index, ring in enumerate(msgspec.json.decode(data, type=_RingFile).rings):
         yield from _check_ring(ring, f"rings[{index}]")
 
 
-def planned_of(ring: Ring) -> dict[str, str | None]:
+def _planned_of(ring: _Ring) -> dict[str, str | None]:
     """Return the owners of the keys that a plan has: some kinds are never sharded."""
     return {
         key: owner or None
@@ -43,23 +42,15 @@ def planned_of(ring: Ring) -> dict[str, str | None]:
     }
 
 
-def dump_of(ring: Ring) -> bytes:
-    """Return a dump with a Lease per member and an object per key of `planned_of`."""
-    keys = [key.split("/") for key in planned_of(ring)]
+def _dump_of(ring: _Ring) -> bytes:
+    """Return a dump with a Lease per member and an object per key of `_planned_of`."""
+    keys = [key.split("/") for key in _planned_of(ring)]
     kinds = sorted({(group, kind) for group, kind, _, _ in keys})
     resources = [_resource_of(group, kind)._asdict() for group, kind in kinds]
     documents: list[object] = [
-        {
-            "apiVersion": "sharding.timebertt.dev/v1alpha1",
-            "kind": "ControllerRing",
-            "metadata": {"name": "vectors"},
-            "spec": {"resources": resources, "namespaceSelector": {}},
-        }
-    ]
-    documents += [_lease(member) for member in ring.members]
-    documents += [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        for namespace in {namespace for _, _, namespace, _ in keys if namespace}
+        objects.ring("vectors", {"resources": resources, "namespaceSelector": {}}),
+        *(objects.lease(member, "vectors", "vectors") for member in ring.members),
+        *(objects.namespace(each) for each in {namespace for _, _, namespace, _ in keys} - {""}),
     ]
     documents += [
         {
@@ -72,7 +63,7 @@ def dump_of(ring: Ring) -> bytes:
     return b"\n".join(msgspec.json.encode(document) for document in documents)
 
 
-def _check_ring(ring: Ring, name: str) -> Iterator[Result]:
+def _check_ring(ring: _Ring, name: str) -> Iterator[Result]:
     expected = {key: owner or None for key, owner in ring.assignments.items()}
     what = f"{name}, {len(ring.members)} members, {len(expected)} keys"
     hashing = HashRing(map(ShardName, ring.members))
@@ -83,19 +74,19 @@ def _check_ring(ring: Ring, name: str) -> Iterator[Result]:
         yield Result(case=f"{what}: no plan, {reason}")
         return
     try:
-        dump = decode_dump(dump_of(ring))
+        dump = decode_dump(_dump_of(ring))
     except ConfigError as error:
         yield Result(case=f"{what}: plan", problems=(str(error),))
         return
     report = plan_dump(dump, dump.newest_renewal(), LabelSelector())
     planned: dict[str, str | None] = {a.object: a.to for a in report.assignments}
-    wanted = planned_of(ring)
+    wanted = _planned_of(ring)
     never = f" without {len(expected) - len(wanted)} that are never sharded"
     case = f"{what}: plan{never if len(wanted) < len(expected) else ''}"
     yield Result(case=case, problems=differences(wanted, planned))
 
 
-def _why_no_cluster(ring: Ring) -> str:
+def _why_no_cluster(ring: _Ring) -> str:
     """Return why no cluster can hold these members and objects, empty if one can."""
     for member in ring.members:
         if not is_label_value(member):
@@ -109,17 +100,3 @@ def _why_no_cluster(ring: Ring) -> str:
 
 def _resource_of(group: str, kind: str) -> GroupResource:
     return GroupResource(group, plural_of(kind))
-
-
-def _lease(member: str) -> object:
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": member, "namespace": "vectors", "labels": {RING_LABEL: "vectors"}},
-        "spec": {
-            "holderIdentity": member,
-            "leaseDurationSeconds": 15,
-            "acquireTime": RENEWED,
-            "renewTime": RENEWED,
-        },
-    }

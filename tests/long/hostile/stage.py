@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from hack import objects
 from hack.control_plane import ControlPlane
 from hack.playground import ROOT, SHARDS, Playground
 from sharder.core.api.meta import Json
@@ -92,7 +93,7 @@ def stage() -> Iterator[Stage]:
     with few_files(SYSTEM_FILES), plane, Forwarder() as service:
         playground = Playground(plane, service_port=service.port, lease_seconds=LEASE_SECONDS)
         playground.install()
-        plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": _items()}))
+        plane.apply(_items())
         asyncio.run(Replicas(playground, service).start())
         found = Stage(plane, playground, plane.kubeconfig(MALLORY))
         for name in PROCESSES:
@@ -100,7 +101,7 @@ def stage() -> Iterator[Stage]:
         yield found
 
 
-def _items() -> Sequence[Json]:
+def _items() -> Sequence[Mapping[str, Json]]:
     bounded: Mapping[str, Json] = {"strategy": "BoundedLoad"}
     rebalance: Json = {"strategy": "ResourceBalance", "interval": "5s", "threshold": "0.1"}
     place: Json = {"name": "edit", "namespace": TENANT}
@@ -112,9 +113,9 @@ def _items() -> Sequence[Json]:
     role: Json = {"apiGroup": GROUP, "kind": "Role", "name": "edit"}
     user: Json = {"apiGroup": GROUP, "kind": "User", "name": MALLORY}
     return [
-        _namespace(USERS, SELECTED),
-        _namespace(TENANT, SELECTED),
-        _namespace(ELSEWHERE, {}),
+        objects.namespace(USERS, SELECTED),
+        objects.namespace(TENANT, SELECTED),
+        objects.namespace(ELSEWHERE),
         _ring(BOUNDED, {"placement": bounded}),
         _ring(CAPPED, {"placement": {**bounded, "perShardCapacity": CAPACITY}}),
         _ring(BALANCED, {"placement": {"strategy": "LeastLoaded"}, "rebalance": rebalance}),
@@ -133,20 +134,10 @@ def _items() -> Sequence[Json]:
 SELECTED: Final[Mapping[str, Json]] = {"hostile": "yes"}
 
 
-def _namespace(name: str, labels: Json) -> Json:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
-def _ring(name: str, spec: Mapping[str, Json]) -> Json:
-    resources: Json = [{"group": "", "resource": "secrets"}]
-    return {
-        "apiVersion": "sharding.timebertt.dev/v1alpha1",
-        "kind": "ControllerRing",
-        "metadata": {"name": name},
-        "spec": {
-            "resources": resources,
-            "namespaceSelector": {"matchLabels": SELECTED},
-            "shardNamespaces": [SHARDS],
-            **spec,
-        },
+def _ring(name: str, spec: Mapping[str, Json]) -> Mapping[str, Json]:
+    common: Mapping[str, Json] = {
+        "resources": [{"group": "", "resource": "secrets"}],
+        "namespaceSelector": {"matchLabels": SELECTED},
+        "shardNamespaces": [SHARDS],
     }
+    return objects.ring(name, {**common, **spec})

@@ -5,15 +5,14 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Final
 
+from hack import objects
 from hack.control_plane import KubectlError
 from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM
-from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import StrategyName
-from sharder.core.names import RING_LABEL, ROTATE_ANNOTATION, RingName, webhook_configuration
+from sharder.core.names import ROTATE_ANNOTATION, RingName, webhook_configuration
 from tests.history.schedule import (
     AUTHORITY,
     BUDGET,
@@ -155,7 +154,7 @@ class Faults:
         }[fault.target]
         if fault.target == GHOST:
             self.actors.recording.happened(name, Happening.FORGED)
-        body = json.dumps(_lease(name, namespace))
+        body = json.dumps(objects.lease(name, RING, namespace, seconds=LEASE_SECONDS))
         await self._write("apply", "--server-side", "-f", "-", stdin=body)
 
     async def _delete_webhook(self, _: Fault) -> None:
@@ -201,18 +200,3 @@ class Faults:
             self.done.append("failed")  # the object is not there, or the API server is away
             return False
         return True
-
-
-def _lease(name: str, namespace: str) -> Json:
-    now = format_time(datetime.now(UTC))
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": name, "namespace": namespace, "labels": {RING_LABEL: RING}},
-        "spec": {
-            "holderIdentity": name,
-            "leaseDurationSeconds": LEASE_SECONDS,
-            "acquireTime": now,
-            "renewTime": now,
-        },
-    }
