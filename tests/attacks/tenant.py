@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from sharder.core.names import webhook_configuration
+from sharder.kube.typed_stores import MUTATING
 from tests.support.eventually import eventually
 from tests.support.scene import Scene
 from tests.support.service import Service
-from tests.support.users import WEBHOOKS, WITHIN, User
+from tests.support.users import WITHIN, User
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _numbers = itertools.count()
@@ -44,7 +45,7 @@ async def without_webhook(scene: Scene, attack: Callable[[], Awaitable[T]]) -> T
     """
 
     async def attempt() -> T:
-        await scene.admin.delete(WEBHOOKS, webhook_configuration(scene.ring))
+        await scene.admin.delete(MUTATING, webhook_configuration(scene.ring))
         return await attack()
 
     return await eventually(attempt, within=WITHIN)

@@ -53,7 +53,7 @@ async def test_without_the_limit_a_namesake_keeps_new_objects_from_a_shard(
         made = [await scene.create(CONFIGMAPS, n) for n in scene.names_on_each(CONFIGMAPS, 3)]
 
         await scene.lease(name, TENANTS, by=user)
-        complaint = await scene.until_condition("Ready", "False")
+        complaint = await scene.until_ready("False")
         scene.shards.discard(name)
         await creates_go_to(scene, "meanwhile")
 

@@ -81,8 +81,7 @@ CONTENT: Final[Mapping[str, Mapping[str, Json]]] = {
 }
 
 
-def a_ring(name: RingName = RING) -> ControllerRing:
-    return ControllerRing(metadata=ObjectMeta(name=name), spec=RingSpec(resources=RESOURCES))
+FENCED = ControllerRing(metadata=ObjectMeta(name=RING), spec=RingSpec(resources=RESOURCES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +136,7 @@ def plane() -> Iterator[ControlPlane]:
         for account in (ACCOUNT, "visitor", "default"):
             plane.kubectl("create", "serviceaccount", account, "-n", NAMESPACE)
         plane.apply(RIGHTS)
-        plane.apply(yaml.safe_dump_all(fence_of(a_ring(), [ObjectRef(NAMESPACE, ACCOUNT)])))
+        plane.apply(yaml.safe_dump_all(fence_of(FENCED, [ObjectRef(NAMESPACE, ACCOUNT)])))
         plane.apply([objects.ring(ring, RING_SPEC) for ring in (RING, "open")])
         yield plane
 
@@ -332,7 +331,7 @@ async def test_a_dry_run_proves_the_fence(cast: Cast) -> None:
     for someone in (cast.visitor, cast.admin, cast.a):
         proof = await prove_fence(someone.client, RING)
 
-        assert proof == Fence(digest=digest_of(a_ring()), users=(user,))
+        assert proof == Fence(digest=digest_of(FENCED), users=(user,))
 
 
 async def test_without_a_fence_the_dry_run_passes_and_changes_nothing(cast: Cast) -> None:

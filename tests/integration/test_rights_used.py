@@ -32,7 +32,7 @@ from tests.support.audit import Audit, Right, exercised, granted, is_too_wide
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, LABEL, TENANTS, Scene
 from tests.support.service import Service
-from tests.support.users import CONFIGMAPS, CONTENT, PLANETS, PODS, WEBHOOKS, WIDGETS, WITHIN
+from tests.support.users import CONFIGMAPS, CONTENT, PLANETS, PODS, WIDGETS, WITHIN
 
 ACCOUNT: Final = "sharder"
 CERTIFICATES: Final = "sharder-certificates"
@@ -69,7 +69,7 @@ async def test_objects_of_every_resource_move(service: Service) -> None:
         # server rejected the first lists, moves objects without reading each of them.
         for source, target in pairwise("abcde"):
             await evacuate(scene, source, objects, to=target)
-            await scene.until_condition("Ready", "True")
+            await scene.until_ready("True")
 
 
 async def create_everywhere(scene: Scene) -> Objects:
@@ -208,7 +208,7 @@ async def test_without_the_right_that_no_request_shows_a_ring_owns_no_webhook(
             await asyncio.to_thread(bind_copy, service, user)
 
             await eventually(lambda: apply(body), within=WITHIN)
-            await scene.admin.delete(WEBHOOKS, user)
+            await scene.admin.delete(MUTATING, user)
     finally:
         await client.close()
 

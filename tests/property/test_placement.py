@@ -206,6 +206,3 @@ def test_sums_are_those_of_the_objects_whatever_happens(
     assert all(
         tally.on(name) >= tally.staying_on(name) >= tally.pinned_on(name) >= 0 for name in FIVE
     )
-
-
-# What is too many

@@ -110,9 +110,9 @@ class Play:
         self._said.append((f"watch {path} {query}", list(events)))
         return events
 
-    async def quietly(self, method: str, path: str, body: Tree) -> None:
-        """Send a request that has to succeed; note nothing."""
-        status, answer = await self._server.send(self._call(method, path, body, query={}))
+    async def quietly(self, path: str, body: Tree) -> None:
+        """Create what has to be there; note nothing."""
+        status, answer = await self._server.send(self._call("POST", path, body, query={}))
         assert status < 300, answer
 
     async def given_up(self, path: str, body: Tree, **query: str) -> None:

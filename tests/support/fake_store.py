@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from typing_extensions import override
 
 from sharder.core.api.lease import parse_time
-from sharder.core.api.meta import Json, PartialObject, Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ApiError, Unavailable
 from sharder.core.names import ObjectRef
 from sharder.kube.store import KubeStore, Scope
@@ -81,18 +81,10 @@ class FakeStore(KubeStore[T], Generic[T]):
         labels: str = "",
         namespace: str = "",
         fields: str = "",
-        unreadable: Callable[[PartialObject, str], T] | None = None,
     ) -> None:
         """Open a view, on a server of its own if there is no `state`."""
-        super().__init__(
-            _Connection(self),
-            of,
-            resource,
-            Scope(namespace, labels, fields),
-            unreadable=unreadable,
-        )
+        super().__init__(_Connection(self), of, resource, Scope(namespace, labels, fields))
         self._of = of
-        self._namespace = namespace
         self._state = state or State(server_of([resource]), resource)
 
     def selecting(self, labels: str, *, namespace: str = "", fields: str = "") -> "FakeStore[T]":

@@ -1,26 +1,20 @@
 """The ports in memory."""
 
-from collections.abc import Callable
 from datetime import datetime
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.ring import ControllerRing, unreadable_ring
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource
-from sharder.kube.typed_stores import LEASES, MUTATING, RINGS
+from sharder.kube.typed_stores import LEASES
 from tests.support.fake_store import FakeStore, State, at_noon, server_of
-
-WEBHOOKS = MUTATING
 
 
 class FakeObjects:
     """Resources that a test has added, on one API server."""
 
     def __init__(self, *resources: Resource) -> None:
-        self.clock: Callable[[], datetime] = at_noon
-        """That of the API server."""
-        server = server_of(resources, self.server_time)
+        server = server_of(resources)
         self.stores = {
             each.id: FakeStore(PartialObject, each, state=State(server, each))
             for each in resources
@@ -28,7 +22,7 @@ class FakeObjects:
         self._resources = {resource.id: resource for resource in resources}
 
     def server_time(self) -> datetime:
-        return self.clock()
+        return at_noon()
 
     async def find(self, resource: GroupResource) -> Resource:
         try:
@@ -44,7 +38,3 @@ class FakeObjects:
 
 def fake_leases() -> FakeStore[Lease]:
     return FakeStore(Lease, LEASES)
-
-
-def fake_rings() -> FakeStore[ControllerRing]:
-    return FakeStore(ControllerRing, RINGS, unreadable=unreadable_ring)

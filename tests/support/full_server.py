@@ -25,7 +25,6 @@ from sharder.sdk.testing.writer import Target, Writer
 _APPLY: Final = "application/apply-patch+yaml"
 _KEYED: Final = {"webhooks": "name", "conditions": "type", "ownerReferences": "uid"}
 """Lists that server-side apply merges by a key."""
-_VERBS: Final[list[Json]] = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
 
 class FullWriter(Writer):

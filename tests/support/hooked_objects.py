@@ -15,14 +15,12 @@ from tests.support.fakes import FakeObjects
 
 
 class Call(NamedTuple):
-    """A call to the objects; `ref` is there where the call is about one object."""
+    """A call to the objects."""
 
     verb: str
-    """stream, next (an object of a stream), or patch."""
+    """next (an object of a stream), or patch."""
     resource: GroupResource
-    namespace: str
-    """Where; empty for all."""
-    ref: ObjectRef | None = None
+    ref: ObjectRef
 
 
 Hook = Callable[[Call], Awaitable[None]]
@@ -53,7 +51,6 @@ class HookedStore(FakeStore[PartialObject]):
     async def stream(
         self, labels: str = "", fields: str = ""
     ) -> AsyncGenerator[PartialObject, None]:
-        await self._run("stream")
         async for obj in super().stream(labels, fields):
             await self._run("next", obj.metadata.ref)
             yield obj
@@ -66,9 +63,8 @@ class HookedStore(FakeStore[PartialObject]):
             await hook(call)
         return await self.get(ref)
 
-    async def _run(self, verb: str, ref: ObjectRef | None = None) -> Call:
-        namespace = ref.namespace if ref else self._namespace
-        call = Call(verb, self._resource.id, namespace, ref)
+    async def _run(self, verb: str, ref: ObjectRef) -> Call:
+        call = Call(verb, self._resource.id, ref)
         self.objects.calls.append(call)
         for hook in self.objects.before:
             await hook(call)
@@ -79,8 +75,7 @@ def on(verb: str, resource: GroupResource, act: Hook, name: str = "") -> Hook:
     """Return a hook that acts on some calls only."""
 
     async def hook(call: Call) -> None:
-        named = not name or (call.ref is not None and call.ref.name == name)
-        if call[:2] == (verb, resource) and named:
+        if call[:2] == (verb, resource) and name in {"", call.ref.name}:
             await act(call)
 
     return hook

@@ -8,17 +8,15 @@ from typing_extensions import override
 
 from sharder.cli.cluster import Cluster
 from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.api.ring import MovementSpec, PlacementSpec, RebalanceSpec
+from sharder.core.api.ring import ControllerRing
 from sharder.core.api.since import DatedObject
 from sharder.core.names import GroupResource
+from sharder.kube.typed_stores import NAMESPACES, RINGS
 from sharder.sdk.testing.fake_clock import FakeClock
 from tests.support.fake_store import FakeStore
-from tests.support.fakes import FakeObjects, fake_leases, fake_rings
+from tests.support.fakes import FakeObjects, fake_leases
 from tests.support.values import CONFIGMAPS, NOW, SECRETS, WIDGETS, A, B, lease, ring
 
-NAMESPACES = Resource(
-    id=GroupResource("", "namespaces"), version="v1", kind="Namespace", namespaced=False
-)
 RESOURCES = (
     Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
     Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
@@ -46,7 +44,7 @@ class ReadCluster:
     """A cluster with the ring `demo`, the namespace `default` and the shards a and b."""
 
     def __init__(self, *resources: Resource) -> None:
-        self.rings, self.leases = fake_rings(), fake_leases()
+        self.rings, self.leases = FakeStore(ControllerRing, RINGS), fake_leases()
         self.namespaces = FakeStore(PartialObject, NAMESPACES)
         self.resources = resources or RESOURCES
         self.objects = FakeObjects(*self.resources)
@@ -61,24 +59,11 @@ class ReadCluster:
             clock=self.clock,
         )
 
-    async def filled(
-        self,
-        placement: PlacementSpec | None = None,
-        *,
-        rebalance: RebalanceSpec | None = None,
-        movement: MovementSpec | None = None,
-    ) -> "ReadCluster":
-        spec = msgspec.structs.replace(
-            ring().spec,
-            placement=placement or PlacementSpec(),
-            rebalance=rebalance or RebalanceSpec(),
-            movement=movement or MovementSpec(),
-        )
-        await self.rings.create("", as_body(msgspec.structs.replace(ring(), spec=spec)))
+    async def filled(self) -> None:
+        await self.rings.create("", as_body(ring()))
         await self.namespaces.create("", {"metadata": {"name": "default"}})
         for name in (A, B):
             await self.leases.create("default", as_body(lease(name)))
-        return self
 
     def _dated(self, resource: Resource, labels: str) -> FakeStore[DatedObject]:
         return self.objects.stores[resource.id].decoding(DatedObject, labels)

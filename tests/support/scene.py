@@ -23,9 +23,9 @@ from sharder.core.names import (
     webhook_configuration,
 )
 from sharder.core.placement.hash_ring import HashRing
-from sharder.kube.typed_stores import LEASES, NAMESPACES, RINGS
+from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
 from tests.support.eventually import eventually
-from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WEBHOOKS, WITHIN, User
+from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WITHIN, User
 
 CONTROLLERS, TENANTS = "controllers", "tenants"
 """Namespaces of ServiceAccounts that may write all objects; shards' Leases are in the first."""
@@ -212,14 +212,13 @@ class Scene:
         """Return what the sharder says about the ring."""
         return (await self.admin.ring(self.ring)).status
 
-    async def until_condition(self, kind: str, status: str, reason: str = "") -> Condition:
-        """Wait until the ring has a condition of this status, and of this reason if given."""
+    async def until_ready(self, status: str) -> Condition:
+        """Wait until the ring has the condition Ready of this status."""
 
         async def there() -> Condition:
-            found = [c for c in (await self.status()).conditions if c.type == kind]
-            assert found, "no such condition"
-            assert (found[0].status, found[0].reason) == (status, reason or found[0].reason)
-            return found[0]
+            (found,) = (c for c in (await self.status()).conditions if c.type == "Ready")
+            assert found.status == status
+            return found
 
         return await eventually(there, within=WITHIN)
 
@@ -231,9 +230,9 @@ class Scene:
         content = {"resources": _resources(main, controlled), "namespaceSelector": selector}
         await self.admin.create(RINGS, self.ring, content={"spec": {**content, **spec}})
 
-    async def set_resources(self, *main: Resource, controlled: Iterable[Resource] = ()) -> None:
+    async def set_resources(self, *main: Resource) -> None:
         """Let the ring look after these resources instead."""
-        body: Json = {"spec": {"resources": _resources(main, controlled)}}
+        body: Json = {"spec": {"resources": _resources(main, ())}}
         await self.admin.patch(RINGS, self.ring, body)
 
     async def clean_up(self) -> None:
@@ -244,7 +243,7 @@ class Scene:
 
         async def gone() -> bool:
             try:
-                await self.admin.get(WEBHOOKS, webhook_configuration(self.ring))
+                await self.admin.get(MUTATING, webhook_configuration(self.ring))
             except NotFound:
                 return True
             return False

@@ -51,9 +51,9 @@ class Distribution:
     """The objects that left a shard because it was above its ceiling."""
 
 
-def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = False) -> Distribution:
+def distribute(objects: Iterable[Placed], placer: Placer) -> Distribution:
     """Return where objects are once the leader has nothing left to do."""
-    at = _snapshot_of(placer, paused=paused)
+    at = _snapshot_of(placer)
     given = list(objects)
     state = State(at, ((Role.MAIN, _object_of(each)) for each in given))
     state.settle()
@@ -67,12 +67,11 @@ def distribute(objects: Iterable[Placed], placer: Placer, *, paused: bool = Fals
     return Distribution(choices=choices, displaced=frozenset(displaced))
 
 
-def _snapshot_of(placer: Placer, *, paused: bool) -> RingSnapshot:
+def _snapshot_of(placer: Placer) -> RingSnapshot:
     demo, layout = ring(), placer.layout
     spec = structs.replace(
         demo.spec,
         placement=structs.replace(layout.spec, group_by=GroupBy(labels=("app",))),
-        movement=structs.replace(demo.spec.movement, paused=paused),
     )
     built = build(
         structs.replace(demo, spec=spec),

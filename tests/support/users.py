@@ -29,12 +29,6 @@ WIDGETS: Final = Resource(
 PLANETS: Final = Resource(
     id=GroupResource("example.com", "planets"), version="v1", kind="Planet", namespaced=False
 )
-WEBHOOKS: Final = Resource(
-    id=GroupResource("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
-    version="v1",
-    kind="MutatingWebhookConfiguration",
-    namespaced=False,
-)
 
 CONTAINERS: Final[Json] = [{"name": "main", "image": "registry.example.com/none"}]
 CONTENT: Final[Mapping[str, Mapping[str, Json]]] = {

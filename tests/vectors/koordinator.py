@@ -70,11 +70,11 @@ def check(data: bytes) -> Iterator[Result]:
     yield from by_member(data, _CHECKS, _DESCRIPTIONS)
 
 
-def object_like(pod: Pod, shard: ShardName = NODE, kept: str = "") -> LoadedObject:
+def object_like(pod: Pod, kept: str = "") -> LoadedObject:
     """Return the object that says what the pod says."""
     meta = _with_metadata(pod).metadata
     created = meta.creation_timestamp or ""
-    return LoadedObject(pod.name, shard, _load(pod), rank_of(meta), created, kept)
+    return LoadedObject(pod.name, NODE, _load(pod), rank_of(meta), created, kept)
 
 
 def candidates(case: Proposal) -> list[str]:

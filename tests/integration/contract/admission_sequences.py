@@ -60,7 +60,7 @@ async def configure(play: Play, *webhooks: Tree, name: str = "a") -> None:
         "metadata": {"name": f"NS-{name}"},
         "webhooks": [*webhooks, webhook],
     }
-    await play.quietly("POST", CONFIGURATIONS, body)
+    await play.quietly(CONFIGURATIONS, body)
     await play.until(
         MAPS, PROBE, lambda answer: marker in str(answer) or answer["kind"] == "Status"
     )
@@ -190,13 +190,13 @@ async def enforce(play: Play, policy: Tree) -> None:
     metadata = policy["metadata"]
     assert isinstance(metadata, dict)
     kind: Tree = {"apiVersion": "admissionregistration.k8s.io/v1"}
-    await play.quietly("POST", POLICIES, {**kind, "kind": "ValidatingAdmissionPolicy", **policy})
+    await play.quietly(POLICIES, {**kind, "kind": "ValidatingAdmissionPolicy", **policy})
     binding: Tree = {
         "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": metadata,
         "spec": {"policyName": metadata["name"], "validationActions": ["Deny"]},
     }
-    await play.quietly("POST", BINDINGS, {**kind, **binding})
+    await play.quietly(BINDINGS, {**kind, **binding})
 
 
 RING: Final = RingName("contract")
