@@ -5,6 +5,7 @@ Lease.  When the shard loses its own Lease, the process that leads sees another 
 itself; the next one can lead.
 """
 
+from math import inf
 from typing import Final
 
 import msgspec
@@ -38,7 +39,8 @@ class Lock:
         self._seconds = USUAL_SECONDS
         """The duration of the Lock: who could not renew it for so long does not lead any more."""
         self._renewed: float | None = None
-        self._lost = float("-inf")
+        self._tried = -inf, -inf
+        """When the banned process tried to lead: first, and last."""
 
     @property
     def is_used(self) -> bool:
@@ -53,11 +55,11 @@ class Lock:
     def lose(self) -> None:
         """Let the process that leads now not lead again, so that it ends itself.
 
-        If it still asks a duration later, then it did not know that it led, or it is another
-        process of the same name.
+        It tries for less than the Lock's duration, from the moment when it can run.  Who tries for
+        longer did not know that it led, or is another process of the same name.
         """
         if self._holder:
-            self._banned, self._lost = self._holder, self._clock.monotonic()
+            self._banned, self._tried = self._holder, (-inf, -inf)
         self._stored, self._holder, self._renewed = (b"", ""), "", None
 
     def answer(
@@ -75,11 +77,18 @@ class Lock:
         if target.verb is Verb.GET:
             return self._shown(ref)
         holder, now = lease.spec.holder_identity or "", self._clock.monotonic()
-        if not holder or (holder == self._banned and now <= self._lost + self._seconds):
+        if not holder or self._is_banned(holder, now):
             return _said(Refused(409, "the shard of this controller has lost its Lease"))
         self._stored, self._holder, self._renewed = (body, content_type), holder, now
         self._seconds = float(lease.spec.lease_duration_seconds or USUAL_SECONDS)
         return 201 if target.verb is Verb.CREATE else 200, body, content_type
+
+    def _is_banned(self, holder: str, now: float) -> bool:
+        if holder != self._banned:
+            return False
+        first, last = self._tried
+        self._tried = (first if now - last <= self._seconds else now), now
+        return now - self._tried[0] <= self._seconds
 
     def _shown(self, ref: ObjectRef) -> tuple[int, bytes, str]:
         body, content_type = self._stored

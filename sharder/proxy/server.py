@@ -16,7 +16,7 @@ from sharder.core.errors import ApiError, InvalidObject
 from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
 from sharder.proxy.answers import copied, expired, plain
-from sharder.proxy.bodies import metadata_of
+from sharder.proxy.bodies import labelled, metadata_of
 from sharder.proxy.election import LEASES
 from sharder.proxy.gate import Refused
 from sharder.proxy.streams import Event, Selectors, Sight, Stream, event_of
@@ -138,16 +138,19 @@ class ProxyServer:
 
     async def _write(self, request: web.Request, target: Target) -> web.StreamResponse:
         body, kind = await request.read(), request.headers.get("Content-Type", "")
+        gate, is_new = self._view.gate, target.verb is Verb.CREATE or "apply-patch" in kind
 
         def meta() -> ObjectMeta:
-            creates = request.method == "PUT" or "apply-patch" in kind
-            is_whole = creates or target.verb is Verb.CREATE
+            is_whole = is_new or request.method == "PUT"
             return metadata_of(body, kind) if is_whole else ObjectMeta()
 
         try:
-            main = await self._view.gate.admit(target, meta)
+            main = await gate.admit(target, meta)
+            if main is not None and is_new and target.resource in gate.controlled:
+                # As the webhook does; but a child without the label would not be shown again.
+                body = labelled(body, kind, gate.identity.owner_label, gate.identity.shard)
         except InvalidObject as error:
-            if self._view.gate.concerns(target.resource):
+            if gate.concerns(target.resource):
                 raise Refused(415, str(error)) from error
             main = None
         if main is None:
@@ -155,8 +158,8 @@ class ProxyServer:
         with ExitStack() as count:
             # No await between the decision and this count.  A write that has passed is under way
             # until the API server has answered, even if the controller does not wait for it.
-            count.enter_context(self._view.gate.here.writing(main))
-            sent = self._send(request, count.pop_all())
+            count.enter_context(gate.here.writing(main))
+            sent = self._send(request, body, count.pop_all())
             writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
         self._writing.add(writing)
         writing.add_done_callback(self._written)
@@ -167,15 +170,15 @@ class ProxyServer:
         if not writing.cancelled():
             writing.exception()  # whoever waited has got it, if anybody did
 
-    async def _send(self, request: web.Request, count: ExitStack) -> web.Response:
+    async def _send(self, request: web.Request, body: bytes, count: ExitStack) -> web.Response:
         """Send a write, which is given up when the Lease ends."""
         seconds = max(0.1, self._view.left())
         with count:
             async with self._open(
-                request, query={"timeout": f"{seconds:.3f}s"}, seconds=seconds
+                request, query={"timeout": f"{seconds:.3f}s"}, seconds=seconds, body=body
             ) as answer:
-                body = await answer.read()
-        return web.Response(status=answer.status, body=body, headers=plain(answer.headers))
+                content = await answer.read()
+        return web.Response(status=answer.status, body=content, headers=plain(answer.headers))
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
         view, version = self._view, request.query.get("resourceVersion", "")
@@ -256,9 +259,13 @@ class ProxyServer:
         query: Mapping[str, str] | None = None,
         seconds: float | None = None,
         reads: bool = False,
+        body: bytes | None = None,
     ) -> AsyncIterator[Answer]:
-        """Send the request on; `reads` is whether we read the answer, which is JSON then."""
-        headers, target = request.headers.copy(), request.raw_path
+        """Send the request on, with another body if it is given.
+
+        `reads` is whether we read the answer, which is JSON then.
+        """
+        headers, target = plain(request.headers), request.raw_path
         if reads:
             headers["Accept"] = as_json(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
@@ -269,7 +276,7 @@ class ProxyServer:
                 given = asked.get("labelSelector")
                 asked["labelSelector"] = f"{given},{labels}" if given else labels
             target = f"{_path_of(request)}?{urlencode(list(asked.items()))}"
-        sent = await request.read()
+        sent = await request.read() if body is None else body
         silence = SILENT_SECONDS if is_set(request.query, "allowWatchBookmarks") else None
         async with self._passage.open(
             request.method, target, headers, sent or None, seconds=seconds, silence=silence

@@ -8,6 +8,7 @@ ConfigMaps for orphans.
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlencode
 
@@ -97,12 +98,13 @@ class ForeignController(Actor):
                 self._group = None
 
     async def _keep(self) -> None:
-        """Renew until that failed for too long."""
-        until = self.clock.monotonic() + DEADLINE_SECONDS
+        """Renew until that failed for too long since the first try, as client-go counts it."""
+        until = inf
         while self.clock.monotonic() < until:
             await asyncio.sleep(RENEW_SECONDS)
+            until = min(until, self.clock.monotonic() + DEADLINE_SECONDS)
             if await self._renewed():
-                until = self.clock.monotonic() + DEADLINE_SECONDS
+                until = inf
 
     async def _renewed(self) -> bool:
         spec: Json = {

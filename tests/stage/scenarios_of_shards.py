@@ -123,4 +123,12 @@ async def proxied(story: Story) -> None:
     link.stalled.add(min(link.watchers, key=lambda watcher: watcher.number))
     await move("p1", "p0")  # which the proxy's own watch does not show
     await move("p0", "p1")
-    assert len(story.children()) == 4
+    link.refuses = lambda call: 503 if call.method == "POST" else 0
+    await story.create(2)
+    story.stage.replicas["r0"].kill()
+    link.refuses = lambda _: 0
+    await story.until(lambda: len(story.children()) == 6)  # which no webhook has labelled
+    await asyncio.sleep(1)
+    story.stage.controllers["p1"].kill()  # the next one sees what has the label
+    await asyncio.sleep(12)
+    assert len(story.children()) == 6

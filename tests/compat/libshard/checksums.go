@@ -25,25 +25,26 @@ import (
 // nothing of drains: the library's reconciler around it acknowledges them.
 type checksums struct {
 	client.Client
-	ownerLabel, shard string
+	// labels of the ConfigMaps.
+	labels map[string]string
 }
 
+// addController adds the controller, as a shard if there is a ring.
 func addController(mgr manager.Manager, ring, shard string, workers int) error {
-	reconciler := &checksums{
-		Client:     mgr.GetClient(),
-		ownerLabel: shardingv1alpha1.LabelShard(ring),
-		shard:      shard,
+	changed, checksums := dataChanged(), &checksums{Client: mgr.GetClient()}
+	var reconciler reconcile.Reconciler = checksums
+	if ring != "" {
+		checksums.labels = map[string]string{shardingv1alpha1.LabelShard(ring): shard}
+		changed = shardcontroller.Predicate(ring, shard, changed)
+		reconciler = shardcontroller.NewShardedReconciler(mgr).
+			For(&corev1.Secret{}).InControllerRing(ring).WithShardName(shard).MustBuild(reconciler)
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("checksums").
-		For(&corev1.Secret{}, builder.WithPredicates(shardcontroller.Predicate(ring, shard, dataChanged()))).
+		For(&corev1.Secret{}, builder.WithPredicates(changed)).
 		Owns(&corev1.ConfigMap{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(shardcontroller.NewShardedReconciler(mgr).
-			For(&corev1.Secret{}).
-			InControllerRing(ring).
-			WithShardName(shard).
-			MustBuild(reconciler))
+		Complete(reconciler)
 }
 
 // dataChanged passes no update of labels alone: the library's own predicate has to see drains.
@@ -68,7 +69,9 @@ func (c *checksums) Reconcile(ctx context.Context, request reconcile.Request) (r
 		Name:      secret.Name + "-checksums",
 	}}
 	_, err := controllerutil.CreateOrUpdate(ctx, c.Client, child, func() error {
-		metav1.SetMetaDataLabel(&child.ObjectMeta, c.ownerLabel, c.shard)
+		for key, value := range c.labels {
+			metav1.SetMetaDataLabel(&child.ObjectMeta, key, value)
+		}
 		child.Data = map[string]string{}
 		for key, value := range secret.Data {
 			sum := sha256.Sum256(value)

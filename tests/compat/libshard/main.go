@@ -3,7 +3,8 @@
 //
 // It does the work of examples/checksum-controller, under the same names and settings, so that it can
 // share a ring with shards in Python and with those of tests/compat/goshard.  For the row `load` of
-// the benchmark it does other -work: websites, with or without a ring, or deployments.
+// the benchmark it does other -work: websites, with or without a ring, or deployments.  Without a
+// ring it is an operator as others are.
 package main
 
 import (
@@ -36,6 +37,7 @@ type settings struct {
 	name, namespace           string
 	duration, deadline, retry time.Duration
 	workers                   int
+	elects                    bool
 }
 
 func main() {
@@ -62,7 +64,10 @@ func run() error {
 		Metrics: metricsserver.Options{BindAddress: cmp.Or(os.Getenv("SHARD_METRICS"), "0")},
 		Cache:   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 	}
-	if s.ring != "" {
+	if s.ring == "" {
+		options.LeaderElection, options.LeaderElectionID = s.elects, "libshard"
+		options.LeaderElectionNamespace = s.namespace
+	} else {
 		if err := joinRing(&options, restConfig, s); err != nil {
 			return err
 		}
@@ -114,6 +119,7 @@ func readSettings() (settings, error) {
 	flag.StringVar(&s.ring, "ring", "checksum", "the ControllerRing; empty: work alone on all objects")
 	flag.StringVar(&s.name, "name", variable("SHARD_NAME", "POD_NAME"), "of the shard and its Lease")
 	flag.StringVar(&s.namespace, "namespace", variable("SHARD_NAMESPACE", "POD_NAMESPACE"), "of the Lease")
+	flag.BoolVar(&s.elects, "elect", false, "elect a leader, if there is no ring")
 	flag.Parse()
 	if s.name == "" || s.namespace == "" {
 		return s, errors.New("set SHARD_NAME and SHARD_NAMESPACE, or POD_NAME and POD_NAMESPACE")

@@ -1,11 +1,13 @@
 """What the proxy understands of requests: their target, their selectors, the object they send."""
 
+import json
+
 import pytest
 
 from sharder.core.api.meta import OwnerReference
 from sharder.core.errors import InvalidObject
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.proxy.bodies import PROTOBUF, metadata_of
+from sharder.proxy.bodies import PROTOBUF, labelled, metadata_of
 from sharder.proxy.targets import Target, Verb, as_json, target_of
 
 JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
@@ -96,6 +98,22 @@ def test_the_owner_of_an_object_is_read_from_json() -> None:
     meta = metadata_of(body, "application/json; charset=utf-8")
 
     assert meta.controller == OwnerReference(uid="u", controller=True)
+
+
+def test_a_label_more_changes_nothing_else() -> None:
+    body = b'{"spec": {"x": 1.50}, "metadata": {"name": "a", "labels": {"b": "c"}}}'
+
+    assert json.loads(labelled(body, "application/json", "shard", "me")) == {
+        "spec": {"x": 1.5},
+        "metadata": {"name": "a", "labels": {"b": "c", "shard": "me"}},
+    }
+    assert b"1.50" in labelled(body, "application/json", "shard", "me")
+
+    long = "x" * 200
+    message = labelled(labelled(POD, PROTOBUF, "shard", "me"), PROTOBUF, long, long)
+    assert metadata_of(message, PROTOBUF) == metadata_of(POD, PROTOBUF)
+    assert field(11, field(1, b"shard") + field(2, b"me")) in message
+    assert message.count(long.encode()) == 2
 
 
 @pytest.mark.parametrize(

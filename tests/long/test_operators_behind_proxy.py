@@ -1,4 +1,4 @@
-"""An operator on kopf that nobody changed works in shards; it elects no leader."""
+"""Operators that nobody changed work in shards: one on kopf, one on controller-runtime."""
 
 import asyncio
 import base64
@@ -6,12 +6,14 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import pytest
 
+from hack.binaries import libshard
 from hack.control_plane import ControlPlane
 from hack.playground import NAMESPACE, RING, ROOT, SHARDS, Playground, wait_until_ready
 from hack.ports import free_ports
@@ -29,7 +31,15 @@ pytestmark = pytest.mark.long
 
 OWNER: Final = owner_label(RingName(RING))
 OPERATOR: Final = ROOT / "tests/long/plain_operator.py"
-SECRETS, COPIES = (f"/api/v1/namespaces/{NAMESPACE}/{each}" for each in ("secrets", "configmaps"))
+SECRETS, CHECKSUMS = (
+    f"/api/v1/namespaces/{NAMESPACE}/{each}" for each in ("secrets", "configmaps")
+)
+
+
+ROLE: Final = "clusterrole updater --verb=update --resource=configmaps"
+BINDING: Final = (
+    f"clusterrolebinding updater --clusterrole=updater --serviceaccount={SHARDS}:{SHARDS}"
+)
 
 
 class _Object(PartialObject, frozen=True):
@@ -40,22 +50,39 @@ class _List(msgspec.Struct, frozen=True):
     items: list[_Object]
 
 
+def on_kopf(playground: Playground, client: Client) -> ProxiedPods:
+    """Return shards that elect no leader, and show their health."""
+    ports = dict(zip("abcd", free_ports(4), strict=True))
+    healths = {name: f"http://127.0.0.1:{port}/healthz" for name, port in ports.items()}
+    run = (sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", NAMESPACE)
+    return ProxiedPods(
+        playground,
+        client,
+        ring=RING,
+        account=ObjectRef(SHARDS, SHARDS),
+        command=lambda name: (*run, f"--liveness={healths[name]}", str(OPERATOR)),
+        options=lambda name: ("--health", healths[name]),
+    )
+
+
+def on_controller_runtime(playground: Playground, client: Client) -> ProxiedPods:
+    """Return shards that elect a leader."""
+    return ProxiedPods(
+        playground,
+        client,
+        ring=RING,
+        account=ObjectRef(SHARDS, SHARDS),
+        command=lambda name: (str(libshard()), "-ring=", "-elect", f"-name={name}"),
+    )
+
+
 class Story:
-    def __init__(self, playground: Playground, client: Client) -> None:
+    def __init__(self, client: Client, pods: ProxiedPods, *, elects: bool) -> None:
         self.client = client
+        self.elects = elects
+        self.pods = pods
         self.secrets = dict[str, str]()
-        """The value of each, as it is encoded."""
-        ports = dict(zip("abcd", free_ports(4), strict=True))
-        healths = {name: f"http://127.0.0.1:{port}/healthz" for name, port in ports.items()}
-        run = (sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", NAMESPACE)
-        self.pods = ProxiedPods(
-            playground,
-            client,
-            ring=RING,
-            account=ObjectRef(SHARDS, SHARDS),
-            command=lambda name: (*run, f"--liveness={healths[name]}", str(OPERATOR)),
-            options=lambda name: ("--health", healths[name]),
-        )
+        """The value of each."""
 
     async def write(self, many: int, value: str) -> None:
         """Create Secrets, and change all that there are."""
@@ -68,8 +95,8 @@ class Story:
             name = f"secret-{len(self.secrets)}"
             body = {"metadata": {"name": name}, "data": {"value": encoded}}
             await self.client.request("POST", SECRETS, body=body)
-            self.secrets[name] = encoded
-        self.secrets = dict.fromkeys(self.secrets, encoded)
+            self.secrets[name] = value
+        self.secrets = dict.fromkeys(self.secrets, value)
 
     async def owners(self) -> Counter[str]:
         secrets = await self.read(SECRETS)
@@ -78,15 +105,15 @@ class Story:
     async def read(self, path: str) -> list[_Object]:
         return msgspec.json.decode(await self.client.request("GET", path), type=_List).items
 
-    async def until_copied(self) -> None:
-        async def are_copied() -> bool:
-            copies = {each.metadata.name: each.data for each in await self.read(COPIES)}
+    async def until_checked(self) -> None:
+        async def are_checked() -> bool:
+            found = {each.metadata.name: each.data for each in await self.read(CHECKSUMS)}
             return all(
-                copies.get(f"{name}-copy") == {"value": value}
+                found.get(f"{name}-checksums") == {"value": sha256(value.encode()).hexdigest()}
                 for name, value in self.secrets.items()
             )
 
-        await eventually(are_copied, within=120)
+        await eventually(are_checked, within=120)
 
     async def until_gone_from(self, name: str) -> None:
         async def is_gone() -> bool:
@@ -97,7 +124,7 @@ class Story:
     async def play(self) -> None:
         await asyncio.gather(*map(self.pods.start, "abc"))
         await self.write(40, "one")
-        await self.until_copied()
+        await self.until_checked()
         assert (await self.owners()).keys() == set("abc")
 
         await self.pods.start("d")
@@ -106,39 +133,45 @@ class Story:
             self.pods.send(process, signal.SIGKILL)
         await self.write(5, "three")
         await self.until_gone_from("a")
-        await self.until_copied()
+        await self.until_checked()
 
         self.pods.send("controller-b", signal.SIGSTOP)
         await self.write(5, "four")
         await self.until_gone_from("b")
         self.pods.send("controller-b", signal.SIGCONT)
-        await self.until_copied()
+        await self.until_checked()
+        if self.elects:  # it has lost the Lock
+            await self.pods.until_ended("controller-b")
+            self.pods.start_controller("b")
         await self.pods.until_there("b")
 
         await self.pods.stop("c")
         await self.write(5, "five")
-        await self.until_copied()
+        await self.until_checked()
         assert (await self.owners()).keys() == set("bd")
 
 
-@pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[WriteLog]:
+@pytest.fixture(params=[on_kopf, on_controller_runtime])
+async def log(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[WriteLog]:
     log = WriteLog(tmp_path)
     with ControlPlane(apiserver_flags=log.flags) as plane:
         playground = Playground(plane)
         await asyncio.to_thread(playground.install)
         await asyncio.to_thread(plane.apply, rights())
+        for create in (ROLE, BINDING):
+            await asyncio.to_thread(plane.kubectl, "create", *create.split())
         playground.start_sharder(gracefulShutDown="0s")
         await wait_until_ready(playground)
         client = await connect(str(plane.admin_kubeconfig))
         try:
-            await Story(playground, client).play()
+            elects = request.param is on_controller_runtime
+            await Story(client, request.param(playground, client), elects=elects).play()
         finally:
             await client.close()
         yield log
 
 
-async def test_every_secret_is_copied_by_its_owner_alone(log: WriteLog) -> None:
+async def test_every_secret_is_handled_by_its_owner_alone(log: WriteLog) -> None:
     writes = [
         Write(
             revision=int(obj.metadata.resource_version),
