@@ -144,7 +144,7 @@ class Proxy:
     ) -> None:
         def begin(context: ShardContext, holder: LeaseHolder) -> Work:
             view.open(holder.left)
-            return Work(context, view, followers, end_streams=server.end_streams)
+            return Work(context, view, followers, end_streams=server.copies.end)
 
         membership = Membership(
             ring=self._ring,

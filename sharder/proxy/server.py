@@ -17,20 +17,15 @@ from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
 from sharder.proxy.answers import copied, expired, plain
 from sharder.proxy.bodies import labelled, metadata_of
+from sharder.proxy.copies import Copies
 from sharder.proxy.election import LEASES
 from sharder.proxy.gate import Refused
-from sharder.proxy.streams import Event, Selectors, Sight, Stream, event_of
+from sharder.proxy.streams import Selectors, Sight
 from sharder.proxy.targets import Target, Verb, as_json, is_set, target_of
 from sharder.proxy.view import View
 
 MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes; the API server accepts 3 MB."""
-MAX_LINE: Final = 64 * 1024 * 1024
-TOGETHER_SECONDS: Final = 0.05
-"""For so long the objects that arrive are collected: one list of children serves them all."""
-
-SHOWING: Final = frozenset(("ADDED", "MODIFIED"))
-"""The events with an object that the controller sees from now on."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,16 +41,9 @@ class ProxyServer:
     def __init__(self, passage: Passage, view: View) -> None:
         self._passage = passage
         self._view = view
-        self._reading = list[asyncio.Queue[bytes]]()
-        """What each open watch has still to show."""
+        self.copies = Copies(view)
+        """The open watches of the controller."""
         self._writing = set[asyncio.Task[web.Response]]()
-
-    def end_streams(self) -> None:
-        """End all watches of the controller."""
-        for lines in self._reading:
-            while lines.qsize():
-                lines.get_nowait()
-            lines.put_nowait(b"")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
@@ -198,53 +186,8 @@ class ProxyServer:
             view.shown.add(target.resource)
             since = "" if sends_initial else version
             with view.streams.opened(_sight(request, target), since) as stream:
-                await self._copy_events(stream, response, answer)
+                await self.copies.copy(stream, response, answer)
             return response
-
-    async def _copy_events(
-        self, stream: Stream, response: web.StreamResponse, answer: Answer
-    ) -> None:
-        """Copy the lines of a watch, those that come together at once."""
-        lines = asyncio.Queue[bytes](100)
-        self._reading.append(lines)
-        try:
-            async with asyncio.TaskGroup() as group:
-                reading = group.create_task(_read_lines(answer, lines))
-                while line := await lines.get():
-                    await self._deliver(stream, response, line, lines)
-                reading.cancel()
-        except* (OSError, msgspec.DecodeError):
-            pass  # either side has gone; the controller watches again
-        finally:
-            self._reading.remove(lines)
-
-    async def _deliver(
-        self,
-        stream: Stream,
-        response: web.StreamResponse,
-        first: bytes,
-        lines: asyncio.Queue[bytes],
-    ) -> None:
-        view, batch, events = self._view, [first], [event_of(first)]
-        is_main = view.gate.is_main(stream.sight.resource)
-        if is_main and _arrives(events[0], view):
-            await asyncio.sleep(TOGETHER_SECONDS)
-        while batch[-1] and lines.qsize():
-            batch.append(lines.get_nowait())
-        events += [event_of(line) for line in batch[1:] if line]
-        if is_main:
-            for event in events:
-                if event.type == "DELETED" and not any(stream.sight.selectors):
-                    view.gate.here.leave(event.meta.uid, event.meta.resource_version)
-            shown = [each.meta for each in events if each.type in SHOWING]
-            await view.arrivals.ready(stream.sight.resource, shown)
-            # Delivered before it is written: the controller can answer at once.
-            view.arrivals.delivered(shown)
-        await response.write(b"".join(line + b"\n" for line in batch if line))
-        for event in events:
-            view.streams.shown(stream, event)
-        if not batch[-1]:
-            lines.put_nowait(b"")
 
     async def _pass(self, request: web.Request, *, labels: str = "") -> web.StreamResponse:
         async with self._open(request, labels=labels) as answer:
@@ -291,27 +234,3 @@ def _path_of(request: web.Request) -> str:
 
 def _sight(request: web.Request, target: Target) -> Sight:
     return Sight(target.resource, target.namespace, Selectors.of(request.query))
-
-
-def _arrives(event: Event, view: View) -> bool:
-    """Return whether an event shows an object that the controller has not seen."""
-    return event.type in SHOWING and not view.gate.here.is_delivered(event.meta.uid)
-
-
-async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
-    """Put each line into the queue, and an empty one at the end."""
-    rest = bytearray()
-    try:
-        async for chunk in answer.chunks:
-            *whole, tail = chunk.split(b"\n")
-            for line in whole:
-                rest += line
-                if rest:
-                    await lines.put(bytes(rest))
-                rest.clear()
-            rest += tail
-            if len(rest) > MAX_LINE:
-                break
-    except OSError:
-        pass  # the API server has gone
-    await lines.put(b"")

@@ -1,0 +1,101 @@
+"""Copy the watches of the controller: main objects arrive and leave in them."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from sharder.kube.passage import Answer
+from sharder.proxy.streams import Event, Stream, event_of
+from sharder.proxy.view import View
+
+MAX_LINE: Final = 64 * 1024 * 1024
+TOGETHER_SECONDS: Final = 0.05
+"""For so long the objects that arrive are collected: one list of children serves them all."""
+
+SHOWING: Final = frozenset(("ADDED", "MODIFIED"))
+"""The events with an object that the controller sees from now on."""
+
+
+class Copies:
+    """The open watches of the controller."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._reading = list[asyncio.Queue[bytes]]()
+        """What each has still to show."""
+
+    def end(self) -> None:
+        """End all watches of the controller."""
+        for lines in self._reading:
+            while lines.qsize():
+                lines.get_nowait()
+            lines.put_nowait(b"")
+
+    async def copy(self, stream: Stream, response: web.StreamResponse, answer: Answer) -> None:
+        """Copy the lines of a watch, those that come together at once."""
+        lines = asyncio.Queue[bytes](100)
+        self._reading.append(lines)
+        try:
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(_read_lines(answer, lines))
+                while line := await lines.get():
+                    await self._deliver(stream, response, line, lines)
+                reading.cancel()
+        except* (OSError, msgspec.DecodeError):
+            pass  # either side has gone; the controller watches again
+        finally:
+            self._reading.remove(lines)
+
+    async def _deliver(
+        self,
+        stream: Stream,
+        response: web.StreamResponse,
+        first: bytes,
+        lines: asyncio.Queue[bytes],
+    ) -> None:
+        view, batch, events = self._view, [first], [event_of(first)]
+        is_main = view.gate.is_main(stream.sight.resource)
+        if is_main and _arrives(events[0], view):
+            await asyncio.sleep(TOGETHER_SECONDS)
+        while batch[-1] and lines.qsize():
+            batch.append(lines.get_nowait())
+        events += [event_of(line) for line in batch[1:] if line]
+        if is_main:
+            for event in events:
+                if event.type == "DELETED" and not any(stream.sight.selectors):
+                    view.gate.here.leave(event.meta.uid, event.meta.resource_version)
+            shown = [each.meta for each in events if each.type in SHOWING]
+            await view.arrivals.ready(stream.sight.resource, shown)
+            # Delivered before it is written: the controller can answer at once.
+            view.arrivals.delivered(shown)
+        await response.write(b"".join(line + b"\n" for line in batch if line))
+        for event in events:
+            view.streams.shown(stream, event)
+        if not batch[-1]:
+            lines.put_nowait(b"")
+
+
+def _arrives(event: Event, view: View) -> bool:
+    """Return whether an event shows an object that the controller has not seen."""
+    return event.type in SHOWING and not view.gate.here.is_delivered(event.meta.uid)
+
+
+async def _read_lines(answer: Answer, lines: asyncio.Queue[bytes]) -> None:
+    """Put each line into the queue, and an empty one at the end."""
+    rest = bytearray()
+    try:
+        async for chunk in answer.chunks:
+            *whole, tail = chunk.split(b"\n")
+            for line in whole:
+                rest += line
+                if rest:
+                    await lines.put(bytes(rest))
+                rest.clear()
+            rest += tail
+            if len(rest) > MAX_LINE:
+                break
+    except OSError:
+        pass  # the API server has gone
+    await lines.put(b"")
