@@ -5,10 +5,9 @@ resourceVersion on which its decision was based, so a shard that renews at the l
 """
 
 import logging
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from math import inf
-from typing import TypeAlias
 
 from sharder.controllers.annotation_warnings import MALFORMED
 from sharder.controllers.ports import Ports
@@ -30,24 +29,15 @@ MAX_REPORTED = 2 * MAX_LEASES
 """Limit on the remembered invalid Leases with an Event: more forged Leases get no Event."""
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOver:
-    """Take over the Lease: its shard was silent for two durations."""
+class Care(Enum):
+    """What a valid Lease needs."""
 
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Delete the Lease: its shard has been dead for a minute."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetState:
-    """Write the state into the Lease's label if the label differs."""
-
-    state: ShardState
-
-
-Care: TypeAlias = TakeOver | Delete | SetState
+    TAKE_OVER = auto()
+    """Its shard was silent for two durations."""
+    DELETE = auto()
+    """Its shard has been dead for a minute."""
+    SHOW = auto()
+    """Its label has to say its state."""
 
 
 def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
@@ -58,11 +48,11 @@ def care_for(observed: ObservedLease, now: datetime, monotonic: float) -> Care:
     shard could return while its objects are taken.
     """
     if observed.is_silent(monotonic):
-        return TakeOver()
+        return Care.TAKE_OVER
     state = observed.state(now, monotonic)
     if state is ShardState.ORPHANED and monotonic >= observed.kept_until():
-        return Delete()
-    return SetState(state)
+        return Care.DELETE
+    return Care.SHOW
 
 
 def taken(lease: Lease, now: datetime) -> Json:
@@ -116,18 +106,17 @@ class LeaseController:
             return None
 
     async def _care_for(self, observed: ObservedLease) -> float | None:
-        care, again = self._judge(observed)
-        if care == TakeOver() or care == SetState(ShardState.EXPIRED):
+        limit, (now, monotonic) = inf, self._times()
+        state = observed.state(now, monotonic)
+        if observed.is_silent(monotonic) or state is ShardState.EXPIRED:
             observed = await self._confirm(observed.lease)
-            care, again = self._judge(observed)
-            again = min(again or inf, _max_wait(observed.lease))
-        await self._carry_out(care, observed.lease, self._clock.now())
-        return again
+            limit, (now, monotonic) = _max_wait(observed.lease), self._times()
+        await self._carry_out(observed, now, monotonic)
+        again = min(observed.state_changes_in(now, monotonic) or inf, limit)
+        return None if again == inf else again
 
-    def _judge(self, observed: ObservedLease) -> tuple[Care, float | None]:
-        """Return what the Lease needs now, and after how many seconds that can change."""
-        now, monotonic = self._clock.now(), self._clock.monotonic()
-        return care_for(observed, now, monotonic), observed.state_changes_in(now, monotonic)
+    def _times(self) -> tuple[datetime, float]:
+        return self._clock.now(), self._clock.monotonic()
 
     async def _confirm(self, lease: Lease) -> ObservedLease:
         """Confirm by a read that the shard is silent, not the API server; return its Lease.
@@ -174,25 +163,25 @@ class LeaseController:
             _log.warning("ignoring invalid lease", extra=fields)
             await self._recorder.warn(lease, "InvalidLease", f"Lease ignored: {text}")
 
-    async def _carry_out(self, care: Care, lease: Lease, now: datetime) -> None:
-        meta = lease.metadata
+    async def _carry_out(self, observed: ObservedLease, now: datetime, monotonic: float) -> None:
+        lease, meta = observed.lease, observed.lease.metadata
         # At debug level, because any client can create Leases; the transitions of the ring
         # summarize them.
         fields = {"ring": ring_of(lease), "shard": meta.name}
-        match care:
-            case TakeOver():
+        match care_for(observed, now, monotonic):
+            case Care.TAKE_OVER:
                 await self._leases.patch(meta.ref, taken(lease, now))
                 _log.debug("shard is dead, took over its lease", extra=fields)
-            case Delete():
+            case Care.DELETE:
                 await self._leases.delete(
                     meta.ref, uid=meta.uid, resource_version=meta.resource_version
                 )
                 _log.debug("deleted orphaned lease", extra=fields)
-            case SetState(state) if meta.label(STATE_LABEL) != state:
-                await self._leases.patch(meta.ref, _shown(lease, state))
-                _log.debug("shard changed state", extra={**fields, "why": str(state)})
-            case SetState():
-                pass
+            case Care.SHOW:
+                state = observed.state(now, monotonic)
+                if meta.label(STATE_LABEL) != state:
+                    await self._leases.patch(meta.ref, _shown(lease, state))
+                    _log.debug("shard changed state", extra={**fields, "why": str(state)})
 
 
 def _max_wait(lease: Lease) -> float:

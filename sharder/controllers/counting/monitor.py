@@ -19,15 +19,13 @@ from sharder.core.ring.snapshot import RingSnapshot
 POLL_SECONDS: Final = 0.5
 """Seconds between two checks."""
 
-MIN_PAUSE_SECONDS: Final = 2.0
-"""The first pause, in seconds, before another pass is requested for the same excess."""
-
 RETRY_SECONDS: Final = 1.0
 """Seconds between two attempts to assign waiting objects after departures; with the poll and the
 write, an object waits less than 2 s."""
 
-MAX_PAUSE_SECONDS: Final = 30.0
-"""The longest pause: some excess cannot be drained, but a failed drain can succeed later."""
+PAUSE_SECONDS: Final = 15.0
+"""Seconds before another pass is requested for the same excess: some cannot be drained, but a
+failed drain can succeed later."""
 
 
 @dataclass(slots=True)
@@ -43,8 +41,6 @@ class _CheckedTally:
     excess: Mapping[ShardName, int] | None = None
     """None before everything was listed."""
     requested_at: float = 0.0
-    pause: float = MIN_PAUSE_SECONDS
-    """Seconds after `requested_at` without another request for the same excess."""
     unread: tuple[str, ...] = ()
     """The parts that could not be read, at the last report."""
 
@@ -95,14 +91,10 @@ class TallyMonitor:
         """Request a pass if a shard has too many objects, or after the first list."""
         before, excess = seen.excess, excess_of(snapshot)
         seen.excess = excess
-        if before is None or _grows(before, excess):
-            seen.pause = MIN_PAUSE_SECONDS
-        elif excess and now >= seen.requested_at + seen.pause:
-            seen.pause = min(2 * seen.pause, MAX_PAUSE_SECONDS)
-        else:
-            return
-        seen.requested_at = now
-        self._resync(snapshot.name)
+        is_due = bool(excess) and now >= seen.requested_at + PAUSE_SECONDS
+        if before is None or _grows(before, excess) or is_due:
+            seen.requested_at = now
+            self._resync(snapshot.name)
 
     def _retry_waiting(
         self, snapshot: RingSnapshot, tally: Tally, seen: _CheckedTally, now: float

@@ -45,6 +45,8 @@ class Backlog:
         self._on_change = on_change
         self._seen: dict[ObjectRef, Seen] = {}
         self._oldest: float | None = None
+        self.overflowed = clock.monotonic()
+        """When the watch last showed an object beyond the limit; at first, the start."""
 
     def __iter__(self) -> Iterator[ObjectRef]:
         return iter(self._seen)

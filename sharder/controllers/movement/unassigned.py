@@ -51,14 +51,6 @@ class LastRelease(NamedTuple):
         return self.version in {"", obj.metadata.resource_version}
 
 
-class _Waiting:
-    """The unassigned objects of one resource, and when one was last seen beyond the limit."""
-
-    def __init__(self, backlog: Backlog, at: float) -> None:
-        self.backlog = backlog
-        self.overflowed = at
-
-
 class UnassignedObjects:
     """The unassigned objects of all resources, and the last releases."""
 
@@ -68,13 +60,12 @@ class UnassignedObjects:
         """The clock that sets creation times; our own clock can be wrong."""
         self._clock = ports.clock
         self._retry = retry
-        self._waiting: dict[ResourceKey, _Waiting] = {}
+        self._waiting: dict[ResourceKey, Backlog] = {}
         self._releases: dict[ObjectKey, LastRelease] = {}
 
     def follow(self, resource_key: ResourceKey, limit: Limit) -> Backlog:
         """Remember the unassigned objects of a resource from now on."""
-        backlog = Backlog(self._clock, limit)
-        self._waiting[resource_key] = _Waiting(backlog, self._clock.monotonic())
+        backlog = self._waiting[resource_key] = Backlog(self._clock, limit)
         return backlog
 
     def forget(self, resource_key: ResourceKey) -> None:
@@ -84,7 +75,7 @@ class UnassignedObjects:
     def note(self, key: ObjectKey) -> bool:
         """Remember that an object has no owner; return False at the limit."""
         waiting = self._waiting[key.resource_key]
-        is_kept = waiting.backlog.note(key.ref, UNKNOWN)
+        is_kept = waiting.note(key.ref, UNKNOWN)
         if not is_kept:
             waiting.overflowed = self._clock.monotonic()
         return is_kept
@@ -116,7 +107,7 @@ class UnassignedObjects:
         """Forget an object that has an owner, or is deleted."""
         self._releases.pop(key, None)
         if waiting := self._waiting.get(key.resource_key):
-            waiting.backlog.drop(key.ref)
+            waiting.drop(key.ref)
 
     def last(self, obj: PartialObject, key: ObjectKey) -> ShardName | None:
         """Return the shard that released the object, None if it was written since, or unknown."""
@@ -131,7 +122,7 @@ class UnassignedObjects:
     def since(self, key: ObjectKey) -> float | None:
         """Return when an object was first seen without owner, None if it was not."""
         waiting = self._waiting.get(key.resource_key)
-        return None if waiting is None else waiting.backlog.since(key.ref)
+        return None if waiting is None else waiting.since(key.ref)
 
     def wait(
         self, snapshot: RingSnapshot, key: ObjectKey, obj: PartialObject, *, was_assigned: bool
@@ -159,10 +150,10 @@ class UnassignedObjects:
         waiting = self._waiting.get(key.resource_key)
         if waiting is None:
             return UNSEEN_SECONDS
-        now, since = self._clock.monotonic(), waiting.backlog.since(key.ref)
+        now, since = self._clock.monotonic(), waiting.since(key.ref)
         if since is None:
             since = waiting.overflowed
-            if waiting.backlog.note(key.ref, UNKNOWN):
+            if waiting.note(key.ref, UNKNOWN):
                 since = now
                 self._retry(key, UNSEEN_SECONDS)
         return max(0.0, since + UNSEEN_SECONDS - now)
