@@ -13,6 +13,7 @@ from sharder.console.console import Console
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import WATCHES, ClusterCache
 from sharder.controllers.counting.tallies import Tallies
+from sharder.controllers.counting.tally_watch import TallyPorts
 from sharder.controllers.leader import campaign
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_gauges import Gauges
@@ -118,15 +119,16 @@ class Replica:
             is_healthy = partial(self.cache.health.is_healthy, watch)
             self.metrics.replica["watch_healthy"].show(is_healthy, watch)
         tallies = Tallies(
-            cache=self.cache,
-            objects=self.objects,
-            observe=self._warnings.check,
-            clock=self.clock,
-            rng=self.rng,
+            TallyPorts(
+                cache=self.cache,
+                objects=self.objects,
+                observe=self._warnings.check,
+                clock=self.clock,
+                rng=self.rng,
+            )
         )
-        with self.cache.subscribed(tallies.subscriber()):
-            tasks = {"watches": self._watch, "tallies": tallies.run, "gauges": gauges.run}
-            await self.supervise(tasks)
+        tasks = {"watches": self._watch, "tallies": tallies.run, "gauges": gauges.run}
+        await self.supervise(tasks)
 
     async def supervise(self, tasks: Mapping[str, Callable[[], Awaitable[None]]]) -> None:
         """Run the named tasks until cancelled, and restart those that crash."""

@@ -11,16 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from sharder.controllers.cache import ClusterCache
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.counting.tally_watch import Observe, TallyPorts, TallyWatch, WatchedPart
+from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch, WatchedPart
 from sharder.controllers.scope import WHOLE, ListScope, scope_of
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.ports import Objects
-from sharder.runtime.backoff import Rng
-from sharder.runtime.clock import Clock
 
 _NAMESPACES = GroupResource("", "namespaces")
 
@@ -49,37 +45,28 @@ class _CountedRing:
 class Tallies:
     """Runs the watches that feed the tallies of all rings."""
 
-    def __init__(
-        self, *, cache: ClusterCache, objects: Objects, observe: Observe, clock: Clock, rng: Rng
-    ) -> None:
-        """`observe` is called with each object in scope, and again when it changes."""
-        self._cache = cache
-        self._clock = clock
-        self._ports = TallyPorts(
-            cache=cache, objects=objects, observe=observe, clock=clock, rng=rng
-        )
+    def __init__(self, ports: TallyPorts) -> None:
+        self._cache = ports.cache
+        self._clock = ports.clock
+        self._ports = ports
         self._rings: dict[RingName, _CountedRing] = {}
         self._stale: dict[RingName, frozenset[str]] = {}
         """Rings that have changed, and the namespaces that were known at that time."""
         self._changed = asyncio.Event()
 
-    def subscriber(self) -> Subscriber:
-        """Return the subscriber for the cluster cache."""
-        return Subscriber(ring=self._ring_changed, scope=lambda ring, _: self._ring_changed(ring))
-
     async def run(self) -> None:
         """Count until cancelled."""
         self._rings.clear()
-        for ring in self._cache.rings():
-            self._ring_changed(ring)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._age(), name="age tallies")
-            while True:
-                self._changed.clear()
-                while self._stale:
-                    self._adjust(*self._stale.popitem(), group)
-                    await self._clock.sleep(0)  # a namespace can affect a thousand rings
-                await self._changed.wait()
+        changed = self._ring_changed
+        with self._cache.subscribed(Subscriber(ring=changed, scope=lambda ring, _: changed(ring))):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._age(), name="age tallies")
+                while True:
+                    self._changed.clear()
+                    while self._stale:
+                        self._adjust(*self._stale.popitem(), group)
+                        await self._clock.sleep(0)  # a namespace can affect a thousand rings
+                    await self._changed.wait()
 
     def _ring_changed(self, ring: RingName) -> None:
         """Record the namespaces that are known now: the snapshot was built just before."""
@@ -149,7 +136,6 @@ class Tallies:
                 ring=snapshot.name,
                 part=part,
                 tally=state.tally,
-                is_known=partial(self._cache.is_scope_known, snapshot.name),
                 listed=partial(self._listed, state, group),
                 unreadable=partial(self._give_up, state, group),
             )

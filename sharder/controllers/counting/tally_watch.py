@@ -7,6 +7,7 @@ buffered until the scope is known.
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, NoReturn
 
 from typing_extensions import override
@@ -30,8 +31,6 @@ from sharder.runtime.reflector import Polled, follow
 GIVE_UP_SECONDS = 10.0
 """Seconds after which the other objects of a ring are placed without a part that cannot be
 listed."""
-
-Observe = Callable[[RingSnapshot, PartialObject], None]
 
 
 class WatchedPart(NamedTuple):
@@ -58,7 +57,8 @@ class TallyPorts:
 
     cache: ClusterCache
     objects: Objects
-    observe: Observe
+    observe: Callable[[RingSnapshot, PartialObject], None]
+    """Called with each object in scope, and again when it changes."""
     clock: Clock
     rng: Rng
 
@@ -73,21 +73,13 @@ class TallyWatch:
         ring: RingName,
         part: WatchedPart,
         tally: Tally,
-        is_known: Callable[[str], bool],
         listed: Callable[[WatchedPart], None],
         unreadable: Callable[[WatchedPart], None],
     ) -> None:
-        """Set up the watch.
+        """Count the objects of a part in a tally.
 
-        Args:
-            ports: What all watches share.
-            ring: The ring whose objects are counted.
-            part: The objects that this watch shows.
-            tally: Counts the objects.
-            is_known: Returns whether a namespace is known, and the ring's snapshot is up to date
-                with it.
-            listed: Called whenever the whole part was counted.
-            unreadable: Called, possibly often, while the part cannot be listed.
+        `listed` is called whenever the whole part was counted, and `unreadable`, possibly often,
+        while it cannot be listed.
         """
         self._unreadable = unreadable
         self._failing_since: float | None = None
@@ -95,7 +87,7 @@ class TallyWatch:
         self._ring = ring
         self._part = part
         self._tally = tally
-        self._is_known = is_known
+        self._is_known = partial(ports.cache.is_scope_known, ring)
         self._listed = listed
         self._early: dict[str, dict[int, Entry]] = {}
         """Objects of unknown namespaces, by namespace."""
