@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from functools import partial
+from typing import NoReturn
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.monitor import TallyMonitor
@@ -14,12 +15,10 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import Problems, RingController
 from sharder.controllers.ring_status import StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
-from sharder.core.errors import ApiError
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
 from sharder.core.status.transitions import Kind, Transition, sentence
-from sharder.core.webhook_configuration import Registration, validation_of
+from sharder.core.webhook_configuration import validation_of
 from sharder.runtime.backoff import Backoff
-from sharder.runtime.error_log import ErrorLog, ignore
 from sharder.runtime.workqueue import K, Worker, WorkQueue
 
 RING_BACKOFF = Backoff(base=5.0, cap=300.0)
@@ -50,6 +49,7 @@ class LeaderControllers:
         self._balances: WorkQueue[RingName] = self._queue(ports, "rebalance", RING_BACKOFF)
         self._leases: WorkQueue[ObjectRef] = self._queue(ports, "lease", LEASE_BACKOFF)
         self._problems = Problems()
+        self._has_looked = False
         self._ports = ports = replace(
             ports,
             on_unreadable=partial(self._report, "resync"),
@@ -85,7 +85,6 @@ class LeaderControllers:
         )
         reconcile_ring = self._while_leading(self._reconcile_ring)
         reconcile_lease = self._while_leading(LeaseController(ports).reconcile)
-        self._rings.add(NO_RING)
         with ports.cache.subscribed(subscriber):
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._rings.run(reconcile_ring, concurrency=4))
@@ -97,16 +96,20 @@ class LeaderControllers:
                 group.create_task(movement.run(), name="movement")
                 group.create_task(self._record_leader(), name="leader Event")
                 group.create_task(RingTransitions(ports, movement).run(), name="ring transitions")
-                group.create_task(self._keep_configurations(), name="webhook configurations")
+                group.create_task(self._follow_registration(), name="registration")
                 group.create_task(self._fence_proofs.run(), name="fences")
 
     async def _reconcile_ring(self, ring: RingName) -> float | None:
-        """Reconcile a ring; `NO_RING` stands for those that were deleted while nobody led."""
+        """Reconcile a ring; `NO_RING` stands for what concerns all rings."""
         if ring != NO_RING:
             return await self._ring_controller.reconcile(ring)
-        for deleted in await self._ring_controller.deleted():
-            self._rings.add(deleted)
-        return None
+        if not self._has_looked:  # for rings that were deleted while nobody led
+            for deleted in await self._ring_controller.deleted():
+                self._rings.add(deleted)
+            self._has_looked = True
+        body = validation_of(self._ports.registration())
+        await self._ports.validations.apply(ObjectRef("", VALIDATION_NAME), body)
+        return self._apply_period
 
     @staticmethod
     def _queue(ports: Ports, name: str, backoff: Backoff) -> WorkQueue[K]:
@@ -145,34 +148,16 @@ class LeaderControllers:
 
         return guarded
 
-    async def _keep_configurations(self) -> None:
-        """Apply all configurations after a change of their common part, such as the trusted CA.
-
-        The one that validates rings is also applied once per period.  It is optional: without it,
-        or the right to write it, an invalid ring is stored, and its status says so.
-        """
-        ports, known, due = self._ports, None, 0.0
-        error_log = ErrorLog(f"apply ValidatingWebhookConfiguration {VALIDATION_NAME}", ignore)
+    async def _follow_registration(self) -> NoReturn:
+        """Apply all configurations after a change of their common part, such as the trusted CA."""
+        known = None
         while True:
-            now, registration = ports.clock.monotonic(), ports.registration()
+            registration = self._ports.registration()
             if registration != known:
-                known, due = registration, now
-                for ring in ports.cache.rings():
+                known = registration
+                for ring in (NO_RING, *self._ports.cache.rings()):
                     self._rings.add(ring)
-            if now >= due and ports.leads():
-                due = now + await self._apply_validation(registration, error_log)
-            await ports.clock.sleep(REGISTRATION_SECONDS)
-
-    async def _apply_validation(self, registration: Registration, error_log: ErrorLog) -> float:
-        """Return the seconds until the next apply."""
-        body = validation_of(registration)
-        try:
-            await self._ports.validations.apply(ObjectRef("", VALIDATION_NAME), body)
-        except ApiError as error:
-            error_log.failed(error)
-            return RING_BACKOFF.base
-        error_log.over()
-        return self._apply_period
+            await self._ports.clock.sleep(REGISTRATION_SECONDS)
 
     @property
     def _apply_period(self) -> float:
