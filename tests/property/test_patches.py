@@ -50,6 +50,7 @@ def test_our_writes_do_what_they_say_and_touch_nothing_else(
         (patches.assign(snapshot, meta, shard), {OWNER: shard, DRAIN: None}, {NEXT: None}),
         (patches.drain(snapshot, obj), {DRAIN: "true"}, {NEXT: ""}),
         (patches.withdraw(snapshot, meta), {DRAIN: None}, {NEXT: None}),
+        (patches.send(snapshot, meta, shard), {OWNER: None, DRAIN: None}, {NEXT: shard}),
         (
             patches.acknowledge(meta, owner_label=OWNER, drain_label=DRAIN),
             {OWNER: None, DRAIN: None},

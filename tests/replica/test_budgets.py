@@ -7,7 +7,6 @@ import pytest
 from sharder.core.api.meta import Json
 from tests.replica.staged import staged
 from tests.replica.world import (
-    CONFIGMAPS,
     DRAIN,
     PIN,
     SECRETS,
@@ -70,28 +69,6 @@ async def test_only_so_many_objects_drain_from_a_shard_at_once(world: World) -> 
         await asyncio.sleep(1)
         assert len(draining(world)) == 2
     assert first not in draining(world)
-
-
-@pytest.mark.parametrize("limit", ["maxMovesPerMinute", "maxConcurrentDrains"])
-@staged
-async def test_only_drains_wait_for_the_budget(world: World, limit: str) -> None:
-    await misplaced(world, 3, **{limit: 1})
-    await asyncio.sleep(12)
-    assert len(draining(world)) == 1
-    for number in range(12):
-        await world.put(f"orphan{number}", "", SECRETS)
-        await world.put(f"stranded{number}", "p2", SECRETS)
-        await world.put(f"parent{number}", "p2")
-        await world.put(f"child{number}", "p2", CONFIGMAPS, of=f"parent{number}")
-    third = world.join("p2")
-    await asyncio.sleep(3)
-    await third.release()
-    await asyncio.sleep(3)
-    owners = {name: owner for name, owner in world.owners(SECRETS).items() if name[1] != "0"}
-    assert "p2" not in owners.values()
-    assert "p2" not in world.owners().values()
-    assert not [name for name, owner in owners.items() if name[0] == "o" and not owner]
-    assert len(draining(world)) <= 2
 
 
 @pytest.mark.parametrize(("code", "most"), [(403, 4), (0, 1)])

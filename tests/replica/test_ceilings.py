@@ -200,15 +200,3 @@ async def test_a_ring_that_is_made_anew_is_counted_and_passed_over_anew(world: W
     await world.write("POST", RINGS_PATH, {"metadata": {"name": "demo"}, "spec": spec})
     await eventually(lambda: world.counts().get("p0*") == 2, within=10)
     await eventually(lambda: world.metric("controllerring_objects", controllerring="demo") == 4)
-
-
-@staged
-async def test_a_strategy_that_follows_needs_no_counts(world: World) -> None:
-    await world.begin("p0", "p1")
-    replica = world.replicas["r0"].replica
-    snapshot = replica.cache.snapshot("demo")  # type: ignore[arg-type]
-    assert snapshot is not None
-    assert snapshot.tally is None
-    await fill(world, "p0", 6)
-    await world.edit_ring(placement=bounded(3))
-    await eventually(lambda: world.counts() == {"p0": 3, "p1": 3}, within=20)

@@ -86,25 +86,6 @@ async def test_a_pass_drains_and_withdraws_exactly_what_belongs_elsewhere(world:
 
 
 @staged
-async def test_objects_move_to_a_shard_that_joins_once_they_are_released(world: World) -> None:
-    await world.begin("p0", placement={"strategy": "Rendezvous"})
-    for number in range(20):
-        await world.put(f"s{number}", "p0")
-        await world.put(f"s{number}-c", "p0", CONFIGMAPS, of=f"s{number}")
-    world.join("p1")
-    await asyncio.sleep(20)
-    counts = world.counts()
-    assert set(counts) == {"p0", "p1"}
-    assert min(counts.values()) >= 4
-    for number in range(20):
-        assert world.owner(f"s{number}") == world.owner(f"s{number}-c", CONFIGMAPS)
-    drains = [each for each in world.written if each.owner.endswith("*")]
-    assert len(drains) == counts["p1"], "only what the new shard gets"
-    reasons = [message for _, message in world.events("ShardJoined")]
-    assert any("p1 joined" in message for message in reasons)
-
-
-@staged
 async def test_without_shards_and_with_missing_ones_everything_stays_and_is_counted(
     world: World,
 ) -> None:

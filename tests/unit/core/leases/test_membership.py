@@ -79,16 +79,6 @@ def test_a_mere_renewal_affects_nothing_and_is_known_as_such() -> None:
 # Observed Leases
 
 
-def test_an_outage_is_no_silence_of_a_shard_and_what_was_silent_before_stays_so() -> None:
-    membership = watching(lease(), at=1000.0)
-
-    membership.note_outage(1020.0, 1050.0)
-
-    observed = membership.observed(lease().metadata.ref)
-    assert observed is not None
-    assert observed.silent_at() == 1060.0
-
-
 @pytest.mark.parametrize(("labels", "affected"), [({REVISION_LABEL: "1"}, {DEMO}), ({}, set())])
 def test_a_shard_that_takes_its_lease_anew_is_news_if_it_says_its_revision(
     labels: Mapping[str, str], affected: set[RingName]

@@ -78,14 +78,6 @@ def test_a_held_lease_that_was_not_seen_to_change_is_judged_by_its_times_too(
     assert observed.state_changes_in(now, 100.0 + silence) == wait
 
 
-def test_a_write_of_metadata_does_not_break_the_silence() -> None:
-    labelled = lease(labels={"alpha.sharding.timebertt.dev/state": "expired"})
-
-    assert ObservedLease(lease(), since=1.0).then(labelled, at=5.0) == ObservedLease(
-        labelled, since=1.0
-    )
-
-
 # Mere renewals
 
 READY = {STATE_LABEL: "ready"}

@@ -15,15 +15,6 @@ def drain(budget: Budget[str], name: str, shard: ShardName = A, now: float = 0.0
     budget.written(name, now)
 
 
-def test_there_is_room_a_minute_after_the_first() -> None:
-    budget = Budget[str]()
-    drain(budget, "x", A, 0.0)
-    drain(budget, "y", A, 10.0)
-
-    assert budget.refusal(A, TWO_A_MINUTE, MINUTE - 0.001) is not None
-    assert budget.refusal(A, TWO_A_MINUTE, MINUTE) is None
-
-
 def test_what_is_being_written_counts_and_is_begun_when_it_was_written() -> None:
     budget = Budget[str]()
     budget.begin("x", A, 0.0)
@@ -59,14 +50,6 @@ def test_a_shard_has_no_more_drains_open_than_it_may() -> None:
     assert refusal.limit is Limit.CONCURRENT_DRAINS
     assert refusal.why == "at most 2 objects drain from shard-a at a time"
     assert budget.refusal(B, TWO_AT_A_TIME, 0.0) is None
-
-
-def test_a_drain_of_another_shard_takes_no_place() -> None:
-    budget = Budget[str]()
-    budget.begin("x", B, 0.0)
-
-    assert budget.open_on(A, 0.0) == 0
-    assert budget.open_on(B, 0.0) == 1
 
 
 def test_a_drain_older_than_a_minute_does_not_count() -> None:

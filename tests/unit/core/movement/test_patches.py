@@ -32,22 +32,6 @@ def test_a_step_without_a_write_has_no_patch() -> None:
     assert patches.patch_of(snapshot(), obj(), Keep("in place")) is None
 
 
-def test_assigning_sets_the_owner_and_ends_the_drain_under_guard() -> None:
-    assert patches.assign(RING, BARE, A) == {
-        "metadata": {"resourceVersion": "7", "labels": {OWNER: A, DRAIN: None}}
-    }
-
-
-def test_sending_takes_an_object_from_its_shard_and_directs_it() -> None:
-    assert patches.send(RING, BARE, A) == {
-        "metadata": {
-            "resourceVersion": "7",
-            "labels": {OWNER: None, DRAIN: None},
-            "annotations": {NEXT: A},
-        }
-    }
-
-
 @pytest.mark.parametrize("value", [B, ""])
 def test_every_write_of_the_drain_label_replaces_where_an_earlier_drain_was_directed(
     value: str,
@@ -101,12 +85,6 @@ def test_what_a_ring_has_left_is_removed_in_one_write_under_guard(
     clean = written(marked, patch).metadata
     assert (clean.labels, clean.annotations) == ({"x": "y"}, {"x": "y"})
     assert written(PartialObject(), patch).metadata.resource_version == "7"
-
-
-def test_an_acknowledgement_removes_both_labels_in_one_write() -> None:
-    assert patches.acknowledge(BARE, owner_label=OWNER, drain_label=DRAIN) == {
-        "metadata": {"resourceVersion": "7", "labels": {OWNER: None, DRAIN: None}}
-    }
 
 
 @pytest.mark.parametrize("shard", ["", "x" * 64, "no shard"])
