@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 from typing import NoReturn
 
 from sharder.controllers.cache_events import Subscriber
@@ -52,9 +51,7 @@ class LeaderControllers:
         self._has_looked = False
         self._ports = ports = replace(
             ports,
-            on_unreadable=partial(self._report, "resync"),
-            on_fault=partial(self._report, "strategy"),
-            on_unwritable=partial(self._report, "write"),
+            on_problem=self._report,
             on_change=self._rings.add,
             on_moved=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
             resync_ring=self._resyncs.add,
@@ -121,7 +118,7 @@ class LeaderControllers:
             metrics=ports.metrics.client_go,
         )
 
-    def _report(self, source: str, ring: RingName, problem: str | None) -> None:
+    def _report(self, ring: RingName, source: str, problem: str | None) -> None:
         if self._problems.found(ring, source, problem):
             self._rings.add(ring)
 

@@ -25,8 +25,9 @@ BACKOFF: Final = Backoff(base=2.0, cap=300.0)
 "Moving objects")."""
 
 OnRing: TypeAlias = Callable[[RingName], None]
-Report: TypeAlias = Callable[[RingName, str | None], None]
-"""Called with a ring, and why its objects cannot move; None when this is over."""
+Report: TypeAlias = Callable[[RingName, str, str | None], None]
+"""Called with a ring, a source of problems, and why its objects cannot move; None when this is
+over."""
 
 
 def ignore(*_about: object) -> None:
@@ -67,12 +68,9 @@ class Ports:
     """Whether another replica leads, which reports, and shows backlogs and queues."""
     watching: Watching = field(default_factory=Watching)
     """Records which watches are forbidden."""
-    on_fault: Report = ignore
-    """Called with the error of a ring's strategy, and with None after a pass without one."""
-    on_unreadable: Report = ignore
-    """Called with what could not be read, when that changes."""
-    on_unwritable: Report = ignore
-    """Called with what we have no right to write, when that changes."""
+    on_problem: Report = ignore
+    """Called with what could not be read or what we have no right to write, when that changes, and
+    after each pass with the error of a strategy."""
     on_written: Callable[[Part], None] = ignore
     """Called with a part that rejected every write, and no longer does."""
     on_change: OnRing = ignore

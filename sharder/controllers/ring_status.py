@@ -35,7 +35,6 @@ from sharder.core.status.status import (
     is_urgent,
     status_of,
     with_counts,
-    with_rebalance,
 )
 from sharder.runtime.reflector import POLL_SECONDS
 
@@ -123,10 +122,9 @@ class StatusReports:
             shards=len(snapshot.members.validity.valid),
             available=len(snapshot.members.available),
             conditions=conditions,
+            rebalanced=self._movement.rebalancer.last(snapshot.name),
             now=now,
         )
-        last = self._movement.rebalancer.last(snapshot.name)
-        after = with_rebalance(after, snapshot.ring.spec.rebalance, last)
         if stats is None:
             return after
         return with_counts(

@@ -102,7 +102,7 @@ class UnreadParts:
 
     def _report(self, ring: RingName) -> None:
         """Report why the ring is not ready."""
-        self._ports.on_unreadable(ring, self._problem(ring))
+        self._ports.on_problem(ring, "resync", self._problem(ring))
         self._ports.on_change(ring)
 
     def _problem(self, ring: RingName) -> str | None:

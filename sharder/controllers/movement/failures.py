@@ -217,6 +217,6 @@ class Failures:
             of.forbidden.discard(key)
         if before != bool(of.forbidden):
             known = [self._resources[k] for k in sorted(self._resources) if k.ring == key.ring]
-            self._ports.on_unwritable(
-                key.ring, "; ".join(each.text for each in known if each.forbidden) or None
+            self._ports.on_problem(
+                key.ring, "write", "; ".join(each.text for each in known if each.forbidden) or None
             )

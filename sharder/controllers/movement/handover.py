@@ -149,7 +149,7 @@ class Handover:
         known = self._reported_faults.get(snapshot.name)
         if known is None or not known.places_like(snapshot):
             self._reported_faults[snapshot.name] = snapshot
-            self._ports.on_fault(snapshot.name, fault)
+            self._ports.on_problem(snapshot.name, "strategy", fault)
 
 
 LIST_FROM = 10

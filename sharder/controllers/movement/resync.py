@@ -114,7 +114,7 @@ class Resync:
             time=self._ports.clock.now(), seconds=seconds
         )
         _log_report(name, report, context.stats.failures)
-        self._ports.on_fault(name, context.stats.fault)
+        self._ports.on_problem(name, "strategy", context.stats.fault)
         self._count.passed(name)
         self._ports.on_change(name)
         usual = self._next_in(name, snapshot.members, rescued=report.moved)

@@ -19,7 +19,6 @@ from sharder.core.api.ring import (
     ControllerRing,
     LastRebalance,
     LastResync,
-    RebalanceSpec,
     RebalanceStrategy,
     RingStatus,
     ShardStatus,
@@ -38,6 +37,7 @@ def status_of(
     shards: int,
     available: int,
     conditions: Iterable[DesiredCondition],
+    rebalanced: LastRebalance | None = None,
     now: datetime,
 ) -> RingStatus:
     """Return the status to report; equal to `before` if nothing has changed.
@@ -48,17 +48,21 @@ def status_of(
         shards: Number of valid Leases with the ring's label.
         available: Number of available shards.
         conditions: The desired conditions; conditions of other types are kept.
+        rebalanced: The last run of this leader; until the first one, that of the previous leader
+            is kept, if the ring is rebalanced at all.
         now: The transition time for each condition that changes its status.
     """
     desired = {each.type: _condition(each, ring, before, now) for each in conditions}
     kept = {c.type: c for c in before.conditions if c.type not in desired}
     after = [c for c in (*kept.values(), *desired.values()) if c is not None]
+    is_off = ring.spec.rebalance.strategy is RebalanceStrategy.NONE
     return msgspec.structs.replace(
         before,
         observed_generation=ring.metadata.generation,
         shards=shards,
         available_shards=available,
         conditions=tuple(sorted(after, key=lambda c: c.type)),
+        last_rebalance=None if is_off else rebalanced or before.last_rebalance,
     )
 
 
@@ -89,19 +93,6 @@ def with_counts(
         shard_statuses_truncated=len(shards) > MAX_SHARDS,
         last_resync=resync or status.last_resync,
     )
-
-
-def with_rebalance(
-    status: RingStatus, rebalance: RebalanceSpec, last: LastRebalance | None
-) -> RingStatus:
-    """Return the status with the last rebalancing run.
-
-    Until the first run of this leader, the result of the previous leader is kept.  It is removed
-    when rebalancing is switched off.
-    """
-    if rebalance.strategy is RebalanceStrategy.NONE:
-        return msgspec.structs.replace(status, last_rebalance=None)
-    return status if last is None else msgspec.structs.replace(status, last_rebalance=last)
 
 
 def is_urgent(after: RingStatus, before: RingStatus) -> bool:

@@ -14,7 +14,7 @@ make the same choice.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 from math import lcm
 from typing import Final, TypeAlias
 
@@ -76,7 +76,7 @@ class LeastLoaded(Strategy):
         many = len(cut.kept)
         if not many:
             return Choice(None, cut.objection)
-        position = self.draw(demand, weight_of_first(many, many))
+        position = self.draw(demand, sum(weights(many)))
         return Choice(cut.kept[place_at(position, many)].name)
 
     def draw(self, demand: Demand, total: int) -> int:
@@ -348,12 +348,6 @@ def weights(many: int) -> range:
     return range(first, first + many)
 
 
-def weight_of_first(some: int, many: int) -> int:
-    """Return the sum of the weights of the first `some` of `many` places."""
-    return some * weights(many).start + some * (some - 1) // 2
-
-
 def place_at(position: int, many: int) -> int:
     """Return the place, of `many`, that a number below the sum of their weights selects."""
-    places = range(1, many + 1)
-    return bisect_right(places, position, key=lambda some: weight_of_first(some, many))
+    return bisect_right(list(accumulate(weights(many))), position)
