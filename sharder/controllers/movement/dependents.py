@@ -185,6 +185,6 @@ class DependentsFollower:
         if not snapshot.places_like(self._snapshot):
             return Keep("the ring has changed since the owners were read")
         reference = obj.metadata.controller
-        if reference is None or reference.uid != uid:
+        if ("" if reference is None else reference.uid) != uid:
             return Keep("its controller has changed")
         return plan_controlled(snapshot, obj, self._owners)

@@ -25,16 +25,14 @@ from sharder.core.movement.planner import (
     plan_owned,
 )
 from sharder.core.movement.selectors import selectors_of
-from sharder.core.movement.step import Assign, Keep, Relabel, Step
+from sharder.core.movement.step import Assign, Keep, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.runtime.task_pool import batch
 
 LOST: Final = Keep("its last owner may still be working on it")
 WITH_CHILDREN: Final = Keep("the hand-over moves it, after its controlled objects")
-PARENT_FIRST: Final = Keep("its controller is read first")
 WITH_PARENT: Final = Keep("it moves together with its controller")
-CHANGED: Final = Keep("the ring has changed since its owners were listed")
 OF_OTHERS: Final = Keep("it moves with objects of another resource")
 
 FOLLOWED_TOGETHER: Final = 100
@@ -194,42 +192,31 @@ class PartPass:
                 await self._move_controlled(resource, sharing)
 
     async def _move_controlled(self, resource: Resource, sharing: "_Sharing") -> None:
-        """Move objects; read the owner before an object leaves a working shard.
+        """Move objects that are not with their owners, which are read first.
 
         The known owners are as old as their list.  A newer owner, or an owner of a resource that
         does not list this one in `controlledResources`, can be in work on the object's shard.
         """
-        leaving = list[PartialObject]()
+        found = list[PartialObject]()
+        async for obj in self.stream(resource):
+            if not self._snapshot.selects(obj, Role.CONTROLLED):
+                continue
+            self.uncontrolled += sharing.is_first and obj.metadata.controller is None
+            if not isinstance(self._plan_controlled(sharing, obj), Keep):
+                found.append(obj)
+            if len(found) >= FOLLOWED_TOGETHER:
+                await self._follow(resource, found)
+        await self._follow(resource, found)
 
-        def decide(snapshot: RingSnapshot, obj: PartialObject) -> Step:
-            if not snapshot.places_like(self._snapshot):
-                return CHANGED
-            step = self._plan_controlled(sharing, obj)
-            if not isinstance(step, Relabel):
-                return step
-            leaving.append(obj)
-            return PARENT_FIRST
-
-        async with batch(self._mover.limit) as writes:
-            async for obj in self.stream(resource):
-                if not self._snapshot.selects(obj, Role.CONTROLLED):
-                    continue
-                self.uncontrolled += sharing.is_first and obj.metadata.controller is None
-                if not isinstance(decide(self._snapshot, obj), Keep):
-                    await writes.add(self._context.move(resource, obj, decide))
-                if len(leaving) >= FOLLOWED_TOGETHER:
-                    await self._follow(resource, leaving)
-        await self._follow(resource, leaving)
-
-    async def _follow(self, resource: Resource, leaving: list[PartialObject]) -> None:
-        if not leaving:
+    async def _follow(self, resource: Resource, found: list[PartialObject]) -> None:
+        if not found:
             return
-        found, leaving[:] = list(leaving), []
         follower = DependentsFollower(
             self._snapshot, objects=self._context.ports.objects, mover=self._mover
         )
         with self._context.reading(resource.id):
             await follower.run(resource, found)
+        found.clear()
 
     async def _controlled(self) -> AsyncIterator[Resource]:
         """Yield the controlled resources that are served."""
