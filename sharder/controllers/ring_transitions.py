@@ -66,7 +66,7 @@ class RingTransitions:
         self._cache = ports.cache
         self._clock = ports.clock
         self._last_rebalance = movement.rebalancer.last
-        self._times = movement.times
+        self._written = movement.written
         """Gets the shards that ended, and those that are back."""
         self._rings: dict[RingName, _State] = {}
 
@@ -81,9 +81,9 @@ class RingTransitions:
             after = phases_after(state.now, snapshot)
             stay = present(after)
             for shard in stay.keys() - state.now.keys():
-                self._times.forget(ring, shard)
+                self._written.returned(ring, shard)
             for shard in state.now.keys() - stay.keys():
-                self._times.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
+                self._written.ended(ring, shard, silence_of(snapshot, shard, after[shard]))
             state.now = stay
 
     def _begin(self, snapshot: RingSnapshot) -> None:

@@ -32,11 +32,8 @@ class Movement:
             on_written=self._written_again,
         )
         self._loop = HandoverLoop(inside, self._lease_guard)
-        self._mover, self.watches, self.times = (
-            self._loop.mover,
-            self._loop.watches,
-            self._loop.times,
-        )
+        self._mover, self.watches = self._loop.mover, self._loop.watches
+        self.written = self._mover.written
         self.resync = Resync(
             inside,
             mover=self._mover,

@@ -10,7 +10,6 @@ released objects do not wait for the next leader (docs/protocol.md, "What moves 
 import asyncio
 
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.lease_guard import LeaseGuard
@@ -30,8 +29,7 @@ class HandoverLoop:
         """
         self._cache = ports.cache
         pending = HandoverQueue(ports)
-        self.times = HandoverTimes(ports.metrics, ports.clock)
-        self.mover = Mover(ports, lease_guard, self.times, pending.retry)
+        self.mover = Mover(ports, lease_guard, pending.retry)
         self.handover = Handover(ports, self.mover, pending)
         self.watches = OrphanWatches(ports, self.mover, pending, forget=self.handover.forget)
 

@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.drain_budget import DrainBudget, DrainDeferred
 from sharder.controllers.movement.failures import Failures, Retry
 from sharder.controllers.movement.lease_guard import LeaseGuard
@@ -64,7 +63,6 @@ class Mover:
         self,
         ports: Ports,
         lease_guard: LeaseGuard | None,
-        times: HandoverTimes,
         retry: Retry,
     ) -> None:
         """Set up the mover.
@@ -73,7 +71,6 @@ class Mover:
             ports: Everything outside of movement.
             lease_guard: Keeps shards from returning while their objects are taken.  None: no shard
                 is asked to release objects, and only unassigned objects and their children move.
-            times: Gets the objects that were assigned.
             retry: Called with an object that cannot be moved yet.
         """
         self._ports = ports
@@ -82,7 +79,7 @@ class Mover:
         self.failures = Failures(ports, retry=retry)
         self.drains = DrainBudget(ports)
         self.unassigned = UnassignedObjects(ports, retry)
-        self._written = WrittenSteps(ports, self.unassigned, times)
+        self.written = WrittenSteps(ports, self.unassigned)
         self.limit = ports.limit
         self.takes = lease_guard is not None
         """Whether the mover takes objects from shards, and asks shards to release objects."""
@@ -179,7 +176,7 @@ class Mover:
                         ):
                             result = await self._objects.of(resource).patch(key.ref, body)
                             self._remember(key, obj, result)
-                            self._written.note(snapshot, key, obj, result, step)
+                            self.written.note(snapshot, key, obj, result, step)
                     self.failures.written(key)
             except ShardReturned as error:
                 return Keep(str(error))

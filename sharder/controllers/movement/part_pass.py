@@ -23,8 +23,8 @@ from sharder.core.movement.planner import (
     plan_controlled,
     plan_main,
     plan_owned,
+    selectors_of,
 )
-from sharder.core.movement.selectors import selectors_of
 from sharder.core.movement.step import Assign, Keep, Step
 from sharder.core.names import GroupResource
 from sharder.core.ring.snapshot import RingSnapshot, Role

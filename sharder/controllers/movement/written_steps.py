@@ -1,8 +1,12 @@
-"""Count each written step, and measure how long objects had no owner."""
+"""Count each written step, and measure how long objects have no live owner.
+
+An object has no live owner from the acknowledgement of its drain, or from the end of its shard,
+until its new owner is written.  Only a process that saw the beginning measures the time.
+"""
 
 import logging
+from typing import Final
 
-from sharder.controllers.handover_times import HandoverTimes
 from sharder.controllers.movement.failures import LabelReverted
 from sharder.controllers.movement.unassigned import UNKNOWN, UnassignedObjects
 from sharder.controllers.ports import Ports
@@ -15,20 +19,40 @@ from sharder.core.movement.step import (
     Send,
     Step,
 )
-from sharder.core.names import ShardName
+from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _log = logging.getLogger(__name__)
+
+MAX_ENDED: Final = 2_048
+"""Limit on the remembered ended shards: any client can create Leases and let them expire."""
+
+ENDED_SECONDS: Final = 600.0
+"""How long an end is remembered: an object that is on the shard later was put there since."""
+
+DRAINED, LOST = "drained", "lost"
+"""Why an object had no owner; values of the label `reason`."""
 
 
 class WrittenSteps:
     """Gets each step right after its write."""
 
-    def __init__(self, ports: Ports, unassigned: UnassignedObjects, times: HandoverTimes) -> None:
-        """`unassigned` knows who released objects, `times` gets how long they had no owner."""
+    def __init__(self, ports: Ports, unassigned: UnassignedObjects) -> None:
+        """`unassigned` knows who released objects."""
         self._ports = ports
         self._unassigned = unassigned
-        self._times = times
+        self._ended: dict[tuple[RingName, ShardName], float] = {}
+        """When each shard that ended was last known to work (monotonic)."""
+
+    def ended(self, ring: RingName, shard: ShardName, seconds: float) -> None:
+        """Record that a shard ended, `seconds` after it was last known to work."""
+        self._ended[ring, shard] = self._ports.clock.monotonic() - seconds
+        while len(self._ended) > MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
+
+    def returned(self, ring: RingName, shard: ShardName) -> None:
+        """Forget the end of a shard that works again."""
+        self._ended.pop((ring, shard), None)
 
     def note(
         self,
@@ -69,7 +93,12 @@ class WrittenSteps:
         is_unassigned = snapshot.owner_of(before) is None
         since = self._unassigned.since(key) if is_unassigned else None
         last = self._last(snapshot, key, before)
-        self._times.assigned(key.ring, last, since)
+        now, handed_over = self._ports.clock.monotonic(), self._ports.metrics.handed_over
+        ended = None if last is None else self._ended.get((key.ring, last))
+        if ended is not None and now - ended < ENDED_SECONDS:
+            handed_over(key.ring, LOST, now - ended)
+        elif last is not None and since is not None:
+            handed_over(key.ring, DRAINED, now - since)
         if last != shard:
             self._ports.on_assigned(key.ring, last, shard)
 

@@ -7,7 +7,7 @@ does not grow with the number of objects (docs/protocol.md, "Moving objects").
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.keys import main_key
@@ -214,6 +214,34 @@ def plan_controlled(snapshot: RingSnapshot, obj: PartialObject, owners: Owners) 
     if snapshot.members.standing_of(step.shard) is not Standing.AVAILABLE:
         return Keep("the shard of its controller gets no new objects")
     return step
+
+
+class Selectors(NamedTuple):
+    """The labels of the objects that a pass lists."""
+
+    stranded: str
+    following: tuple[str, ...]
+    """The objects that might have to leave a working shard, or are not where their key or count
+    implies."""
+
+
+def selectors_of(snapshot: RingSnapshot) -> Selectors:
+    """Return the labels of the objects that a pass lists.
+
+    In a counted ring only these objects might have to move: objects without a working shard,
+    draining and pinned objects, objects of evacuating shards, and objects that ask for another
+    pool, region or zone than their shard has.
+    """
+    names, owner = ",".join(sorted(snapshot.members.available)), snapshot.owner_label
+    stranded, settled = f"{owner} notin ({names})", f"{owner} in ({names})"
+    if snapshot.tally is None:
+        return Selectors(stranded, (settled,))
+    asked = [f"{settled},{key}" for key in (snapshot.drain_label, snapshot.pin_label)]
+    if evacuating := sorted(snapshot.placer.layout.evacuating):
+        asked.append(f"{owner} in ({','.join(evacuating)})")
+    for there, labels in snapshot.reader.misplaced_on(snapshot.placer.layout.available):
+        asked.append(f"{owner} in ({','.join(sorted(there))}),{labels}")
+    return Selectors(stranded, tuple(asked))
 
 
 def is_free(snapshot: RingSnapshot, obj: PartialObject) -> bool:
