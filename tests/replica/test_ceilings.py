@@ -28,10 +28,7 @@ def bounded(capacity: int | None = None) -> Json:
 
 async def quiet(world: World, *shards: str, capacity: int | None = None, **spec: Json) -> None:
     """Start with shards that acknowledge nothing by themselves, and no webhook."""
-    await world.begin(*shards, placement=bounded(capacity), **spec)
-    for shard in world.puppets.values():
-        shard.acknowledges = False
-    world.has_webhook = False
+    await world.quiet(*shards, placement=bounded(capacity), **spec)
 
 
 async def fill(world: World, owner: str, many: int, name: str = "s") -> None:

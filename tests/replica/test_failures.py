@@ -28,14 +28,6 @@ OBJECTS: Final = 12
 WEBSITES: Final = {"controllerring": "demo", "group": "example.com", "resource": "websites"}
 
 
-async def quiet(world: World, *shards: str, **spec: Json) -> None:
-    """Start with shards that acknowledge nothing by themselves, and no webhook."""
-    await world.begin(*shards, **spec)
-    for shard in world.puppets.values():
-        shard.acknowledges = False
-    world.has_webhook = False
-
-
 def tried(world: World, name: str, since: int = 0) -> list[Call]:
     """Return the writes to an object that the sharder tried."""
     return [c for c in world.calls[since:] if c.method == "PATCH" and c.path.endswith(f"/{name}")]
@@ -46,7 +38,7 @@ def tried(world: World, name: str, since: int = 0) -> list[Call]:
 async def test_an_object_that_cannot_be_written_keeps_only_its_parent_back(
     world: World, code: int
 ) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     world.leaves_children = code == 404  # a child that is gone
     for name in ("poor", "rich"):
         await world.put(name, "p0", to="p1", draining=True)
@@ -75,7 +67,7 @@ async def test_an_object_that_cannot_be_written_keeps_only_its_parent_back(
 async def test_an_object_that_fails_is_tried_less_and_less_often_and_reported_once(
     world: World,
 ) -> None:
-    await quiet(world, "p0")
+    await world.quiet("p0")
     end = world.refuse(422, "poor", message="denied by policy")
     await world.put("poor")
     began = world.loop.time()
@@ -123,7 +115,7 @@ def _said(world: World) -> str:
 async def test_a_label_that_another_webhook_strips_is_reported_and_rarely_written(
     world: World, label: str
 ) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     await world.put("poor", "p0" if label == DRAIN else "", SECRETS, to="p1")
     server = world.servers[0]
     mutate = server.writer.admission.mutate
@@ -153,7 +145,7 @@ async def test_a_label_that_another_webhook_strips_is_reported_and_rarely_writte
 
 @staged
 async def test_a_missing_right_is_a_problem_of_the_ring_that_names_the_rule(world: World) -> None:
-    await quiet(world, "p0")
+    await world.quiet("p0")
     end = world.refuse(403, part="/websites/", message="cannot patch")
     await world.put("site")
     await world.put("other", "", SECRETS)
@@ -175,7 +167,7 @@ async def test_a_missing_right_is_a_problem_of_the_ring_that_names_the_rule(worl
 async def test_a_resource_that_cannot_be_listed_is_reported_and_the_others_go_on(
     world: World, code: int, hint: str
 ) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     await world.put("site", "p0", to="p1")
     await world.put("plain", "p0", SECRETS, to="p1")
     end = world.refuse(code, method="GET", part="/websites", message="busy")
@@ -195,7 +187,7 @@ async def test_a_resource_that_cannot_be_listed_is_reported_and_the_others_go_on
 
 @staged
 async def test_children_that_cannot_be_listed_keep_their_parents(world: World) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     for name in ("drained", "site"):
         await world.put(name, "p0", to="p1", draining=name == "drained")
         await world.put(f"{name}-c", "p0", CONFIGMAPS, of=name)

@@ -28,14 +28,6 @@ WEBSITES: dict[str, str] = {
 }
 
 
-async def ready(world: World, **spec: Json) -> None:
-    """Start with two shards that acknowledge nothing by themselves, and no webhook."""
-    await world.begin("p0", "p1", **spec)
-    for shard in world.puppets.values():
-        shard.acknowledges = False
-    world.has_webhook = False
-
-
 async def waited(world: World, resource: GroupResource, *names: str) -> dict[str, float]:
     """Return for each object after how many seconds it has an owner; 30 if it gets none."""
     began, got = world.loop.time(), dict.fromkeys(names, 30.0)
@@ -49,7 +41,7 @@ async def waited(world: World, resource: GroupResource, *names: str) -> dict[str
 
 @staged
 async def test_new_objects_are_assigned_within_a_second_many_by_one_list(world: World) -> None:
-    await ready(world)
+    await world.quiet("p0", "p1")
     await world.put("lone", "", CONFIGMAPS)
     await world.put("parent", "p0", to="p0")
     await world.put("child", "", CONFIGMAPS, of="parent")
@@ -70,7 +62,7 @@ async def test_new_objects_are_assigned_within_a_second_many_by_one_list(world: 
 async def test_only_what_was_surely_released_does_not_wait(
     world: World, resource: GroupResource
 ) -> None:
-    await ready(world)
+    await world.quiet("p0", "p1")
     drains = ("released", "old", "replaced", "handed", "recent", "early")
     for name in drains:
         await world.put(name, "p0", resource, to="p1", draining=True)
@@ -102,7 +94,7 @@ async def test_only_what_was_surely_released_does_not_wait(
 async def test_no_object_is_new_because_a_clock_is_late_or_the_leader_assigned_it(
     world: World,
 ) -> None:
-    await ready(world)
+    await world.quiet("p0", "p1")
     world.replicas["r0"].clock.skew = timedelta(seconds=-60)
     await world.put("site")
     await eventually(lambda: world.owner("site"), within=1)
@@ -113,7 +105,7 @@ async def test_no_object_is_new_because_a_clock_is_late_or_the_leader_assigned_i
 @staged
 async def test_only_objects_in_scope_get_an_owner(world: World) -> None:
     selector: Json = {"matchLabels": {"team": "blue"}}
-    await ready(world, namespaceSelector=selector, objectSelector=selector)
+    await world.quiet("p0", "p1", namespaceSelector=selector, objectSelector=selector)
     for number in range(25):
         await world.add_namespace(f"blue-{number}", team="blue")
     await world.add_namespace("late")
@@ -145,7 +137,7 @@ async def test_only_objects_in_scope_get_an_owner(world: World) -> None:
 
 @staged
 async def test_orphans_and_drains_are_counted_with_their_age(world: World) -> None:
-    await ready(world)
+    await world.quiet("p0", "p1")
     end = world.refuse(500, "poor")
     await world.put("poor")
     await world.put("draining", "p0", draining=True, to="p1")

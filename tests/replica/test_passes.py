@@ -19,14 +19,6 @@ from tests.replica.world import (
 from tests.stage.stage import eventually
 
 
-async def quiet(world: World, *shards: str, **spec: Json) -> None:
-    """Start with shards that acknowledge nothing by themselves, and no webhook."""
-    await world.begin(*shards, **spec)
-    for shard in world.puppets.values():
-        shard.acknowledges = False
-    world.has_webhook = False
-
-
 async def pass_over(world: World) -> None:
     """Let the leader pass over everything, by an edit of the ring that changes nothing."""
     number = len(world.requests("GET", "/websites"))
@@ -36,7 +28,7 @@ async def pass_over(world: World) -> None:
 
 @staged
 async def test_a_pass_drains_and_withdraws_exactly_what_belongs_elsewhere(world: World) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     await world.put("in-place", "p0", to="p0")
     await world.put("moves", "p0", to="p1")
     await world.put("moves-c", "p0", CONFIGMAPS, of="moves")
@@ -105,7 +97,7 @@ async def test_without_shards_and_with_missing_ones_everything_stays_and_is_coun
 @staged
 async def test_what_left_the_scope_stays_and_keeps_its_children(world: World) -> None:
     selector: Json = {"matchLabels": {"team": "blue"}}
-    await quiet(world, "p0", "p1", objectSelector=selector)
+    await world.quiet("p0", "p1", objectSelector=selector)
     blue: dict[str, Json] = {"team": "blue"}
     finalizer: Json = {"metadata": {"finalizers": ["example.com/clean-up"]}}
     await world.put("left", "p0", to="p1")
@@ -133,7 +125,7 @@ async def test_what_left_the_scope_stays_and_keeps_its_children(world: World) ->
 @pytest.mark.parametrize("what", ["released", "claimed", "handed over", "child"])
 @staged
 async def test_what_others_do_during_a_pass_counts(world: World, what: str) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     await world.put("site", "p0", to="p1", draining=True)
     await world.put("site-c", "p0", CONFIGMAPS, of="site")
     await asyncio.sleep(2)
@@ -165,7 +157,7 @@ async def test_what_others_do_during_a_pass_counts(world: World, what: str) -> N
 
 @staged
 async def test_the_leader_decides_by_what_it_sees_right_before_each_write(world: World) -> None:
-    await quiet(world, "p0", "p1")
+    await world.quiet("p0", "p1")
     for number in range(60):
         await world.put(f"s{number}", "p0", SECRETS)
     left = list[int]()
@@ -202,7 +194,7 @@ async def test_late_objects_of_a_shard_that_left_are_found_by_the_next_pass(
 
 @staged
 async def test_namespaces_that_come_are_passed_over_alone_and_at_once(world: World) -> None:
-    await quiet(world, "p0", "p1", namespaceSelector={"matchLabels": {"team": "blue"}})
+    await world.quiet("p0", "p1", namespaceSelector={"matchLabels": {"team": "blue"}})
     for number in range(3):
         await world.add_namespace(f"n{number}", team="red")
         await world.put(f"s{number}", namespace=f"n{number}", to="p0")
@@ -245,7 +237,7 @@ async def test_two_kinds_of_parents_each_take_their_own_children(world: World) -
         {"group": "example.com", "resource": "websites", "controlledResources": maps},
         {"group": "", "resource": "gadgets", "controlledResources": maps},
     ]
-    await quiet(world, "p0", "p1", resources=resources)
+    await world.quiet("p0", "p1", resources=resources)
     await world.put("site", "p0", to="p0")
     await world.put("of-site", "p0", CONFIGMAPS, of="site")
     world.puppets["p0"].kill()

@@ -92,6 +92,13 @@ class World(FaultyStage):
         assert replica.leads
         return replica
 
+    async def quiet(self, *shards: str, **spec: Json) -> None:
+        """Begin with shards that acknowledge nothing by themselves, and no webhook."""
+        await self.begin(*shards, **spec)
+        for shard in self.puppets.values():
+            shard.acknowledges = False
+        self.has_webhook = False
+
     def spec(self, **more: Json) -> dict[str, Json]:
         """Return the spec of a ring of websites with their ConfigMaps, and of Secrets."""
         main: Json = {
