@@ -67,15 +67,12 @@ class KubeRecorder:
         self, about: PartialObject, reason: str, message: str, *, warning: bool
     ) -> bool:
         """Create the Event; return whether it was created."""
-        namespace = event_namespace(about)
         if not self._is_allowed(about.metadata.namespace):
             return False
         try:
-            await self._client.request(
-                "POST",
-                f"/api/v1/namespaces/{namespace}/events",
-                body=self._body(about, reason, message, warning=warning),
-            )
+            namespace = about.metadata.namespace or "default"  # of cluster-scoped objects
+            body = self._body(about, namespace, reason, message, warning=warning)
+            await self._client.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
         except ApiError as error:
             if not self._missed:
                 fields = {"object": str(about.metadata.ref), "why": reason, "error": str(error)}
@@ -88,15 +85,12 @@ class KubeRecorder:
         return True
 
     def _body(
-        self, about: PartialObject, reason: str, message: str, *, warning: bool
+        self, about: PartialObject, namespace: str, reason: str, message: str, *, warning: bool
     ) -> dict[str, Json]:
         """Return the body of a new Event."""
         at = to_the_second(self._clock.now())
         return {
-            "metadata": {
-                "generateName": f"{about.metadata.name}.",
-                "namespace": event_namespace(about),
-            },
+            "metadata": {"generateName": f"{about.metadata.name}.", "namespace": namespace},
             "involvedObject": {
                 "apiVersion": about.api_version,
                 "kind": about.kind,
@@ -137,8 +131,3 @@ class KubeRecorder:
             if at > end:
                 return
             del self._recorded[key]
-
-
-def event_namespace(about: PartialObject) -> str:
-    """Return the namespace of an object's Events: `default` for cluster-scoped objects."""
-    return about.metadata.namespace or "default"

@@ -6,13 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from sharder.core.errors import ConfigError, LeaseLost
-from sharder.runtime.backoff import Backoff, Rng
+from sharder.runtime.backoff import Backoff, Rng, failures_after
 from sharder.runtime.clock import Clock
 
 BACKOFF: Final = Backoff(base=1.0, cap=60.0)
 """The delay between a crash of a task and its restart."""
-_HEALTHY_SECONDS: Final = 300.0
-"""A crash after this time counts as the first crash."""
 
 INSIST_SECONDS: Final = 10.0
 """A cancelled task that still runs after this time is cancelled again: up to Python 3.12, a
@@ -55,8 +53,7 @@ async def supervise(
             if is_stopping:
                 # The error has replaced the cancellation.
                 return
-            lasted = clock.monotonic() - began
-            failures = 1 if lasted >= _HEALTHY_SECONDS else failures + 1
+            failures = failures_after(failures, clock.monotonic() - began)
             await clock.sleep(BACKOFF.delay(failures, rng))
 
     async with asyncio.TaskGroup() as group:

@@ -20,6 +20,7 @@ from sharder.core.errors import ApiError, Conflict, InvalidObject
 from sharder.runtime.backoff import Backoff, Rng
 from sharder.runtime.clock import Clock
 from sharder.runtime.error_log import Once
+from sharder.runtime.task_pool import race
 
 _SPARE_ENTRIES: Final = 16
 """Stale entries that a small queue can keep, so that `add` does not sort it each time."""
@@ -195,12 +196,8 @@ class WorkQueue(Generic[K]):
         """Wait for an `add`, or for `seconds`."""
         if seconds is None:
             await self._changed.wait()
-            return
-        async with asyncio.TaskGroup() as group:
-            timer = group.create_task(self._clock.sleep(seconds), name="queue timer")
-            timer.add_done_callback(lambda _: self._changed.set())
-            await self._changed.wait()
-            timer.cancel()
+        else:
+            await race(self._clock.sleep(seconds), self._changed.wait())
 
     def _wait_for(self, key: K) -> None:
         heapq.heappush(self._order, (self._due[key], next(self._sequence), key))

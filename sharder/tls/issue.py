@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Final
 
 from cryptography import x509
@@ -120,21 +119,6 @@ def own_certificate(authority: KeyPair) -> bytes:
     """
     issuer, _ = issuer_of(authority)
     return issuer.public_bytes(serialization.Encoding.PEM)
-
-
-def load_files(cert_dir: Path, cert_name: str, key_name: str) -> KeyPair:
-    """Read a certificate and its key from files, such as the files of a mounted Secret.
-
-    Raises:
-        ConfigError: a file cannot be read.
-    """
-    contents = []
-    for path in (cert_dir / cert_name, cert_dir / key_name):
-        try:
-            contents.append(path.read_bytes())
-        except OSError as error:
-            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    return KeyPair(certificate=contents[0], key=contents[1])
 
 
 def _builder(

@@ -19,7 +19,7 @@ from sharder.kube.typed_stores import secrets
 from sharder.runtime.clock import Clock
 from sharder.tls.bundle import CertificateBundle, is_one_of, token_of
 from sharder.tls.facts import facts_of, issued_by
-from sharder.tls.issue import KeyPair, load_files, service_names
+from sharder.tls.issue import KeyPair, service_names
 from sharder.tls.rotation import Policy
 
 
@@ -86,11 +86,19 @@ async def find_certificate(
 
 def read_files(server: WebhookServer) -> Shown:
     """Return the certificate and key in files; a ConfigError says that one cannot be read."""
-    pair = load_files(Path(server.cert_dir), server.cert_name, server.key_name)
+    pair = KeyPair(certificate=_read(server, server.cert_name), key=_read(server, server.key_name))
     serving = facts_of(pair.certificate)
     end = serving[0].not_after if serving else None
     token = token_of(pair.key)
     return Shown(pair=pair, ca_bundle="", serving_end=end, authority_end=None, token=token)
+
+
+def _read(server: WebhookServer, name: str) -> bytes:
+    path = Path(server.cert_dir) / name
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
 
 
 async def follow_files(server: WebhookServer, served: KeyPair, use: Use, clock: Clock) -> None:
