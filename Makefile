@@ -53,7 +53,7 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 	@$(VENV)/python -m hack.server_tests
 
-test-long: $(INSTALLED_DOCS) control-plane controller-manager ## a hostile tenant, random faults, any controller, the site
+test-long: $(INSTALLED_DOCS) control-plane controller-manager libshard ## a hostile tenant, random faults, any controller, the site
 	@$(VENV)/python -m hack.server_tests --long
 
 test-oldest: $(INSTALLED) helm goshard libshard ## main job, admission, fence and chart on the oldest Kubernetes that is supported
