@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
-from sharder.core.api.cluster import User
+from sharder.core.api.cluster import Right, User
 from sharder.core.api.meta import Json
 from sharder.core.errors import Rejected
 from sharder.core.fence.policy import PROBE_MANAGER
 from sharder.core.fence.probe import NoFence, Proof, proof_of
-from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, GroupResource, RingName
+from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, RingName
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand
 
@@ -44,26 +44,16 @@ async def may_read_metrics(client: Client, token: str) -> HTTPStatus:
     return HTTPStatus.OK if is_allowed else HTTPStatus.FORBIDDEN
 
 
-async def is_allowed(
-    client: Client,
-    verb: str,
-    resource: GroupResource,
-    *,
-    namespace: str = "",
-    name: str = "",
-) -> bool:
-    """Return whether this client has a right.
-
-    An empty namespace or name means all.  A subresource is named as in a Role: `databases/status`.
-    """
-    main, _, subresource = resource.resource.partition("/")
+async def is_allowed(client: Client, right: Right) -> bool:
+    """Return whether this client has a right."""
+    main, _, subresource = right.resource.resource.partition("/")
     attributes: Json = {
-        "verb": verb,
-        "group": resource.group,
+        "verb": right.verb,
+        "group": right.resource.group,
         "resource": main,
         "subresource": subresource,
-        "namespace": namespace,
-        "name": name,
+        "namespace": right.namespace,
+        "name": right.name,
     }
     return await _may(client, None, {"resourceAttributes": attributes})
 

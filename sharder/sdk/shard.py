@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from random import SystemRandom  # noqa: TID251 - the composition root of an SDK process
 
+from sharder.core.api.cluster import Right
 from sharder.core.errors import ConfigError, SharderError
 from sharder.core.names import RingName, parse_resource
 from sharder.metrics.shard import ShardMetrics, process_metrics
@@ -24,7 +25,6 @@ from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled
 from sharder.shard.lifecycle import until_signal
 from sharder.shard.membership import Membership, connected
-from sharder.shard.rights import Right
 from sharder.shard.settings import Settings, local_settings
 
 _log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from sharder.core.api.cluster import Right
 from sharder.core.api.meta import Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.names import GroupResource, ObjectRef, RingName
@@ -19,7 +20,6 @@ from sharder.runtime.clock import Clock
 from sharder.runtime.lease_record import Leases
 from sharder.shard.identity import Identity
 from sharder.shard.objects import OwnObject, Whole, whole
-from sharder.shard.rights import Right
 
 OwnObjects: TypeAlias = KubeStore[OwnObject] | KubeStore[Whole]
 """The objects of this shard, to watch, and to patch for an acknowledgement."""
@@ -52,13 +52,7 @@ class Cluster:
 
     async def may(self, right: Right) -> bool:
         """Return whether the shard's own user has the right."""
-        return await is_allowed(
-            self._client,
-            right.verb,
-            right.resource,
-            namespace=right.namespace,
-            name=right.name,
-        )
+        return await is_allowed(self._client, right)
 
     def recorder(self, identity: Identity, clock: Clock) -> KubeRecorder:
         """Return what records the Events of a shard."""

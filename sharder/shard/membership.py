@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.addresses import address_of
+from sharder.core.api.cluster import Right
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, ConfigError, Forbidden, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
@@ -26,7 +27,7 @@ from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity, resources_of
 from sharder.shard.lifecycle import Life, Workload, lease_holder
 from sharder.shard.probes import probes
-from sharder.shard.rights import Right, advice, needed_rights
+from sharder.shard.rights import advice, needed_rights
 from sharder.shard.ring_check import RingCheck
 from sharder.shard.settings import Settings
 

@@ -1,9 +1,9 @@
 """The rights that a shard needs, and the rules that grant missing ones.  Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from sharder.core.api.cluster import Right
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.shard.identity import Handled, children_of
 
@@ -11,18 +11,6 @@ MAIN_VERBS: Final = ("get", "list", "watch", "patch")
 CHILD_VERBS: Final = ("get", "list", "watch", "create", "patch")
 LEASE_VERBS: Final = ("get", "create", "patch")
 LEASES: Final = GroupResource("coordination.k8s.io", "leases")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
-    """A verb on a resource, or on a subresource such as `databases/status`."""
-
-    verb: str
-    resource: GroupResource
-    namespace: str = ""
-    """Empty: in all namespaces."""
-    name: str = ""
-    """Empty: on all objects."""
 
 
 def needed_rights(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:

@@ -1,9 +1,12 @@
-"""Webhook configurations, Secrets, users and schemas as values."""
+"""Webhook configurations, Secrets, rights, users and schemas as values."""
+
+from dataclasses import dataclass
 
 import msgspec
 from typing_extensions import override
 
 from sharder.core.api.meta import PartialObject
+from sharder.core.names import GroupResource
 
 
 class ClientConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -34,6 +37,18 @@ class Secret(PartialObject, frozen=True, kw_only=True, rename="camel"):
     def __repr__(self) -> str:
         """Omit the data, because reprs end up in logs."""
         return f"Secret({self.metadata.ref}, type={self.type!r}, keys={sorted(self.data or ())})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """A verb on a resource, or on a subresource such as `databases/status`."""
+
+    verb: str
+    resource: GroupResource
+    namespace: str = ""
+    """Empty: in all namespaces."""
+    name: str = ""
+    """Empty: on all objects."""
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Final, TypeVar, overload
 import msgspec
 from typing_extensions import override
 
+from sharder.core.api.cluster import Right
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
@@ -21,7 +22,6 @@ from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from sharder.shard.cluster import Cluster
 from sharder.shard.objects import Document, OwnMeta, OwnObject, decode
-from sharder.shard.rights import Right
 
 _SHARD: Final = Client(username="shard")
 """The user of all shards; a test acts as another one."""

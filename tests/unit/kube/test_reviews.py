@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from sharder.core.api.cluster import User
+from sharder.core.api.cluster import Right, User
 from sharder.core.names import GroupResource
 from sharder.kube.client import Client
 from sharder.kube.reviews import is_allowed, may_read_metrics
@@ -52,7 +52,8 @@ async def test_a_subresource_is_asked_about_apart(
 ) -> None:
     script.then((201, {"status": {"allowed": True}}))
 
-    assert await is_allowed(client, "patch", GroupResource("example.com", named))
+    right = Right(verb="patch", resource=GroupResource("example.com", named))
+    assert await is_allowed(client, right)
 
     (asked,) = script.asked
     assert asked.body == {

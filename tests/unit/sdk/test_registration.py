@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from sharder.core.api.cluster import Right
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
@@ -16,7 +17,6 @@ from sharder.sdk import (
 )
 from sharder.sdk.reconciler import Predicate, Reconcile
 from sharder.sdk.testing.fake_clock import settle
-from sharder.shard.rights import Right
 from tests.unit.sdk.scene import (
     DRAIN,
     LEASE,

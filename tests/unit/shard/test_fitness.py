@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from sharder.core.api.cluster import Right
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, Resource
 from sharder.core.names import (
@@ -21,7 +22,6 @@ from sharder.core.names import (
 )
 from sharder.sdk import LeaseTiming, Request, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
-from sharder.shard.rights import Right
 from tests.unit.shard.test_probes import get
 
 RING: Final = RingName("demo")

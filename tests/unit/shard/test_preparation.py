@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 from typing_extensions import override
 
+from sharder.core.api.cluster import Right
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource
 from sharder.core.errors import (
     ApiError,
@@ -19,7 +20,7 @@ from sharder.core.errors import (
 from sharder.core.names import RingName
 from sharder.sdk import Shard
 from sharder.sdk.testing.fake_clock import FixedRng
-from sharder.shard.rights import LEASES, Right, needed_rights
+from sharder.shard.rights import LEASES, needed_rights
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,

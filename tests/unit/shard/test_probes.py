@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from sharder.core.addresses import Address
+from sharder.core.api.cluster import Right
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Shard
 from sharder.sdk.testing.fake_clock import FixedRng
 from sharder.shard.probes import probes
-from sharder.shard.rights import Right
 from tests.support.eventually import eventually
 from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller, Scene
 
