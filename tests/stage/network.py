@@ -268,6 +268,8 @@ async def answer_of(server: FullServer, call: Call, link: Link) -> tuple[int, by
     if server.is_away:
         return 503, Refused(503, "the API server stops").status
     status = link.failing.pop() if link.failing else link.refuses(call)
+    if status == 409 and call.method == "GET":
+        status = 503  # only a write can be in conflict
     if status:
         refused = Refused(status, "the play lets this request fail")
         return refused.code, refused.status
