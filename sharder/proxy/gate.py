@@ -55,6 +55,8 @@ class Gate:
     controlled: frozenset[GroupResource]
     """The controlled resources of the ring."""
     holds_lease: Callable[[], bool]
+    shown_parent: Callable[[GroupResource, ObjectRef], str]
+    """Returns the uid of what controls a child that the controller sees, else an empty one."""
     read: Read
 
     def is_main(self, resource: GroupResource) -> bool:
@@ -84,6 +86,9 @@ class Gate:
             raise Refused(405, f"{target.resource}: {why}")
         if self.is_main(target.resource):
             return self._held(self.here.named(target.resource, target.ref), 409, target)
+        main = self.here.of_uid(self.shown_parent(target.resource, target.ref))
+        if main is not None:
+            return self._held(main, 404, target)
         try:
             child = await self.read(target.resource, target.ref)
         except NotFound:

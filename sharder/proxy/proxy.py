@@ -169,10 +169,9 @@ def _view_of(context: ShardContext, handled: Handled, alive: Alive) -> View:
         return cluster.objects(context.found[resource], identity.selector, namespace)
 
     async def read(resource: GroupResource, ref: ObjectRef) -> ObjectMeta:
-        known = None if resource in handled else streams.known(resource, ref)
         found = context.found[resource]
         at = ref if found.namespaced else ObjectRef("", ref.name)
-        return known or (await cluster.objects(found).get(at)).metadata
+        return (await cluster.objects(found).get(at)).metadata
 
     gate = Gate(
         identity=identity,
@@ -180,6 +179,7 @@ def _view_of(context: ShardContext, handled: Handled, alive: Alive) -> View:
         kinds={(each.group, context.found[each].kind): each for each in handled},
         controlled=frozenset(context.found.keys() - handled.keys()),
         holds_lease=lambda: view.left() > 0,
+        shown_parent=streams.parent,
         read=read,
     )
     arrivals = Arrivals(here, streams, handled, children, clock)

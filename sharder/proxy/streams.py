@@ -78,8 +78,8 @@ class Stream:
     sight: Sight
     version: int | None
     """All states up to this version were shown; None during the initial events."""
-    children: dict[ObjectRef, ObjectMeta] = field(default_factory=dict)
-    """The controlled objects that it has shown, as it has shown them last."""
+    parents: dict[ObjectRef, str] = field(default_factory=dict)
+    """The uid of what controls each object that it shows."""
 
 
 class Streams:
@@ -129,18 +129,18 @@ class Streams:
             self._forget_expected()
             self._note()
 
-    def known(self, resource: GroupResource, ref: ObjectRef) -> ObjectMeta | None:
-        """Return a controlled object as the controller sees it, None if no stream has shown it."""
+    def parent(self, resource: GroupResource, ref: ObjectRef) -> str:
+        """Return the uid of what controls an object that the controller sees, else empty."""
         streams = (each for each in self._open if each.sight.resource == resource)
-        return next((each.children[ref] for each in streams if ref in each.children), None)
+        return next((each.parents[ref] for each in streams if ref in each.parents), "")
 
     def shown(self, stream: Stream, event: Event) -> None:
         """Record an event that was written."""
         meta, version = event.meta, event.meta.resource_version
         if event.type in {"ADDED", "MODIFIED"} and meta.controller is not None:
-            stream.children[meta.ref] = meta
+            stream.parents[meta.ref] = meta.controller.uid
         elif event.type != "BOOKMARK":
-            stream.children.pop(meta.ref, None)
+            stream.parents.pop(meta.ref, None)
         if not version.isdecimal():
             return
         if stream.version is None and meta.annotation(INITIAL_END) != "true":

@@ -55,6 +55,8 @@ class Shard:
 
     now: float = 0.0
     pods: dict[ObjectRef, ObjectMeta] = field(default_factory=lambda: {POD: pod()})
+    shown: dict[ObjectRef, str] = field(default_factory=dict)
+    """The uid of the parent of each pod that the controller sees."""
     holds_lease: bool = True
     is_deleted: bool = False
     """Whether the job is gone from the API server."""
@@ -70,6 +72,7 @@ class Shard:
             kinds={("batch", "Job"): JOBS},
             controlled=frozenset({PODS}),
             holds_lease=lambda: self.holds_lease,
+            shown_parent=lambda _, ref: self.shown.get(ref, ""),
             read=self.read,
         )
 
@@ -251,3 +254,12 @@ def test_an_object_that_is_gone_from_a_list_is_forgotten() -> None:
     shard.here.listed(JOBS, [], "2")
 
     assert (len(shard.here), shard.here.named(JOBS, ONE)) == (0, None)
+
+
+async def test_a_child_that_the_controller_sees_is_not_read() -> None:
+    shard = Shard(pods={}, shown={POD: job().uid})
+    assert await shard.answer(Verb.WRITE, PODS, POD) == 200
+
+    shard.here.leave(job().uid, "9")
+    shard.pods[POD] = pod()
+    assert await shard.answer(Verb.WRITE, PODS, POD) == 404

@@ -83,6 +83,7 @@ class Stage:
             kinds={("batch", "Job"): JOBS},
             controlled=frozenset({PODS}),
             holds_lease=lambda: True,
+            shown_parent=streams.parent,
             read=read,
         )
         arrivals = Arrivals(here, streams, {JOBS: [PODS]}, no_children, clock)
