@@ -34,7 +34,7 @@ class Main:
 
     resource: GroupResource
     meta: ObjectMeta
-    """As our own watch has shown it last."""
+    """Name, uid and version as our own watch has shown them last."""
     draining_since: float | None = None
     drained: int = -1
     """The last version in which it drained."""
@@ -94,8 +94,14 @@ class Here:
         if ownership is Ownership.ELSEWHERE:
             self.removed(resource, meta)
             return
-        main = self._mains.setdefault(meta.uid, Main(resource, meta))
-        main.meta = meta
+        kept = ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+        )
+        main = self._mains.setdefault(meta.uid, Main(resource, kept))
+        main.meta = kept
         self._uids[resource, meta.ref] = meta.uid
         if ownership is Ownership.OURS:
             main.draining_since = None
