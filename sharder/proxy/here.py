@@ -191,19 +191,17 @@ class Here:
         """Return how many writes are not answered yet."""
         return self._in_flight
 
-    def to_release(self) -> list[Main]:
-        """Return the draining objects on which certainly no write is under way."""
-        now = self._now()
-        return [
-            main
-            for main in self
-            if main.draining_since is not None
-            and not main.in_flight
-            and (
-                now >= main.last_write + QUIET_SECONDS
-                or now >= main.draining_since + PATIENCE_SECONDS
-            )
-        ]
+    def to_release(self) -> Iterator[Main]:
+        """Yield the draining objects on which certainly no write is under way.
+
+        Each is looked at when it is its turn: until then, its drain can have been withdrawn.
+        """
+        for main in list(self):
+            if main.draining_since is None or main.in_flight:
+                continue
+            is_quiet = self._now() >= main.last_write + QUIET_SECONDS
+            if is_quiet or self._now() >= main.draining_since + PATIENCE_SECONDS:
+                yield main
 
     def _reach(self, resource: GroupResource, version: str) -> None:
         self._versions[resource] = max(self._versions.get(resource, 0), _number(version))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.errors import NotFound
@@ -231,9 +232,9 @@ def test_an_object_is_released_when_its_writes_have_ended() -> None:
     with shard.here.writing(main):
         shard.here.changed(JOBS, job(drains=True, version=2))
         shard.now += PATIENCE_SECONDS
-        assert shard.here.to_release() == []
+        assert list(shard.here.to_release()) == []
         assert shard.here.in_flight() == 1
-    assert shard.here.to_release() == [main], "it has waited long enough"
+    assert list(shard.here.to_release()) == [main], "it has waited long enough"
 
 
 def test_an_object_is_released_a_moment_after_its_last_write() -> None:
@@ -243,10 +244,24 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
     with shard.here.writing(main):
         pass
     shard.here.changed(JOBS, job(drains=True, version=2))
-    assert shard.here.to_release() == []
+    assert list(shard.here.to_release()) == []
 
     shard.now += QUIET_SECONDS
-    assert shard.here.to_release() == [main]
+    assert list(shard.here.to_release()) == [main]
+
+
+def test_an_object_whose_drain_is_withdrawn_while_another_is_released_stays() -> None:
+    shard = Shard()
+    other = ObjectMeta(name="two", uid="u2", resource_version="2", labels=labels("me", drains=True))
+    shard.here.changed(JOBS, other)
+    shard.here.changed(JOBS, job(drains=True, version=2))
+
+    released = []
+    for main in shard.here.to_release():
+        released.append(main.meta.name)
+        shard.here.changed(JOBS, job(version=3))
+        shard.here.changed(JOBS, replace(other, labels=labels("me"), resource_version="3"))
+    assert released == ["one"]
 
 
 def test_an_object_that_is_gone_from_a_list_is_forgotten() -> None:
