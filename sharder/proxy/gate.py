@@ -91,8 +91,12 @@ class Gate:
             return self._held(main, 404, target)
         try:
             child = await self.read(target.resource, target.ref)
-        except NotFound:
-            return self._created(target, body())
+        except NotFound as error:
+            sent = body()
+            if sent == ObjectMeta():
+                # Sent, it could be late, and reach what another shard makes of this name.
+                raise Refused(404, f"{target.resource} {target.ref} not found") from error
+            return self._created(target, sent)
         return await self._parent_of(child, target)
 
     async def _parent_of(self, child: ObjectMeta, target: Target) -> Main | None:

@@ -212,9 +212,16 @@ async def test_what_no_object_of_the_ring_controls_is_written_by_anybody() -> No
     shard = Shard(pods={POD: pod("", None)}, holds_lease=False)
 
     assert await shard.answer(Verb.WRITE, PODS, POD) == 200
-    assert await shard.answer(Verb.WRITE, PODS, ObjectRef("demo", "gone")) == 200
     assert await shard.answer(Verb.CREATE, PODS, POD, pod("", other)) == 200
     assert await shard.answer(Verb.WRITE, GroupResource("", "secrets"), ONE) == 200
+
+
+async def test_a_write_to_a_child_that_is_not_there_is_not_sent() -> None:
+    shard = Shard(pods={})
+
+    # It would be under way uncounted, and reach what another shard makes of this name.
+    assert await shard.answer(Verb.WRITE, PODS, POD) == 404
+    assert await shard.answer(Verb.WRITE, PODS, POD, pod("", None)) == 200, "it creates"
 
 
 async def test_a_collection_of_the_ring_is_not_deleted_at_once() -> None:
@@ -252,7 +259,9 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
 
 def test_an_object_whose_drain_is_withdrawn_while_another_is_released_stays() -> None:
     shard = Shard()
-    other = ObjectMeta(name="two", uid="u2", resource_version="2", labels=labels("me", drains=True))
+    other = ObjectMeta(
+        name="two", uid="u2", resource_version="2", labels=labels("me", drains=True)
+    )
     shard.here.changed(JOBS, other)
     shard.here.changed(JOBS, job(drains=True, version=2))
 
