@@ -18,7 +18,7 @@ from sharder.proxy.streams import Selectors, Streams
 from sharder.runtime.clock import Clock
 
 HELD_SECONDS: Final = 5.0
-"""The longest time for which an object is held back."""
+"""The longest time for which an object is held back for its children."""
 _POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.5
 
@@ -57,9 +57,9 @@ class Arrivals:
         new = {meta.uid: meta for meta in found if not self._here.is_delivered(meta.uid)}
         if not new:
             return
+        await self._until_known(resource, new)
         try:
             async with asyncio.timeout(HELD_SECONDS):
-                await self._until_known(resource, new)
                 await self._until_shown(resource, new)
         except TimeoutError:
             names = ", ".join(str(meta.ref) for meta in list(new.values())[:3])
@@ -71,7 +71,10 @@ class Arrivals:
             self._here.deliver(meta)
 
     async def _until_known(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
-        """Wait for our own watch, which shows drains: an object must not be here without it."""
+        """Wait for our own watch, which shows drains: an object must not be here without it.
+
+        Delivered before, it would not be here until it changes.
+        """
         while not all(self._here.knows(resource, meta) for meta in new.values()):
             await self._clock.sleep(_POLL_SECONDS)
 

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
+import pytest
+from msgspec.structs import replace
+
 from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
@@ -49,9 +52,11 @@ class Shard:
     def __init__(self, failures: int = 0) -> None:
         clock = SystemClock()
         self.pods, self.streams = Pods(failures), Streams(clock)
-        here = Here(Identity(ring=RING, shard=ShardName("me")), clock.monotonic)
-        here.listed(JOBS, [JOB], "5")
-        self.arrivals = Arrivals(here, self.streams, {JOBS: [PODS]}, lambda *_: self.pods, clock)
+        self.here = Here(Identity(ring=RING, shard=ShardName("me")), clock.monotonic)
+        self.here.listed(JOBS, [JOB], "5")
+        self.arrivals = Arrivals(
+            self.here, self.streams, {JOBS: [PODS]}, lambda *_: self.pods, clock
+        )
 
     async def is_ready(self) -> bool:
         """Return whether the job can be delivered within a second."""
@@ -94,3 +99,19 @@ async def test_a_list_of_children_that_fails_is_repeated() -> None:
     with shard.streams.opened(ALL, "7"):
         assert await shard.is_ready()
     assert len(shard.pods.asked) == 2
+
+
+async def test_an_object_waits_for_our_own_watch_without_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sharder.proxy.arrivals.HELD_SECONDS", 0.1)
+    shard = Shard()
+    shard.here.removed(JOBS, JOB)
+    later = replace(JOB, resource_version="6")
+
+    ready = asyncio.ensure_future(shard.arrivals.ready(JOBS, [later]))
+    await asyncio.sleep(0.3)
+    assert not ready.done(), "delivered now, it would never be here"
+
+    shard.here.changed(JOBS, later)
+    await ready
