@@ -114,7 +114,7 @@ class ProxyServer:
                 view.gate.here.leave_but(target.resource, target.namespace, uids, version)
             await view.arrivals.ready(target.resource, metas)
             view.arrivals.delivered(metas)
-            view.shown.add(target.resource)
+            view.show(sight)
             return web.Response(status=answer.status, body=body, headers=plain(answer.headers))
 
     async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:
@@ -169,7 +169,8 @@ class ProxyServer:
         return web.Response(status=answer.status, body=content, headers=plain(answer.headers))
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
-        view, version = self._view, request.query.get("resourceVersion", "")
+        view, sight = self._view, _sight(request, target)
+        version = request.query.get("resourceVersion", "")
         is_main = view.gate.is_main(target.resource)
         sends_initial = is_set(request.query, "sendInitialEvents")
         begins = sends_initial or version in {"", "0"}
@@ -177,15 +178,16 @@ class ProxyServer:
         async with self._open(request, labels=labels, reads=True) as answer:
             if answer.status >= 300:
                 return await copied(request, answer)
-            if is_main and not begins and target.resource not in view.shown:
+            if is_main and not begins and not view.has_shown(sight):
                 # Not before the answer: the Lease can be lost until then.
                 return expired(Refused(410, "this proxy has begun anew; list again"))
             response = web.StreamResponse(status=answer.status, headers=plain(answer.headers))
             response.enable_chunked_encoding()
             await response.prepare(request)
-            view.shown.add(target.resource)
+            if is_main:
+                view.show(sight)
             since = "" if sends_initial else version
-            with view.streams.opened(_sight(request, target), since) as stream:
+            with view.streams.opened(sight, since) as stream:
                 await self.copies.copy(stream, response, answer)
             return response
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 
 from sharder.core.names import GroupResource
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
 from sharder.proxy.health import Health
-from sharder.proxy.streams import Streams
+from sharder.proxy.streams import Selectors, Sight, Streams
 
 
 def _none() -> float:
@@ -27,8 +28,8 @@ class View:
     """Of a controller that elects no leader."""
     left: Callable[[], float] = _none
     """Returns for how many seconds this shard certainly holds its Lease."""
-    shown: set[GroupResource] = field(default_factory=set)
-    """The resources of which this proxy has shown a list or a stream to the controller."""
+    shown: set[Sight] = field(default_factory=set)
+    """What this proxy has shown of the main resources, in a list or a stream."""
 
     def absence(self, seconds: float) -> str:
         """Return why the controller does not work for `seconds`, empty if it does."""
@@ -51,6 +52,18 @@ class View:
         self.lock.lose()
         self.gate.here.forget_delivered()
         self.shown.clear()
+
+    def show(self, sight: Sight) -> None:
+        """Record that the controller sees these main objects from now on."""
+        if not self.has_shown(sight):
+            self.shown.add(sight)
+
+    def has_shown(self, sight: Sight) -> bool:
+        """Return whether the controller has seen these main objects, or more of them."""
+        namespaces, selectors = {"", sight.namespace}, {Selectors(), sight.selectors}
+        return any(
+            Sight(sight.resource, *more) in self.shown for more in product(namespaces, selectors)
+        )
 
     def labels_of(self, resource: GroupResource) -> str:
         """Return the labels of the objects of a resource of the ring that the controller sees."""

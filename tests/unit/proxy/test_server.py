@@ -21,7 +21,7 @@ from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
 from sharder.proxy.here import Here
 from sharder.proxy.server import ProxyServer
-from sharder.proxy.streams import Streams
+from sharder.proxy.streams import Selectors, Sight, Streams
 from sharder.proxy.view import View
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
@@ -200,7 +200,7 @@ async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None
         return web.Response(text=f"{LINE}\n")
 
     stage.answer = watch
-    stage.view.shown.add(JOBS)
+    stage.view.show(Sight(JOBS, "", Selectors()))
 
     async with stage.client.get(f"{JOBS_PATH}?watch=1&resourceVersion=5") as answer:
         line = await answer.read()
@@ -208,6 +208,26 @@ async def test_a_watch_that_cannot_resume_ends_in_an_event(stage: Stage) -> None
     assert line.endswith(b"\n"), "clients read lines"
     event = json.loads(line)
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+@pytest.mark.parametrize(
+    ("listed", "watched", "resumes"),
+    [
+        ("jobs", "namespaces/a/jobs?", True),
+        ("jobs", "jobs?labelSelector=x&", True),
+        ("namespaces/a/jobs?labelSelector=x", "namespaces/a/jobs?labelSelector=x&", True),
+        ("namespaces/b/jobs", "namespaces/a/jobs?", False),
+        ("jobs?labelSelector=x", "jobs?labelSelector=y&", False),
+    ],
+)
+async def test_a_watch_resumes_only_if_what_it_shows_was_listed(
+    listed: str, watched: str, resumes: bool, stage: Stage
+) -> None:
+    base = "/apis/batch/v1/"
+    async with stage.client.get(f"{base}{listed}") as answer:
+        assert answer.status == 200
+    async with stage.client.get(f"{base}{watched}watch=1&resourceVersion=5") as answer:
+        assert ("ERROR" not in await answer.text()) == resumes
 
 
 async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> None:
