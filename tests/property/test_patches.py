@@ -1,6 +1,7 @@
 """The promises of `core.movement.patches`: what is asked for comes about, whatever was there."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeAlias
 
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject
 from sharder.core.movement import patches
+from sharder.core.movement.step import Assign, Drain, Release, Send, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.property.strategies import few_shards, label_values, metas, objects, snapshots
@@ -46,16 +48,16 @@ def test_our_writes_do_what_they_say_and_touch_nothing_else(
     obj: PartialObject, snapshot: RingSnapshot, shard: ShardName
 ) -> None:
     meta = obj.metadata
+    gone: Changes = {OWNER: None, DRAIN: None}
+    acknowledged = patches.acknowledge(meta, owner_label=OWNER, drain_label=DRAIN)
+    of = partial(patches.patch_of, snapshot, obj)
     cases: list[tuple[Json, Changes, Changes]] = [
-        (patches.assign(snapshot, meta, shard), {OWNER: shard, DRAIN: None}, {NEXT: None}),
-        (patches.drain(snapshot, obj), {DRAIN: "true"}, {NEXT: ""}),
-        (patches.withdraw(snapshot, meta), {DRAIN: None}, {NEXT: None}),
-        (patches.send(snapshot, meta, shard), {OWNER: None, DRAIN: None}, {NEXT: shard}),
-        (
-            patches.acknowledge(meta, owner_label=OWNER, drain_label=DRAIN),
-            {OWNER: None, DRAIN: None},
-            {},
-        ),
+        (of(Assign(shard)), {OWNER: shard, DRAIN: None}, {NEXT: None}),
+        (of(Drain(shard)), {DRAIN: "true"}, {NEXT: ""}),
+        (of(Withdraw()), {DRAIN: None}, {NEXT: None}),
+        (of(Send(shard)), gone, {NEXT: shard}),
+        (of(Release()), gone, {NEXT: None}),
+        (acknowledged, gone, {}),
     ]
 
     for patch, labels, annotations in cases:

@@ -13,7 +13,7 @@ from sharder.controllers.movement.resync import Resync
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part
 from sharder.core.names import RingName, ShardName
-from sharder.core.status.stats import Apart, ObjectStats, stats_of
+from sharder.core.status.stats import ObjectStats, Troubled, stats_of
 
 
 class Movement:
@@ -56,7 +56,7 @@ class Movement:
             return None
         return replace(stats, uncontrolled=self.resync.uncontrolled(snapshot))
 
-    def apart(self, ring: RingName) -> Apart | None:
+    def apart(self, ring: RingName) -> Troubled | None:
         """Return the controlled objects that are not with their owners, None if there are none."""
         snapshot = self._ports.cache.snapshot(ring)
         return None if snapshot is None else self._mover.failures.apart(snapshot)

@@ -22,7 +22,7 @@ from sharder.core.errors import (
     Unavailable,
 )
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.stats import Apart
+from sharder.core.status.stats import Troubled
 
 MAX_REMEMBERED = 10_000
 """Limit on the objects with a back-off; beyond it, only the resync retries."""
@@ -105,7 +105,7 @@ class Failures:
         failure = self._failures.get(key)
         return failure is not None and failure.times >= MAX_TIMES
 
-    def apart(self, snapshot: RingSnapshot) -> Apart | None:
+    def apart(self, snapshot: RingSnapshot) -> Troubled | None:
         """Return the ring's controlled objects that cannot be written, None if there are none."""
         apart = [
             key
@@ -116,7 +116,7 @@ class Failures:
         if not apart:
             return None
         first = min(apart)
-        return Apart(count=len(apart), first=f"{first.resource} {first.ref}")
+        return Troubled(count=len(apart), first=f"{first.resource} {first.ref}")
 
     def insist(self, key: ObjectKey) -> None:
         """Raise `BackingOff` while the object backs off."""

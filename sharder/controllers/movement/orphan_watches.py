@@ -25,7 +25,7 @@ from sharder.controllers.scope import (
 )
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.stats import Overdue, Waiting
+from sharder.core.status.stats import Troubled, Waiting
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class OrphanWatches:
         for backlogs in self._rings.get(ring, _State()).backlogs.values():
             backlogs.recheck()
 
-    def overdue(self, ring: RingName) -> Overdue | None:
+    def overdue(self, ring: RingName) -> Troubled | None:
         """Return the overdue drains of a ring, None if there are none."""
         return None if self._overdue is None else self._overdue.of(ring)
 

@@ -17,7 +17,7 @@ from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import Overdue
+from sharder.core.status.stats import Troubled
 from sharder.runtime.event_loop import in_slices
 
 OVERDUE = "DrainOverdue"
@@ -39,11 +39,11 @@ class OverdueDrains:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._overdue: dict[RingName, Overdue] = {}
+        self._overdue: dict[RingName, Troubled] = {}
         self._told: dict[ObjectKey, float] = {}
         """Drains with an Event, by the time when they were first seen."""
 
-    def of(self, ring: RingName) -> Overdue | None:
+    def of(self, ring: RingName) -> Troubled | None:
         """Return the overdue drains of a ring, None if there are none."""
         return self._overdue.get(ring)
 
@@ -102,9 +102,9 @@ class OverdueDrains:
         await self._ports.recorder.warn(obj, OVERDUE, text)
 
 
-def _summary(drains: Drains) -> Overdue:
+def _summary(drains: Drains) -> Troubled:
     key, _ = min(drains, key=lambda drain: (drain[1].since, drain[0]))
-    return Overdue(count=len(drains), first=f"{key.resource} {key.ref}")
+    return Troubled(count=len(drains), first=f"{key.resource} {key.ref}")
 
 
 def _overdue_of(snapshot: RingSnapshot, resource_key: ResourceKey, backlog: Backlog) -> Drains:

@@ -35,78 +35,45 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def patch_of(snapshot: RingSnapshot, obj: PartialObject, step: Step) -> Json | None:
-    """Return the merge patch for a step, None for a step without a write."""
-    match step:
-        case Assign(shard) | Relabel(shard):
-            return assign(snapshot, obj.metadata, shard)
-        case Drain(_, to):
-            return drain(snapshot, obj, to)
-        case Withdraw():
-            return withdraw(snapshot, obj.metadata)
-        case Send(shard):
-            return send(snapshot, obj.metadata, shard)
-        case Release():
-            return release(snapshot, obj.metadata)
-        case Keep():  # pragma: no branch: there is no other step, as mypy checks
-            return None
+    """Return the merge patch for a step, None for a step without a write.
 
-
-def assign(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
-    """Return the merge patch that assigns the object to `shard` and ends any drain.
+    All but a drain end any drain.
 
     Raises:
-        ValueError: `shard` is not a label value, so the API server would reject the object.
+        ValueError: The shard is not a label value, so the API server would reject the object.
     """
-    if not is_label_value(shard):
-        raise ValueError(f"{shard!r} cannot stand in a label")
-    return _guarded(
-        meta,
-        labels={snapshot.owner_label: shard, snapshot.drain_label: None},
-        annotations={snapshot.next_annotation: None},
-    )
+    owner, drain, following = snapshot.owner_label, snapshot.drain_label, None
+    labels: dict[str, str | None] = {owner: None, drain: None}
+    match step:
+        case Assign(shard) | Relabel(shard):
+            if not is_label_value(shard):
+                raise ValueError(f"{shard!r} cannot stand in a label")
+            labels = {owner: shard, drain: None}
+        case Drain(_, to):
+            labels, following = {drain: "true"}, _next_of(snapshot, obj, to)
+        case Withdraw():
+            labels = {drain: None}
+        case Send(shard):
+            following = shard
+        case Release():
+            pass
+        case Keep():  # pragma: no branch: there is no other step, as mypy checks
+            return None
+    return _guarded(obj.metadata, labels=labels, annotations={snapshot.next_annotation: following})
 
 
-def drain(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None = None) -> Json:
-    """Return the merge patch that drains the object, and directs it to `to`.
+def _next_of(snapshot: RingSnapshot, obj: PartialObject, to: ShardName | None) -> str:
+    """Return the `next` of a drain, which shows that the object was released on purpose.
 
-    Each drain has a `next`, which shows that the object was released on purpose.  An existing one
-    is replaced: it is old or from another client, and would send the object elsewhere.  It names
-    a shard where somebody depends on it, otherwise it is empty, and the place is decided at the
-    write: with a strategy that follows only for objects with controlled objects, since all
-    replicas have to agree where these go, and for pinned objects, which would count as new after
-    their release and wait for a cordoned shard.
+    An existing one is replaced: it is old or from another client, and would send the object
+    elsewhere.  It names a shard where somebody depends on it, otherwise it is empty, and the place
+    is decided at the write: with a strategy that follows only for objects with controlled objects,
+    since all replicas have to agree where these go, and for pinned objects, which would count as
+    new after their release and wait for a cordoned shard.
     """
     is_pinned = obj.metadata.has_label(snapshot.pin_label)
     is_needed = snapshot.placer.sticks or is_pinned or snapshot.leads(obj)
-    return _guarded(
-        obj.metadata,
-        labels={snapshot.drain_label: "true"},
-        annotations={snapshot.next_annotation: (to if is_needed else None) or ""},
-    )
-
-
-def withdraw(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
-    """Return the merge patch that withdraws a drain."""
-    return _guarded(
-        meta,
-        labels={snapshot.drain_label: None},
-        annotations={snapshot.next_annotation: None},
-    )
-
-
-def send(snapshot: RingSnapshot, meta: ObjectMeta, shard: ShardName) -> Json:
-    """Return the merge patch that leaves the object without owner, on its way to `shard`."""
-    return _guarded(
-        meta,
-        labels={snapshot.owner_label: None, snapshot.drain_label: None},
-        annotations={snapshot.next_annotation: shard},
-    )
-
-
-def release(snapshot: RingSnapshot, meta: ObjectMeta) -> Json:
-    """Return the merge patch that leaves the object unassigned."""
-    owner, drain_key = snapshot.owner_label, snapshot.drain_label
-    return forget(meta, owner=owner, drain=drain_key, direction=snapshot.next_annotation)
+    return (to if is_needed else None) or ""
 
 
 def acknowledge(meta: ObjectMeta, *, owner_label: str, drain_label: str) -> Json:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.names import GroupResource, ShardName
 from sharder.core.plurals import counted, named
-from sharder.core.status.stats import Apart, ObjectStats, Overdue
+from sharder.core.status.stats import ObjectStats, Troubled
 
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
@@ -138,10 +138,10 @@ def paused(before: RingStatus, movement: MovementSpec) -> DesiredCondition | Non
 
 def covered(
     stats: ObjectStats | None,
-    overdue: Overdue | None,
+    overdue: Troubled | None,
     *,
     available: int,
-    apart: Apart | None = None,
+    apart: Troubled | None = None,
     uncounted: Sequence[str] = (),
 ) -> DesiredCondition | None:
     """Return whether all objects have an available owner, None if they were not counted yet.
@@ -210,7 +210,7 @@ def condition_of(status: RingStatus, name: str) -> Condition | None:
     return next((c for c in status.conditions if c.type == name), None)
 
 
-def _late(overdue: Overdue) -> str:
+def _late(overdue: Troubled) -> str:
     exceed = "exceeds" if overdue.count == 1 else "exceed"
     many = counted(overdue.count, "drain")
     return (

@@ -33,19 +33,11 @@ class ObjectStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
-    """The drains of a ring that exceed its `drainTimeout`; at least one."""
+class Troubled:
+    """Some objects of a ring, at least one, that are all in the same trouble.
 
-    count: int
-    first: str
-    """One of the draining objects: resource, namespace and name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apart:
-    """Controlled objects that are not on the shards of their parents; at least one.
-
-    They could not be written.
+    Their drains exceed its `drainTimeout`, or they are controlled objects that are not on the
+    shards of their parents because they could not be written.
     """
 
     count: int

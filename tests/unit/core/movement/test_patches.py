@@ -38,9 +38,9 @@ def test_every_write_of_the_drain_label_replaces_where_an_earlier_drain_was_dire
 ) -> None:
     directed = obj(annotations={NEXT: value, "x": "y"})
     writes = [
-        patches.assign(RING, directed.metadata, A),
-        patches.withdraw(RING, directed.metadata),
-        patches.drain(RING, directed),
+        patches.patch_of(RING, directed, Assign(A)),
+        patches.patch_of(RING, directed, Withdraw()),
+        patches.patch_of(RING, directed, Drain(A)),
     ]
 
     left = [written(directed, patch).metadata.annotations for patch in writes]
@@ -56,7 +56,7 @@ def test_every_drain_has_a_next_which_names_a_shard_where_objects_are_counted(
     follows, counts = steered(shard(A), spec=RENDEZVOUS), steered(shard(A), spec=BOUNDED)
 
     left = [
-        written(found, patches.drain(ring, found, B)).metadata.annotation(NEXT)
+        written(found, patches.patch_of(ring, found, Drain(A, B))).metadata.annotation(NEXT)
         for ring in (follows, counts)
     ]
 
@@ -67,8 +67,8 @@ def test_asking_for_an_object_that_leads_others_says_where_it_goes_wherever_it_i
     leading = obj(SECRETS, owner=A)
     follows = steered(shard(A), spec=RENDEZVOUS)
 
-    left = written(leading, patches.drain(follows, leading, B))
-    unknown = written(leading, patches.drain(follows, leading))
+    left = written(leading, patches.patch_of(follows, leading, Drain(A, B)))
+    unknown = written(leading, patches.patch_of(follows, leading, Drain(A)))
 
     assert left.metadata.annotation(NEXT) == B
     assert unknown.metadata.annotations == {NEXT: ""}  # a replace would drop it
@@ -90,7 +90,7 @@ def test_what_a_ring_has_left_is_removed_in_one_write_under_guard(
 @pytest.mark.parametrize("shard", ["", "x" * 64, "no shard"])
 def test_an_object_is_never_assigned_to_what_cannot_stand_in_a_label(shard: str) -> None:
     with pytest.raises(ValueError, match="cannot stand in a label"):
-        patches.assign(RING, BARE, ShardName(shard))
+        patches.patch_of(RING, obj(), Assign(ShardName(shard)))
 
 
 # JSON patches

@@ -12,14 +12,14 @@ from sharder.core.status.conditions import (
     ready,
     watched,
 )
-from sharder.core.status.stats import Apart, ObjectStats, Overdue
+from sharder.core.status.stats import ObjectStats, Troubled
 from tests.support.values import SECRETS, WIDGETS, A, B
 
 NOTHING = RingStatus()
 ONCE_PAUSED = RingStatus(conditions=(Condition(type="Paused", status="True"),))
 ONCE_MISSING = RingStatus(conditions=(Condition(type="Watched", status="False"),))
-LATE = Overdue(count=1, first="secrets default/slow")
-APART = Apart(count=2, first="configmaps default/c")
+LATE = Troubled(count=1, first="secrets default/slow")
+APART = Troubled(count=2, first="configmaps default/c")
 
 
 def figures(
@@ -96,7 +96,7 @@ CASES = {
         "see the object's Events",
     ),
     "the first of many overdue drains is named": (
-        covered(figures(), Overdue(count=3, first=LATE.first), available=2),
+        covered(figures(), Troubled(count=3, first=LATE.first), available=2),
         "False DrainOverdue: 3 drains exceed spec.movement.drainTimeout, e.g. secrets "
         "default/slow; see the object's Events",
     ),
@@ -165,7 +165,7 @@ def test_a_condition_says(case: str) -> None:
     ("available", "late", "counted"), [(0, None, False), (2, LATE, False), (2, None, True)]
 )
 def test_what_says_that_a_ring_is_not_covered_may_need_no_counts(
-    available: int, late: Overdue | None, counted: bool
+    available: int, late: Troubled | None, counted: bool
 ) -> None:
     found = covered(figures(), late, available=available)
 
