@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.api.ring import StrategyName
-from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import NO_COUNTS, Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer

@@ -6,7 +6,7 @@ from decimal import Decimal
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import NO_GROUP, Demand
 from sharder.core.placement.placer import Placer

@@ -16,7 +16,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer

@@ -9,8 +9,7 @@ from typing_extensions import override
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.counts import Counts
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Counts, Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.placer import Placer

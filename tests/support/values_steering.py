@@ -15,7 +15,7 @@ from sharder.core.api.ring import (
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.build import build

@@ -24,7 +24,7 @@ from sharder.core.names import (
     ShardName,
     pin_label,
 )
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.values import DEMO, NEXT, WIDGETS, A, B, C, obj
 from tests.support.values_placement import bounded, shard

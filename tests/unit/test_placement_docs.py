@@ -15,7 +15,7 @@ from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand, Reader
 from sharder.core.placement.placer import Placer

@@ -15,7 +15,7 @@ from typing_extensions import override
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer

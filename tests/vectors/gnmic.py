@@ -13,8 +13,7 @@ import msgspec
 
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
-from sharder.core.placement.counting.counts import NO_COUNTS
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import NO_COUNTS, Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.placer import Placer

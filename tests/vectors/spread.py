@@ -17,7 +17,7 @@ from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, Reader
 from sharder.core.placement.ranking import Ranking

@@ -19,7 +19,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
 from sharder.core.names import GroupResource, RingName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import NEWEST, Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.snapshot import RingSnapshot, version_of

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand, identity_of
 from sharder.core.placement.placer import Placer

@@ -5,8 +5,7 @@ anyway, the ring controller uses the same function to report that it is not Read
 problem is a warning in the answer to the write (docs/reference.md, "Refused and warned").
 """
 
-from sharder.core.validation.refusal import Fault, Refusal
-from sharder.core.validation.ring import MAX_REFUSALS, MAX_RESOURCES, refusals
+from sharder.core.validation.ring import MAX_REFUSALS, MAX_RESOURCES, Fault, Refusal, refusals
 from sharder.core.validation.warnings import warnings
 
 __all__ = ["MAX_REFUSALS", "MAX_RESOURCES", "Fault", "Refusal", "refusals", "warnings"]

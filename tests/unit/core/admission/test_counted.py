@@ -10,7 +10,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import GroupResource, ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot

@@ -20,7 +20,7 @@ from sharder.core.movement.desired import (
     reservation_on,
 )
 from sharder.core.names import ShardName, pin_label
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.build import build

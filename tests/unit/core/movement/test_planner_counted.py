@@ -14,7 +14,7 @@ from sharder.core.movement.planner import (
 )
 from sharder.core.movement.step import Assign, Drain, Keep, Send, Step, Withdraw
 from sharder.core.names import pin_label
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot

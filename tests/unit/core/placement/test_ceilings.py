@@ -12,7 +12,7 @@ from sharder.core.api.ring import PlacementSpec
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer

@@ -7,7 +7,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.movement.planner import plan_main
 from sharder.core.movement.step import Keep, Withdraw
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import (
     BRIEF_LIVES,
     LIVES,

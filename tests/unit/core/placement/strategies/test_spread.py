@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
-from sharder.core.placement.counting.entries import Entry
+from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import Ranking
