@@ -69,11 +69,6 @@ def unassigned(meta: ObjectMeta, snapshot: RingSnapshot, warning: str = "") -> D
     return Decision(outcome="no_shard", operations=operations, warning=warning)
 
 
-def uncontrolled(meta: ObjectMeta, snapshot: RingSnapshot) -> Decision:
-    """Leave an object without a controller unassigned, even if its labels name an owner."""
-    return Decision(outcome="no_controller", operations=owned(meta, snapshot, None))
-
-
 def waiting(
     old: PartialObject | None, meta: ObjectMeta, snapshot: RingSnapshot
 ) -> tuple[Operation, ...]:

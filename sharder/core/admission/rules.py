@@ -20,7 +20,6 @@ from sharder.core.admission.answers import (
     place,
     restore,
     unassigned,
-    uncontrolled,
     waiting,
 )
 from sharder.core.api.meta import PartialObject
@@ -165,7 +164,7 @@ def _place_child(
     """
     obj, writer = review.obj, review.writer
     if obj.metadata.controller is None:
-        return uncontrolled(obj.metadata, snapshot)
+        return Decision(outcome="no_controller", operations=owned(obj.metadata, snapshot, None))
     near = (asked, ShardName(writer.pod_name))
     fit = (each for each in near if each and can_be_shard(writer, each, snapshot))
     shard = next((each for each in fit if _is_available(each, snapshot)), None)

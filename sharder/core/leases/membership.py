@@ -18,7 +18,7 @@ from sharder.core.names import RING_LABEL, RingName, ShardName
 
 
 class Standing(Enum):
-    """What can happen to the objects of a shard."""
+    """What can happen to the objects of a shard, the best first."""
 
     AVAILABLE = auto()
     """It owns objects and gets new ones."""
@@ -30,7 +30,7 @@ class Standing(Enum):
     """It has stopped: its objects can be taken at once."""
 
 
-_BEST_FIRST = (Standing.AVAILABLE, Standing.LEAVING, Standing.MISSING, Standing.GONE)
+_BEST_FIRST = tuple(Standing)
 
 
 @dataclass(frozen=True, kw_only=True)
