@@ -28,7 +28,6 @@ REQUEST_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 75.0
 """A stream that is silent for so long is considered dead: the server sends a bookmark a minute
 (apiserver v0.36.3, cacher/cache_watcher.go, nextBookmarkTime)."""
-_STREAM: Final = ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=CONNECT_SECONDS)
 AGENT: Final = "sharder"
 SHARD_AGENT: Final = "sharder-shard"
 """Under these names the API server notes the writes of the sharder and of shards."""
@@ -139,8 +138,9 @@ class Client:
         """
         headers, what, opened = await self._headers(accept), f"GET {path}", False
         target = _target(path, query)
+        limit = ClientTimeout(sock_read=SILENT_SECONDS, sock_connect=CONNECT_SECONDS)
         try:
-            async with self._http.open("GET", target, headers, timeout=_STREAM) as response:
+            async with self._http.open("GET", target, headers, timeout=limit) as response:
                 opened = True
                 self._answered("GET", response)
                 if response.status >= 300:
