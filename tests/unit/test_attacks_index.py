@@ -43,3 +43,11 @@ def test_each_attack_is_shown_to_bite(number: str) -> None:
         assert DAMAGES[number].test.removeprefix("tests/") in tests
     else:
         assert bites == "itself" or code(bites)
+
+
+@pytest.mark.parametrize("number", DAMAGES)
+def test_a_damage_follows_the_code_that_it_spoils(number: str) -> None:
+    damage = DAMAGES[number]
+
+    assert damage.control in (ROOT / damage.file).read_text()
+    assert missing([damage.test.removeprefix("tests/").partition("[")[0]]) == []
