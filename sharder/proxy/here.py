@@ -146,10 +146,11 @@ class Here:
     def leave(self, uid: str, version: str) -> None:
         """Record that the controller is about to see that an object is gone, at a version.
 
-        It can see that before our own watch shows the drain, and acts on it at once.
+        It can see that before our own watch shows the drain, and acts on it at once.  What has
+        been shown to it in a later version stays: a list can be older than a watch.
         """
         main = self._mains.get(uid)
-        if main is not None:
+        if main is not None and main.shown <= _number(version):
             main.drained, main.delivered = max(main.drained, _number(version)), None
 
     def leave_but(

@@ -165,6 +165,17 @@ async def test_a_drain_that_the_controller_has_seen_withdrawn_before_us_does_not
     assert await shard.writes() == (200, 200, 200)
 
 
+async def test_an_object_that_was_shown_later_than_in_a_list_without_it_is_here() -> None:
+    shard = Shard()
+    shard.here.deliver(job(version=3))
+
+    shard.here.leave_but(JOBS, "", (), "2")
+    assert (await shard.writes())[0] == 200, "nothing would show it again"
+
+    shard.here.leave_but(JOBS, "", (), "4")
+    assert (await shard.writes())[0] == 409
+
+
 def test_an_object_that_has_left_again_is_known() -> None:
     shard = Shard()
     other = ObjectMeta(name="two", namespace="demo", uid="u2", resource_version="5")
