@@ -44,8 +44,8 @@ def labelled(body: bytes, content_type: str, key: str, value: str) -> bytes:
         return msgspec.json.encode({**tree, "metadata": metadata})
     entry = _field(1, key.encode()) + _field(2, value.encode())
     envelope = body[len(_MAGIC) :]
-    raw = _first(envelope, 2)
-    meta = _first(raw, 1) + _field(11, entry)  # the last entry of a key counts
+    raw = _last(envelope, 2)
+    meta = _joined(raw, 1) + _field(11, entry)  # the last entry of a key counts
     return _MAGIC + _with(envelope, 2, _with(raw, 1, meta))
 
 
@@ -73,12 +73,12 @@ def lease_in(body: bytes, content_type: str) -> Lease:
         if content_type.partition(";")[0].strip() != PROTOBUF:
             return msgspec.json.decode(body, type=Lease)
         raw = _object_in(body)
-        meta, spec = _first(raw, 1), _first(raw, 2)
+        meta, spec = _joined(raw, 1), _joined(raw, 2)
         return Lease(
-            metadata=ObjectMeta(name=_first(meta, 1).decode()),
+            metadata=ObjectMeta(name=_last(meta, 1).decode()),
             spec=LeaseSpec(
-                holder_identity=_first(spec, 1).decode(),
-                lease_duration_seconds=int.from_bytes(_first(spec, 2), "little"),
+                holder_identity=_last(spec, 1).decode(),
+                lease_duration_seconds=int.from_bytes(_last(spec, 2), "little"),
             ),
         )
     except (msgspec.DecodeError, IndexError, UnicodeDecodeError, InvalidObject):
@@ -89,30 +89,40 @@ def _object_in(body: bytes) -> bytes:
     """Return the object in the envelope."""
     if not body.startswith(_MAGIC):
         raise InvalidObject("the protobuf of the request has no envelope")
-    return _first(body[len(_MAGIC) :], 2)
+    return _last(body[len(_MAGIC) :], 2)
 
 
 def _from_protobuf(body: bytes) -> ObjectMeta:
-    meta = _first(_object_in(body), 1)
+    meta = _joined(_object_in(body), 1)
     return ObjectMeta(
-        name=_first(meta, 1).decode(),
-        namespace=_first(meta, 3).decode(),
+        name=_last(meta, 1).decode(),
+        namespace=_last(meta, 3).decode(),
         owner_references=[_owner(value) for number, value in _fields(meta) if number == 13],
     )
 
 
 def _owner(raw: bytes) -> OwnerReference:
     return OwnerReference(
-        api_version=_first(raw, 5).decode(),
-        kind=_first(raw, 1).decode(),
-        name=_first(raw, 3).decode(),
-        uid=_first(raw, 4).decode(),
-        controller=any(_first(raw, 6)),
+        api_version=_last(raw, 5).decode(),
+        kind=_last(raw, 1).decode(),
+        name=_last(raw, 3).decode(),
+        uid=_last(raw, 4).decode(),
+        controller=any(_last(raw, 6)),
     )
 
 
-def _first(message: bytes, wanted: int) -> bytes:
-    return next((value for number, value in _fields(message) if number == wanted), b"")
+def _last(message: bytes, wanted: int) -> bytes:
+    """Return the value of a field; the last one counts."""
+    found = b""
+    for number, value in _fields(message):
+        if number == wanted:
+            found = value
+    return found
+
+
+def _joined(message: bytes, wanted: int) -> bytes:
+    """Return the message in a field; it can come in parts."""
+    return b"".join(value for number, value in _fields(message) if number == wanted)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:

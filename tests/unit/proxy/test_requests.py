@@ -92,6 +92,15 @@ def test_the_owner_of_an_object_is_read_from_protobuf() -> None:
     assert (meta.ref, meta.controller) == (ObjectRef("demo", "one-x"), owner)
 
 
+def test_what_comes_in_parts_in_protobuf_is_put_together() -> None:
+    parts = field(1, META[:7]) + field(2, b"spec") + field(1, META[7:])
+    message = b"k8s\x00" + field(2, b"of before") + field(2, parts)
+
+    assert metadata_of(message, PROTOBUF) == metadata_of(POD, PROTOBUF)
+    more = labelled(message, PROTOBUF, "shard", "me")
+    assert metadata_of(more, PROTOBUF) == metadata_of(POD, PROTOBUF)
+
+
 def test_the_owner_of_an_object_is_read_from_json() -> None:
     body = b'{"metadata": {"name": "a", "ownerReferences": [{"uid": "u", "controller": true}]}}'
 
