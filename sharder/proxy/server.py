@@ -64,7 +64,10 @@ class ProxyServer:
     async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
         view = self._view
         if target.resource == LEASES:
-            return await self._elect(request, target)
+            body = await request.read()
+            if (said := view.lock.answer(target, body, request.content_type)) is not None:
+                status, content, kind = said
+                return web.Response(status=status, body=content, content_type=kind)
         match target.verb:
             case Verb.LIST if view.gate.is_main(target.resource):
                 return await self._list(request, target)
@@ -78,13 +81,6 @@ class ProxyServer:
                 return await self._write(request, target)
             case _:
                 return await self._pass(request)
-
-    async def _elect(self, request: web.Request, target: Target) -> web.StreamResponse:
-        answer = self._view.lock.answer(target, await request.read(), request.content_type)
-        if answer is None:
-            return await self._pass(request)
-        status, content, content_type = answer
-        return web.Response(status=status, body=content, content_type=content_type)
 
     async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Show a main object only if it is here; a client that sees it can act on it."""

@@ -144,6 +144,14 @@ async def test_the_selector_of_the_client_still_counts(stage: Stage) -> None:
     assert stage.asked[0].query["labelSelector"] == f"a=b,{ME.selector}"
 
 
+async def test_a_lease_can_be_a_child(stage: Stage) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x", "controller": True}
+    lease = {"metadata": {"name": "a", "ownerReferences": [owner]}}
+    path = "/apis/coordination.k8s.io/v1/namespaces/demo/leases"
+    async with stage.client.post(path, json=lease) as answer:
+        assert answer.status == 409, "its parent is not here"
+
+
 async def test_half_an_answer_is_never_completed_by_another(stage: Stage) -> None:
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
