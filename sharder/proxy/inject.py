@@ -32,37 +32,46 @@ def injected(manifest: Manifest, image: str, arguments: Sequence[str]) -> Manife
     Raises:
         ConfigError: the pods cannot be served.
     """
+    if manifest.get("kind") == "List":
+        return {
+            **manifest,
+            "items": [injected(each, image, arguments) for each in manifest["items"]],
+        }
     if manifest.get("kind") not in KINDS:
         return manifest
     manifest = deepcopy(without(manifest))
     spec = _pod_of(manifest)
-    what = f"{manifest['kind']} {manifest.get('metadata', {}).get('name', '')}"
+    what = f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}"
     if spec.get("automountServiceAccountToken") is False:
         raise ConfigError(f"{what}: the proxy needs the token of the service account: mount it")
     if spec.get("hostNetwork"):
         raise ConfigError(f"{what}: with hostNetwork, two proxies of a node would share a port")
-    for container in spec.get("containers", ()):
-        mounts = container.setdefault("volumeMounts", [])
+    for container in _entries(spec, "containers"):
+        mounts = _entries(container, "volumeMounts")
         if any(str(mount.get("mountPath", "")).rstrip("/") == ACCOUNT for mount in mounts):
             raise ConfigError(f"{what}: container {container['name']} mounts a token of its own")
         mounts.append({"name": NAME, "mountPath": ACCOUNT, "readOnly": True})
-        container.setdefault("env", []).extend(
+        _entries(container, "env").extend(
             {"name": name, "value": value} for name, value in _ADDRESS.items()
         )
-    spec.setdefault("initContainers", []).append(_sidecar(image, arguments))
-    spec.setdefault("volumes", []).append({"name": NAME, "emptyDir": {"medium": "Memory"}})
-    grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-    spec["terminationGracePeriodSeconds"] = grace + GRACE_SECONDS
+    _entries(spec, "initContainers").append(_sidecar(image, arguments))
+    _entries(spec, "volumes").append({"name": NAME, "emptyDir": {"medium": "Memory"}})
+    grace = spec.get("terminationGracePeriodSeconds")
+    spec["terminationGracePeriodSeconds"] = GRACE_SECONDS + (
+        DEFAULT_GRACE if grace is None else grace
+    )
     return manifest
 
 
 def without(manifest: Manifest) -> Manifest:
     """Return the manifest without the proxy; what was never injected is returned as it is."""
+    if manifest.get("kind") == "List":
+        return {**manifest, "items": [without(each) for each in manifest["items"]]}
     if manifest.get("kind") not in KINDS or not _has_proxy(_pod_of(manifest)):
         return manifest
     manifest = deepcopy(manifest)
     spec = _pod_of(manifest)
-    for container in spec.get("containers", ()):
+    for container in spec["containers"]:
         _drop(container, "volumeMounts", lambda each: each["name"] == NAME)
         _drop(container, "env", lambda each: _ADDRESS.get(each["name"]) == each.get("value"))
     _drop(spec, "initContainers", lambda each: each["name"] == NAME)
@@ -120,12 +129,20 @@ def _pod_of(manifest: Manifest) -> Manifest:
 
 
 def _has_proxy(spec: Manifest) -> bool:
-    return any(each["name"] == NAME for each in spec.get("initContainers", ()))
+    return any(each["name"] == NAME for each in spec.get("initContainers") or ())
+
+
+def _entries(holder: Manifest, field: str) -> list[Manifest]:
+    """Return a list to add to; templates leave fields empty, which YAML reads as null."""
+    if holder.get(field) is None:
+        holder[field] = []
+    entries: list[Manifest] = holder[field]
+    return entries
 
 
 def _drop(holder: Manifest, field: str, is_ours: Callable[[Manifest], bool]) -> None:
     """Remove our entries of a list, and the list if it is empty then."""
-    left = [each for each in holder.get(field, ()) if not is_ours(each)]
+    left = [each for each in holder.get(field) or () if not is_ours(each)]
     if left:
         holder[field] = left
     else:

@@ -52,6 +52,28 @@ def test_it_is_put_in_once_and_taken_out_without_a_trace() -> None:
     assert without(once) == without(plain) == plain == before
 
 
+def test_what_a_template_left_empty_is_as_if_it_was_not_there() -> None:
+    manifest = yaml.safe_load(DEPLOYMENT)
+    spec = manifest["spec"]["template"]["spec"]
+    spec |= {"initContainers": None, "volumes": None, "terminationGracePeriodSeconds": None}
+    spec["containers"] = [{"name": "manager", "env": None, "volumeMounts": None}]
+    manifest["metadata"] = None
+
+    once = injected(manifest, "sharder:1", ["jobs"])
+    assert injected(once, "sharder:1", ["jobs"]) == once
+    assert set(without(once)["spec"]["template"]["spec"]["containers"][0]) == {"name"}
+    assert without(manifest) == manifest
+
+
+def test_the_items_of_a_list_get_the_proxy_too() -> None:
+    deployment, service = yaml.safe_load(DEPLOYMENT), {"kind": "Service"}
+    items = {"kind": "List", "items": [deployment, service]}
+
+    once = injected(items, "sharder:1", ["jobs"])
+    assert once["items"] == [injected(deployment, "sharder:1", ["jobs"]), service]
+    assert without(once) == items
+
+
 def test_other_manifests_stay_as_they_are() -> None:
     service = {"kind": "Service", "spec": {}}
 
