@@ -1,7 +1,7 @@
 """What the ports serve: the webhook, health, the metrics, and the console."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -11,7 +11,6 @@ import msgspec
 from sharder.core.names import METRICS_PATH, VALIDATION_PATH, WEBHOOK_PATH_PREFIX
 from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import Answer, App, Body, Fields, Route, refusal
-from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
 _REFUSED: Final[Mapping[HTTPStatus, str]] = {
@@ -67,14 +66,16 @@ def webhook_app(
     return route
 
 
-def metrics_app(render: Callable[[], tuple[bytes, str]], readers: MetricsAuthorizer) -> App:
+def metrics_app(
+    render: Callable[[], tuple[bytes, str]], check: Callable[[str], Awaitable[HTTPStatus]]
+) -> App:
     """Return the metrics, at `names.METRICS_PATH`, for clients that the API server allows.
 
-    `render` returns the body and its content type.
+    `render` returns the body and its content type, `check` the status for an Authorization header.
     """
 
     async def reply(authorization: str, _: Body) -> Answer:
-        verdict = await readers.check(authorization)
+        verdict = await check(authorization)
         if verdict is not HTTPStatus.OK:
             asks = verdict is HTTPStatus.UNAUTHORIZED
             return refusal(verdict, _REFUSED[verdict], more=b"www-authenticate: Bearer\r\n" * asks)

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from hack.playground import SYSTEM
+from sharder.metrics.readers import BELIEVED_SECONDS
 from tests.support.documents import read
 from tests.support.eventually import eventually
 from tests.support.service import Service
 from tests.support.users import WITHIN
-from webhook.metrics_auth import BELIEVED_SECONDS
 
 INSTALL = Path("docs/install.md")
 READER = "sharder-metrics-reader"

@@ -33,6 +33,7 @@ from sharder.kube.typed_stores import (
     namespaces,
     rings,
 )
+from sharder.metrics.readers import MetricsAuthorizer
 from sharder.metrics.registry import Metrics
 from sharder.runtime.backoff import Rng
 from sharder.runtime.child_process import Compute
@@ -43,7 +44,6 @@ from sharder.runtime.supervisor import supervise
 from webhook.app import metrics_app, webhook_app
 from webhook.endpoint import AdmissionEndpoint
 from webhook.messages import App
-from webhook.metrics_auth import MetricsAuthorizer
 from webhook.ring_validation import RingValidation
 
 
@@ -110,7 +110,7 @@ class Replica:
     def metrics_route(self) -> App:
         """Return the metrics, for clients that the API server allows."""
         readers = MetricsAuthorizer(partial(may_read_metrics, self.client), self.clock)
-        return metrics_app(self.metrics.render, readers)
+        return metrics_app(self.metrics.render, readers.check)
 
     async def follow(self) -> None:
         """Watch rings, Leases and namespaces, and count objects, until cancelled."""

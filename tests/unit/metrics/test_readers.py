@@ -8,10 +8,10 @@ from threading import get_ident
 import pytest
 
 from sharder.core.errors import ApiError, Forbidden, Unavailable
+from sharder.metrics.readers import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND, MetricsAuthorizer
 from sharder.sdk.testing.fake_clock import FakeClock, settle
 from tests.unit.webhook.reviews import Exchange, exchange
 from webhook.app import metrics_app
-from webhook.metrics_auth import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND, MetricsAuthorizer
 
 
 class FakeReviews:
@@ -45,7 +45,9 @@ class Door:
         self.clock, self.reviews = FakeClock(), FakeReviews()
         self.threads = list[int]()
         self._numbers = itertools.count()
-        self._app = metrics_app(self._render, MetricsAuthorizer(self.reviews.review, self.clock))
+        self._app = metrics_app(
+            self._render, MetricsAuthorizer(self.reviews.review, self.clock).check
+        )
 
     def _render(self) -> tuple[bytes, str]:
         self.threads.append(get_ident())
