@@ -26,6 +26,8 @@ from sharder.runtime.pem_file import readable
 from sharder.tls.issue import KeyPair, issue_serving, make_authority
 
 HOST: Final = "127.0.0.1"
+MAX_HEAD: Final = 1024 * 1024
+"""Bytes of a URL or a header: as the API server accepts, for long selectors."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,12 +57,17 @@ class Entrance:
         )
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", server.handle)
-        runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=1,
+            max_line_size=MAX_HEAD,
+            max_field_size=MAX_HEAD,
+        )
         await runner.setup()
         try:
-            site = web.TCPSite(
-                runner, HOST, self.port, ssl_context=_context(serving), shutdown_timeout=1
-            )
+            site = web.TCPSite(runner, HOST, self.port, ssl_context=_context(serving))
             await site.start()
             port = int(runner.addresses[0][1])
             _log.info("serving the controller on https://%s:%d", HOST, port)

@@ -1,0 +1,46 @@
+"""The port of the controller, and the kubeconfig that leads to it."""
+
+import ssl
+from pathlib import Path
+
+import aiohttp
+import yaml
+from aiohttp import web
+from typing_extensions import override
+
+from sharder.kube.access import Access, Authorization, Token
+from sharder.proxy.entrance import Entrance
+from sharder.proxy.server import ProxyServer
+from sharder.runtime.clock import SystemClock
+from tests.support.eventually import eventually
+
+
+class Echo(ProxyServer):
+    def __init__(self) -> None:
+        """It needs nothing."""
+
+    @override
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(text=request.query["labelSelector"] + request.headers["X"])
+
+
+async def token() -> Token:
+    return Token("secret")
+
+
+async def test_requests_can_be_as_long_as_the_api_server_takes_them(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    entrance = Entrance(port=0, kubeconfig=config, account=None, namespace="demo")
+    trust = ssl.create_default_context()
+    access = Access(server="", trust=trust, authorization=Authorization(token))
+
+    async def is_written() -> bool:
+        return config.exists()
+
+    async with entrance.open(Echo(), access, SystemClock()), aiohttp.ClientSession() as client:
+        await eventually(is_written, within=5)
+        url = yaml.safe_load(config.read_text())["clusters"][0]["cluster"]["server"]
+        long = "x" * 100_000
+        asked = client.get(f"{url}/?labelSelector={long}", headers={"X": long}, ssl=False)
+        async with asked as answer:
+            assert await answer.text() == long * 2
