@@ -7,7 +7,8 @@ import msgspec
 from aiohttp import web
 
 from sharder.kube.passage import Answer
-from sharder.proxy.streams import Event, Stream, event_of
+from sharder.proxy.here import Here
+from sharder.proxy.streams import INITIAL_END, Event, Stream, event_of
 from sharder.proxy.view import View
 
 MAX_LINE: Final = 64 * 1024 * 1024
@@ -63,9 +64,9 @@ class Copies:
             batch.append(lines.get_nowait())
         events += [event_of(line) for line in batch[1:] if line]
         if is_main:
-            for event in events:
-                if event.type == "DELETED" and not any(stream.sight.selectors):
-                    view.gate.here.leave(event.meta.uid, event.meta.resource_version)
+            if not any(stream.sight.selectors):
+                for event in events:
+                    _leave(stream, event, view.gate.here)
             shown = [each.meta for each in events if each.type in SHOWING]
             await view.arrivals.ready(stream.sight.resource, shown)
             # Delivered before it is written: the controller can answer at once.
@@ -75,6 +76,18 @@ class Copies:
             view.streams.shown(stream, event)
         if not batch[-1]:
             lines.put_nowait(b"")
+
+
+def _leave(stream: Stream, event: Event, here: Here) -> None:
+    """Record what the controller is about to see gone, be it by the end of initial events."""
+    sight, meta = stream.sight, event.meta
+    if event.type == "DELETED":
+        here.leave(meta.uid, meta.resource_version)
+    elif meta.annotation(INITIAL_END) == "true":
+        here.leave_but(sight.resource, sight.namespace, stream.initial, meta.resource_version)
+        stream.initial.clear()
+    elif stream.version is None:
+        stream.initial.add(meta.uid)
 
 
 def _arrives(event: Event, view: View) -> bool:

@@ -80,6 +80,8 @@ class Stream:
     """All states up to this version were shown; None during the initial events."""
     parents: dict[ObjectRef, str] = field(default_factory=dict)
     """The uid of what controls each object that it shows."""
+    initial: set[str] = field(default_factory=set)
+    """The uids of main objects in the initial events, until their end."""
 
 
 class Streams:

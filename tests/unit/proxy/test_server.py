@@ -21,7 +21,7 @@ from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
 from sharder.proxy.here import Here
 from sharder.proxy.server import ProxyServer
-from sharder.proxy.streams import Selectors, Sight, Streams
+from sharder.proxy.streams import INITIAL_END, Selectors, Sight, Streams
 from sharder.proxy.view import View
 from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
@@ -257,6 +257,10 @@ async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> N
     await eventually(is_over, within=5)
 
 
+END = {
+    "type": "BOOKMARK",
+    "object": {"metadata": {"resourceVersion": "9", "annotations": {INITIAL_END: "true"}}},
+}
 DELETED = {"type": "DELETED", "object": {"metadata": {"uid": "u1", "resourceVersion": "9"}}}
 
 
@@ -264,9 +268,10 @@ DELETED = {"type": "DELETED", "object": {"metadata": {"uid": "u1", "resourceVers
     ("path", "shown"),
     [
         (f"{JOBS_PATH}?watch=1", json.dumps(DELETED) + "\n"),
+        (f"{JOBS_PATH}?watch=1&sendInitialEvents=true", json.dumps(END) + "\n"),
         (f"{JOBS_PATH}?limit=500", json.dumps({"metadata": {"resourceVersion": "9"}})),
     ],
-    ids=["watch", "list"],
+    ids=["watch", "initial events", "list"],
 )
 async def test_nothing_passes_once_the_controller_sees_that_an_object_has_left(
     path: str, shown: str, stage: Stage
