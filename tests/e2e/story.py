@@ -7,7 +7,8 @@ client-go alone, or on the library of kubernetes-controller-sharding.
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from hack import binaries
@@ -48,15 +49,21 @@ OBJECTS = 300
 NAMES = [f"secret-{index:03}" for index in range(OBJECTS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Change:
     """One change of the ring's members: how it was before and after, and how long it took."""
 
     before: Ownership
     after: Ownership
-    seconds: float
-    drained: frozenset[str]
+    began: float
+    ended: float = 0.0
+    drained: frozenset[str] = frozenset()
     """Names of the Secrets that were asked to move."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ended - self.began
 
     @property
     def moved(self) -> dict[str, str]:
@@ -131,39 +138,39 @@ class Teller:
 
     async def lose(self, name: str, *, kill: bool) -> tuple[Change, int]:
         """Lose a shard; the time runs from its end until each object has a live owner."""
-        before, mark = await self.observer.look(), self._last_revision()
-        began = time.monotonic()
         code = 0
-        if kill:
-            self.playground.kill(name)
-        else:
-            code = await asyncio.to_thread(self.playground.stop, name)
-            began = time.monotonic()
-        self.live.discard(name)
-        # Read off the watch: to list all objects again and again would take the very CPU away.
-        async with asyncio.timeout(120):
-            while self._are_lost():  # noqa: ASYNC110 - a list, no event
-                await asyncio.sleep(0.05)
-        seconds = time.monotonic() - began
-        after = await self.settled()
-        drained = self.trace.drained_after(mark)
-        return Change(before=before, after=after, seconds=seconds, drained=drained), code
+        async with self._changing() as change:
+            if kill:
+                self.playground.kill(name)
+            else:
+                code = await asyncio.to_thread(self.playground.stop, name)
+                change.began = time.monotonic()
+            self.live.discard(name)
+            # Read off the watch: to list all objects again and again would take the CPU away.
+            async with asyncio.timeout(120):
+                while self._are_lost():  # noqa: ASYNC110 - a list, no event
+                    await asyncio.sleep(0.05)
+            change.ended = time.monotonic()
+        return change, code
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[Change]:
+        """Yield what changes inside, which is complete when everything has settled."""
+        before, mark = await self.observer.look(), self._last_revision()
+        change = Change(before=before, after=before, began=time.monotonic())
+        yield change
+        change.after = await self.settled()
+        change.ended = change.ended or time.monotonic()
+        change.drained = self.trace.drained_after(mark)
 
     def _are_lost(self) -> bool:
         draining = any(write.draining for write in self.trace.now.values())
         return draining or any(each.owner not in self.live for each in self.trace.last())
 
     async def join(self, name: str) -> Change:
-        before, mark = await self.observer.look(), self._last_revision()
-        began = time.monotonic()
-        await self.start(name)
-        after = await self.settled()
-        return Change(
-            before=before,
-            after=after,
-            seconds=time.monotonic() - began,
-            drained=self.trace.drained_after(mark),
-        )
+        async with self._changing() as change:
+            await self.start(name)
+        return change
 
     async def change_secret(self, owner: str) -> dict[str, str]:
         """Change one of a shard's Secrets and return what the shard then writes about it."""
@@ -207,17 +214,9 @@ class Teller:
 
     async def pause(self, name: str) -> tuple[Change, int, set[str]]:
         """Let a shard stand still until it has lost everything, and then go on to its end."""
-        before, mark = await self.observer.look(), self._last_revision()
-        began = time.monotonic()
-        self.playground.pause(name)
-        self.live.discard(name)
-        after = await self.settled()
-        change = Change(
-            before=before,
-            after=after,
-            seconds=time.monotonic() - began,
-            drained=self.trace.drained_after(mark),
-        )
+        async with self._changing() as change:
+            self.playground.pause(name)
+            self.live.discard(name)
         mark = await self.quiet()
         self.playground.resume(name)
         code = await self._exit_code(name)

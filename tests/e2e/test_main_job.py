@@ -75,30 +75,22 @@ def test_a_change_of_a_secret_is_seen_by_a_shard(story: Story) -> None:
     assert story.checksums["changed"] == hashlib.sha256(b"once").hexdigest()
 
 
-def test_a_shard_that_joins_gets_what_the_ring_moves_and_nothing_else(story: Story) -> None:
-    wanted = moves(story.go_joins, *story.cast.first, story.cast.name(1))
-
-    assert story.go_joins.moved == wanted
-    assert story.go_joins.drained == wanted.keys()
-
-
-def test_a_shard_in_python_that_joins_gets_what_the_ring_moves_and_nothing_else(
-    story: Story,
+@pytest.mark.parametrize("joiner", ["of the cast", "in Python"])
+def test_a_shard_that_joins_gets_what_the_ring_moves_from_all_others_and_nothing_else(
+    story: Story, joiner: str
 ) -> None:
-    wanted = moves(story.python_joins, *story.cast.first, story.cast.name(1), "py-2")
+    first, second = story.cast.first, story.cast.name(1)
+    there, name, change = (
+        (first, second, story.go_joins)
+        if joiner == "of the cast"
+        else ({*first, second}, "py-2", story.python_joins)
+    )
 
-    assert story.python_joins.moved == wanted
-    assert story.python_joins.drained == wanted.keys()
-
-
-def test_shards_of_both_languages_hand_over_to_one_of_the_cast(story: Story) -> None:
-    assert givers(story.go_joins) == story.cast.first
-    assert set(story.go_joins.moved.values()) == {story.cast.name(1)}
-
-
-def test_shards_of_both_languages_hand_over_to_one_in_python(story: Story) -> None:
-    assert givers(story.python_joins) == {*story.cast.first, story.cast.name(1)}
-    assert set(story.python_joins.moved.values()) == {"py-2"}
+    wanted = moves(change, *there, name)
+    assert change.moved == wanted
+    assert change.drained == wanted.keys()
+    assert givers(change) == there
+    assert set(change.moved.values()) == {name}
 
 
 def test_nothing_moves_while_a_lease_gets_back_the_label_that_it_lost(story: Story) -> None:
