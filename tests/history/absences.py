@@ -10,12 +10,9 @@ from typing_extensions import override
 
 from tests.history.departures import by_uid
 from tests.history.moments import downs_of
-from tests.history.timeline import timeline
 from tests.history.traces import Down, Span, Trace
 
 NO_LABEL: Final = "no owner label"
-BEFORE_SECONDS: Final = 5.0
-"""A timeline begins so long before an absence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +34,6 @@ class Absence:
     def __str__(self) -> str:
         on = f" on {self.owner}" if self.owner else ""
         return f"{self.name}{on} for {self.seconds:.1f} s, {self.why}"
-
-    def timeline(self, trace: Trace) -> Iterator[str]:
-        """Return what happened to the object, the shard that it was on, and the sharders."""
-        around = Span(begin=self.span.begin - BEFORE_SECONDS, end=self.span.end)
-        return timeline(trace, self.name, {self.owner}, around, zero=self.span.begin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

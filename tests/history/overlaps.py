@@ -13,20 +13,16 @@ that is found among the children.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from typing_extensions import override
 
 from tests.history.moments import Leases, pauses_of
-from tests.history.timeline import timeline
 from tests.history.traces import Span, Trace, Work
 
 WAKE_SECONDS: Final = 1.0
 """The event loop has to come round, on a machine with more processes than cores."""
-BEFORE_SECONDS: Final = 20.0
-"""From so long before the overlap on a timeline shows what happened."""
-AFTER_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +35,6 @@ class Overlap:
     """When both were first at work."""
     seconds: float
     """How long both were, infinite if they still are."""
-    timeline: Sequence[str] = field(default=(), repr=False)
-    """What happened to both shards and to the object, in the order of time."""
 
     @override
     def __str__(self) -> str:
@@ -66,7 +60,6 @@ def overlaps(trace: Trace) -> Iterator[Overlap]:
                     second=second,
                     at=left[0].begin,
                     seconds=sum(span.end - span.begin for span in left),
-                    timeline=list(_timeline(trace, first, second, left[0].begin)),
                 )
 
 
@@ -105,10 +98,3 @@ def _without(span: Span, holes: Sequence[Span]) -> Iterator[Span]:
         begin = max(begin, hole.end)
     if begin < span.end:
         yield Span(begin=begin, end=span.end)
-
-
-def _timeline(trace: Trace, first: Work, second: Work, at: float) -> Iterator[str]:
-    """Return what happened seconds before and after both were at work."""
-    name = first.object.rpartition("/")[2]
-    within = Span(begin=at - BEFORE_SECONDS, end=min(first.ended, second.ended) + AFTER_SECONDS)
-    return timeline(trace, name, {first.shard, second.shard}, within, zero=at)

@@ -4,16 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import Final
 
 from typing_extensions import override
 
-from tests.history.timeline import timeline
-from tests.history.traces import Child, Span, Trace
-
-BEFORE_SECONDS: Final = 40.0
-"""A timeline begins so long before the second birth."""
-AFTER_SECONDS: Final = 1.0
+from tests.history.traces import Child, Trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +21,6 @@ class Twins:
     @override
     def __str__(self) -> str:
         return f"{self.name}: {len(self.children)}"
-
-    def timeline(self, trace: Trace) -> Iterator[str]:
-        """Return what happened before the second birth."""
-        at, uids = self.children[1].at, {child.uid for child in self.children}
-        shards = {write.owner for write in trace.writes if write.name == self.name}
-        shards |= {child.owner for child in trace.children if child.uid in uids}
-        within = Span(begin=at - BEFORE_SECONDS, end=at + AFTER_SECONDS)
-        return timeline(trace, self.name, shards, within, zero=at)
 
 
 def twins(trace: Trace) -> Iterator[Twins]:

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 
+from tests.history.timeline import histories
 from tests.stage.mutants import MUTANTS
-from tests.stage.play import Result, Setup, play
+from tests.stage.play import Setup, play
 
 _PROCESSES = os.cpu_count() or 1
 
@@ -109,20 +110,11 @@ def _show(seed: int, mutant: str | None) -> int:
         print(f"  {fault}")
     for problem in result.problems:
         print(problem)
-    for line in _histories(result):
+    for line in histories(result.trace, result.verdict):
         print(line)
     print(f"history {hashlib.sha256(repr(result.trace).encode()).hexdigest()[:12]}")
     print("good" if not result.problems else "bad")
     return 1 if result.problems else 0
-
-
-def _histories(result: Result) -> Iterator[str]:
-    for overlap in result.verdict.overlaps[:2]:
-        yield f"{overlap}"
-        yield from (f"    {line}" for line in overlap.timeline)
-    for twins in result.verdict.born_twice[:2]:
-        yield f"{twins}"
-        yield from (f"    {line}" for line in twins.timeline(result.trace))
 
 
 if __name__ == "__main__":

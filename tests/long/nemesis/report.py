@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from tests.history.absences import Times
 from tests.history.judging import Verdict
 from tests.history.moments import leaderless_of
+from tests.history.timeline import histories
 from tests.long.nemesis.play import Played
 
 EXAMPLES = 5
-LINES = 25
-"""Of a timeline."""
 
 
 def report(played: Played, verdict: Verdict, wrong: Sequence[str]) -> str:
@@ -23,8 +22,8 @@ def report(played: Played, verdict: Verdict, wrong: Sequence[str]) -> str:
             *_table(played, verdict),
             "",
             *_times(verdict),
-            *_examples(played, verdict),
-            *_longest(played, verdict),
+            *_examples(verdict),
+            *histories(played.trace, verdict),
             "",
             "VERDICT: " + ("not good" if wrong else "good"),
             *wrong,
@@ -75,24 +74,7 @@ def _row(what: str, times: Times) -> str:
     )
 
 
-def _examples(played: Played, verdict: Verdict) -> Iterator[str]:
+def _examples(verdict: Verdict) -> Iterator[str]:
     for what, them in verdict.found().items():
         for each in them[:EXAMPLES]:
             yield f"  {what}: {each}"
-    for overlap in verdict.overlaps[:EXAMPLES]:
-        yield f"how it came that {overlap}:"
-        yield from (f"  {line}" for line in overlap.timeline)
-    for twins in verdict.born_twice[:1]:
-        yield f"how it came that {twins}:"
-        yield from (f"  {line}" for line in twins.timeline(played.trace))
-
-
-def _longest(played: Played, verdict: Verdict) -> Iterator[str]:
-    if verdict.longest is None:
-        return
-    yield ""
-    yield f"the longest, while a sharder led and away from outages: {verdict.longest}"
-    lines = list(verdict.longest.timeline(played.trace))
-    yield from (f"  {line}" for line in lines[:LINES])
-    if len(lines) > LINES:
-        yield f"  and {len(lines) - LINES} lines more"
