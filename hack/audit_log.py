@@ -5,6 +5,7 @@ Each shard has a token that is bound to a pod of the same name, so every request
 
 import json
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -23,7 +24,7 @@ T = TypeVar("T")
 class User(msgspec.Struct, frozen=True):
     """Who has sent a request."""
 
-    username: str
+    username: str = ""
     extra: dict[str, list[str]] = {}
 
 
@@ -34,6 +35,38 @@ class Status(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+class Reference(msgspec.Struct, frozen=True, rename="camel"):
+    """The object or collection that a request is about; without a resource it is a path."""
+
+    api_group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class Event(msgspec.Struct, frozen=True, rename="camel"):
+    """A request, and what it was answered with."""
+
+    verb: str = ""
+    user: User = User()
+    request_uri: str = msgspec.field(default="", name="requestURI")
+    request_received_timestamp: datetime = datetime.min.replace(tzinfo=UTC)
+    stage_timestamp: datetime = datetime.min.replace(tzinfo=UTC)
+    object_ref: Reference = Reference()
+    response_status: Status = Status()
+
+    @property
+    def at(self) -> float:
+        """When it was answered."""
+        return self.stage_timestamp.timestamp()
+
+    @property
+    def pod(self) -> str:
+        """The pod of the token that it was sent with; empty if that is bound to none."""
+        return self.user.extra.get(POD, [""])[0]
+
+
 class _Metadata(msgspec.Struct, frozen=True):
     labels: dict[str, str | None] | None = None
 
@@ -42,9 +75,7 @@ class _Body(msgspec.Struct, frozen=True):
     metadata: _Metadata = _Metadata()
 
 
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    user: User
-    response_status: Status = Status()
+class _Write(Event, frozen=True, rename="camel"):
     request_object: _Body = _Body()
     response_object: PartialObject = PartialObject()
 
@@ -60,7 +91,7 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
         labels = self.request_object.metadata.labels or {}
         acknowledges = OWNER in labels and labels[OWNER] is None
         owner = self.response_object.metadata.label(OWNER)
-        return not acknowledges and owner not in ("", *self.user.extra.get(POD, ()))
+        return not acknowledges and owner not in ("", self.pod)
 
 
 def audit_flags(policy: Path, log: Path) -> tuple[str, ...]:
@@ -73,15 +104,30 @@ def audit_flags(policy: Path, log: Path) -> tuple[str, ...]:
     )
 
 
-def audit_policy(*rules: Json) -> str:
-    """Return an audit policy that only logs answers to the requests that a rule covers."""
-    policy: Json = {
-        "apiVersion": "audit.k8s.io/v1",
-        "kind": "Policy",
-        "omitStages": ["RequestReceived"],
-        "rules": [*rules, {"level": "None"}],
-    }
-    return json.dumps(policy)
+class AuditLog:
+    """The audit log of the requests that rules cover, for a control plane to be started."""
+
+    def __init__(self, directory: Path, *rules: Json) -> None:
+        """Keep policy and log in `directory`, which outlives the control plane."""
+        self._policy, self._log = directory / "audit.json", directory / "audit.log"
+        self._log.unlink(missing_ok=True)
+        policy: Json = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [*rules, {"level": "None"}],
+        }
+        self._policy.write_text(json.dumps(policy))
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """For the API server, which writes each request down before it answers."""
+        return audit_flags(self._policy, self._log)
+
+    def events(self, kind: type[T]) -> Iterator[T]:
+        """Yield the requests until now."""
+        with self._log.open("rb") as lines:
+            yield from events(lines, kind)
 
 
 def events(lines: Iterable[bytes], kind: type[T]) -> Iterator[T]:
@@ -92,5 +138,5 @@ def events(lines: Iterable[bytes], kind: type[T]) -> Iterator[T]:
 
 def foreign_writes(lines: Iterable[bytes]) -> int:
     """Return how many writes of shards changed an object of another shard."""
-    writes = [event for event in events(lines, _Event) if event.user.username == SHARD]
+    writes = [event for event in events(lines, _Write) if event.user.username == SHARD]
     return sum(event.is_foreign for event in writes)

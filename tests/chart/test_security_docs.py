@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sharder.core.names import METRICS_PATH
 from tests.chart.rendering import Helm, decode_manifests
-from tests.support.audit import Right
+from tests.support.audit import Right, rights_of
 from tests.support.documents import code, section, tables
 
 SECURITY = Path("docs/security.md")
@@ -25,16 +25,8 @@ def _said(row: list[str]) -> set[Right]:
 
 def given(rendered: str, name: str) -> set[Right]:
     """Return what the Roles and ClusterRoles of this name allow."""
-    return {
-        Right(verb, group, resource, role.metadata.namespace, only)
-        for role in decode_manifests(rendered)
-        if role.metadata.name == name
-        for rule in role.rules
-        for verb in rule.verbs
-        for group in rule.api_groups or ("",)
-        for resource in rule.resources or rule.non_resource_urls
-        for only in rule.resource_names or ("",)
-    }
+    roles = [each for each in decode_manifests(rendered) if each.metadata.name == name]
+    return {right for each in roles for right in rights_of(each.rules, each.metadata.namespace)}
 
 
 def test_the_sharder_has_the_rights_of_the_table_and_no_others(helm: Helm) -> None:

@@ -10,14 +10,14 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
+from hack.audit_log import AuditLog, Event
 from hack.control_plane import ControlPlane
 from hack.ownership import Observer, Ownership, observing
 from hack.playground import NAMESPACE, RING, SHARDS, SYSTEM, Playground
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.keys import main_key
 from sharder.core.names import RING_LABEL, ObjectRef, RingName
 from sharder.kube.client import Client, connect
@@ -44,13 +44,7 @@ OBJECTS = 300
 BEGUN = 20
 """Drains that one sharder has begun and the other ends."""
 SHARDER = f"system:serviceaccount:{SYSTEM}:sharder"
-WRITES = ["create", "update", "patch", "delete"]
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": [SHARDER], "verbs": WRITES}, {"level": "None"}],
-}
+WRITES: Json = ["create", "update", "patch", "delete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +82,11 @@ class Migration:
 
 @pytest.fixture(scope="module")
 def migration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migration]:
-    directory = tmp_path_factory.mktemp("audit")
-    log, policy = directory / "log", directory / "policy.json"
-    policy.write_text(json.dumps(POLICY))
-    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    with ControlPlane(apiserver_flags=(*APISERVER_FLAGS, *flags)) as plane:
+    log = AuditLog(
+        tmp_path_factory.mktemp("audit"),
+        {"level": "Metadata", "users": [SHARDER], "verbs": WRITES},
+    )
+    with ControlPlane(apiserver_flags=(*APISERVER_FLAGS, *log.flags)) as plane:
         playground = Playground(plane)
         playground.install()
         yield asyncio.run(_tell(playground, log))
@@ -152,7 +146,7 @@ def test_a_move_that_one_begins_is_ended_by_the_other_and_no_object_moves_withou
     assert list(_returns(migration.trace)) == []
 
 
-async def _tell(playground: Playground, log: Path) -> Migration:
+async def _tell(playground: Playground, log: AuditLog) -> Migration:
     client = await connect(str(playground.plane.admin_kubeconfig))
     try:
         reference = Reference(client)
@@ -186,7 +180,7 @@ async def _begin(playground: Playground, reference: Reference, observer: Observe
 
 
 async def _there_and_back(
-    playground: Playground, reference: Reference, observer: Observer, log: Path
+    playground: Playground, reference: Reference, observer: Observer, log: AuditLog
 ) -> Migration:
     client = reference.client
     await reference.resign()
@@ -277,10 +271,10 @@ async def _knows(trace: Recording, now: Ownership) -> bool:
     return all(seen.get(uid) == now.owner(uid) for uid in now.secrets)
 
 
-def _written(log: Path) -> set[tuple[str, str]]:
+def _written(log: AuditLog) -> set[tuple[str, str]]:
     """Return the resource and the namespace of each write in an audit log."""
-    refs = [json.loads(line)["objectRef"] for line in log.read_text().splitlines()]
-    return {(ref["resource"], ref.get("namespace", "")) for ref in refs}
+    refs = [write.object_ref for write in log.events(Event)]
+    return {(ref.resource, ref.namespace) for ref in refs}
 
 
 def _returns(trace: Recording) -> Iterator[str]:

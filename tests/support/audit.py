@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from hack.audit_log import audit_flags, audit_policy, events
+from hack.audit_log import AuditLog, Event
 from hack.control_plane import ControlPlane
+from tests.chart.rendering import Rule
 
 
 class Right(NamedTuple):
@@ -51,28 +52,23 @@ def is_too_wide(right: Right, needs: Collection[Right]) -> bool:
     )
 
 
-class _Reference(msgspec.Struct, frozen=True, rename="camel"):
-    resource: str = ""
-    api_group: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
+def rights_of(rules: Iterable[Rule], namespace: str) -> set[Right]:
+    """Return what the rules of a role allow; one without a namespace does so everywhere."""
+    return {
+        Right(verb, group, resource, namespace, only)
+        for rule in rules
+        for verb in rule.verbs
+        for group in rule.api_groups or ("",)
+        for resource in (*rule.resources, *rule.non_resource_urls)
+        for only in rule.resource_names or ("",)
+    }
 
 
-class _Status(msgspec.Struct, frozen=True):
-    code: int = 0
-
-
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    verb: str
-    request_uri: str = msgspec.field(name="requestURI")
-    object_ref: _Reference | None = None
-    response_status: _Status = _Status()
-
+class _Event(Event, frozen=True, rename="camel"):
     def needed(self) -> Iterator[Right]:
         """Yield what the request is allowed by."""
         of = self.object_ref
-        if of is None:
+        if not of.resource:
             yield Right(self.verb, "", self.request_uri.partition("?")[0])
             return
         resource = "/".join(filter(None, (of.resource, of.subresource)))
@@ -84,47 +80,21 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
             yield Right("create", of.api_group, resource, of.namespace, of.name)
 
 
-class Audit:
-    """The audit log of one user's requests, for a control plane that is not started yet."""
+class Audit(AuditLog):
+    """The audit log of one user's requests."""
 
     def __init__(self, directory: Path, user: str) -> None:
-        """Keep policy and log in `directory`, which outlives the control plane."""
-        self._policy, self._log = directory / "policy.json", directory / "log"
-        # Each request is logged when its answer begins, a watch that goes on as well.
-        self._policy.write_text(audit_policy({"level": "Metadata", "users": [user]}))
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """For the API server, which writes each request down before it goes on."""
-        return audit_flags(self._policy, self._log)
+        """Keep policy and log; each request is logged when its answer begins, a watch as well."""
+        super().__init__(directory, {"level": "Metadata", "users": [user]})
 
     def asked(self) -> set[Right]:
         """Return what all requests needed, each once."""
-        return {right for event in self._events() for right in event.needed()}
+        return {right for event in self.events(_Event) for right in event.needed()}
 
     def refused(self) -> set[Right]:
         """Return what was needed by requests that got 403."""
-        refused = (event for event in self._events() if event.response_status.code == 403)
+        refused = (event for event in self.events(_Event) if event.response_status.code == 403)
         return {right for event in refused for right in event.needed()}
-
-    def _events(self) -> Iterator[_Event]:
-        with self._log.open("rb") as lines:
-            yield from events(lines, _Event)
-
-
-class _Rule(msgspec.Struct, frozen=True, rename="camel"):
-    verbs: tuple[str, ...]
-    api_groups: tuple[str, ...] = ("",)
-    resources: tuple[str, ...] = ()
-    names: tuple[str, ...] = msgspec.field(default=("",), name="resourceNames")
-    paths: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
-
-    def rights(self, namespace: str) -> Iterator[Right]:
-        for verb in self.verbs:
-            for group in self.api_groups:
-                for resource in (*self.resources, *self.paths):
-                    for name in self.names:
-                        yield Right(verb, group, resource, namespace, name)
 
 
 class _Subject(msgspec.Struct, frozen=True):
@@ -143,7 +113,7 @@ class _Object(msgspec.Struct, frozen=True, rename="camel"):
 
     kind: str
     metadata: _Metadata
-    rules: tuple[_Rule, ...] | None = None
+    rules: tuple[Rule, ...] | None = None
     role_ref: _Subject | None = None
     subjects: tuple[_Subject, ...] | None = None
 
@@ -168,5 +138,5 @@ def granted(plane: ControlPlane, namespace: str, service_account: str) -> set[Ri
             continue
         where = binding.metadata.namespace
         bound = roles[role.kind, where if role.kind == "Role" else "", role.name]
-        rights.update(right for rule in bound.rules or () for right in rule.rights(where))
+        rights |= rights_of(bound.rules or (), where)
     return rights

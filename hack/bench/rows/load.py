@@ -78,8 +78,7 @@ async def played(play: Scenario, cast: Cast, namespaces: int, scale: Scale) -> V
         await asyncio.sleep(settle)
         actors.queued.update(actors.waits())
         history = History(actors.stops, actors.ring, began=began, ended=ended)
-        with (scale.directory / "audit.log").open("rb") as log:
-            history.read(log, until=time())
+        history.read(actors.log, until=time())
     for request, number in sorted(history.requests.items()):
         print(f"{number:7} {' '.join(request)}", file=sys.stderr)
     print(*history.foreign, sep="\n", file=sys.stderr)

@@ -1,15 +1,14 @@
 """What has happened to websites and their children, read off the audit log of the API server."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import inf
 from typing import Final, NamedTuple
 
 import msgspec
 
-from hack.audit_log import POD, Status, User, audit_policy, events
+from hack.audit_log import AuditLog, Event
 from hack.bench.websites.timetable import APIS
 from hack.playground import SYSTEM
 from sharder.core.api.meta import Json, ObjectMeta
@@ -22,24 +21,17 @@ SLO_SECONDS: Final = 5.0
 """In which a change is to be worked on, after the thesis on kubernetes-controller-sharding."""
 
 
-def policy() -> str:
+def rules() -> Sequence[Json]:
     """Return what the log has: all writes to websites and children, all requests of sharders."""
     groups = sorted({path.split("/")[2] if "apis" in path else "" for path in APIS.values()})
     resources: Json = [
         {"group": group, "resources": [*APIS, "websites/status"]} for group in groups
     ]
-    return audit_policy(
+    return [
         {"level": "RequestResponse", "verbs": [*WRITES], "resources": resources,
          "omitManagedFields": True},
         {"level": "Metadata", "users": [SHARDER]},
-    )  # fmt: skip
-
-
-class _Ref(msgspec.Struct, frozen=True):
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
+    ]  # fmt: skip
 
 
 class _Progress(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,29 +53,14 @@ class _Patch(msgspec.Struct, frozen=True):
     metadata: _Asked = _Asked()
 
 
-class _Event(msgspec.Struct, frozen=True, rename="camel"):
-    verb: str
-    user: User
-    request_received_timestamp: datetime
-    stage_timestamp: datetime
-    request_uri: str = msgspec.field(name="requestURI")
-    audit_id: str = msgspec.field(name="auditID")
-    object_ref: _Ref = _Ref()
-    response_status: Status = Status()
+class _Event(Event, frozen=True, rename="camel"):
+    audit_id: str = msgspec.field(default="", name="auditID")
     request_object: msgspec.Raw = msgspec.Raw(b"{}")
     response_object: _Object = _Object()
 
     @property
     def began(self) -> float:
         return self.request_received_timestamp.timestamp()
-
-    @property
-    def ended(self) -> float:
-        return self.stage_timestamp.timestamp()
-
-    @property
-    def pod(self) -> str:
-        return self.user.extra.get(POD, [""])[0]
 
     @property
     def code(self) -> str:
@@ -109,7 +86,7 @@ class _Event(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def order(self) -> tuple[int, float]:
         """The place of a write among all."""
-        return int(self.response_object.metadata.resource_version or 0), self.ended
+        return int(self.response_object.metadata.resource_version or 0), self.at
 
 
 class Gap(NamedTuple):
@@ -170,9 +147,9 @@ class History:
         """Writes of shards to what another, or none, owned."""
         self.moved = self.late = self.already_exists = 0
 
-    def read(self, lines: Iterable[bytes], until: float) -> None:
+    def read(self, log: AuditLog, until: float) -> None:
         """Read the whole log, which ends at `until`."""
-        found = list(events(lines, _Event))
+        found = list(log.events(_Event))
         # A watch is logged at its begin and at its end.
         asked = {event.audit_id: event for event in found if event.user.username == SHARDER}
         self.requests.update(
@@ -189,7 +166,7 @@ class History:
         lost = [e for e in writes if e.user.username == SHARDER and e.code >= "500"]
         done += list(self._effects(lost, done))
         ends = [(at, shard, ("", "")) for shard, at in self._stops.items() if at < inf]
-        ends += [(e.ended, "", e.site) for e in done if (e.verb, e.what) == ("delete", "websites")]
+        ends += [(e.at, "", e.site) for e in done if (e.verb, e.what) == ("delete", "websites")]
         self._replay([e for e in done if e.verb != "delete"], sorted(ends, reverse=True))
         for site in self._sites.values():
             waits = [until - at for at in site.waiting.values()]
@@ -233,7 +210,7 @@ class History:
     ) -> None:
         """Follow the writes in their order, and between them, by the clock, what ended."""
         for write in sorted(writes, key=lambda write: write.order):
-            while ends and ends[-1][0] <= write.ended:
+            while ends and ends[-1][0] <= write.at:
                 self._end(*ends.pop())
             self._apply(write)
         while ends:
@@ -254,7 +231,7 @@ class History:
         if (resource, write.verb) == ("websites", "create"):
             site = _Site(_Fact(self.unowned), _Fact(self.apart), owner, owner)
             self._sites[write.site] = site
-            self.creates += [write.ended - write.began] * self._is_in(write)
+            self.creates += [write.at - write.began] * self._is_in(write)
         elif (known := self._sites.get(write.site)) is not None:
             site = known
         else:
@@ -269,7 +246,7 @@ class History:
             self._follow(site, write, owner)
         else:
             site.children[resource] = owner
-        self._see(site, write.ended)
+        self._see(site, write.at)
 
     def _follow(self, site: _Site, write: _Event, owner: str) -> None:
         site.owner = owner
@@ -277,12 +254,12 @@ class History:
             self.moved += site.last_owner != "" and self._is_in(write)
             site.last_owner = owner
         if write.user.username == AUTHOR and self._is_in(write):
-            site.waiting[write.response_object.metadata.generation] = write.ended
+            site.waiting[write.response_object.metadata.generation] = write.at
         if write.object_ref.subresource == "status":
             done = msgspec.json.decode(write.response_object.status, type=_Progress)
             for generation in [n for n in site.waiting if n <= done.observed_generation]:
                 if done.phase == "Ready":
-                    self.reconciles.append(write.ended - site.waiting.pop(generation))
+                    self.reconciles.append(write.at - site.waiting.pop(generation))
 
     def _see(self, site: _Site, now: float, lost: str = "") -> None:
         owned = not self._label or now < self._stops.get(site.owner, 0.0)

@@ -12,16 +12,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from ipaddress import IPv4Address
 from math import inf
 from pathlib import Path
 from typing import Final
 
 from hack import binaries
-from hack.audit_log import audit_flags
+from hack.audit_log import AuditLog
 from hack.bench import scene
 from hack.bench.scene import Scene
-from hack.bench.websites.history import policy
+from hack.bench.websites.history import rules
 from hack.bench.websites.timetable import space
 from hack.certificates import Authority
 from hack.playground import MANIFESTS, SHARDER, SHARDS, SYSTEM
@@ -68,8 +67,9 @@ def against(what: str) -> Cast:
 class Stage:
     """What runs."""
 
-    def __init__(self, cluster: Scene, cast: Cast) -> None:
+    def __init__(self, cluster: Scene, cast: Cast, log: AuditLog) -> None:
         self.cluster = cluster
+        self.log = log
         self.ring = RING if cast.program else ""
         self.sharders = SHARDERS if cast.program else ()
         self.stops: dict[str, float] = {}
@@ -183,7 +183,7 @@ class Stage:
 def _webhook(directory: Path, port: int) -> dict[str, object]:
     """Write a certificate, and return the webhook's part of a SharderConfig."""
     authority = Authority("websites")
-    identity = authority.issue_server(["localhost"], IPv4Address("127.0.0.1"))
+    identity = authority.issue("localhost", "127.0.0.1")
     directory.mkdir()
     (directory / "tls.crt").write_bytes(identity.certificate)
     (directory / "tls.key").write_bytes(identity.key)
@@ -197,14 +197,11 @@ async def started(
     cast: Cast, namespaces: int, shards: int, directory: Path
 ) -> AsyncIterator[Stage]:
     """Start everything, with tokens for so many shards; `directory` keeps the logs."""
-    log, rules = directory / "audit.log", directory / "audit.json"
-    log.unlink(missing_ok=True)
-    rules.write_text(policy())
+    log = AuditLog(directory, *rules())
     wide = "--service-cluster-ip-range=10.0.0.0/16"  # each website has a Service
-    flags = (*audit_flags(rules, log), wide)
-    async with scene.started(sharder=False, flags=flags) as cluster:
+    async with scene.started(sharder=False, flags=(*log.flags, wide)) as cluster:
         try:
-            stage = Stage(cluster, cast)
+            stage = Stage(cluster, cast, log)
             await stage.install(namespaces, shards)
             yield stage
         finally:
