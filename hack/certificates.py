@@ -3,9 +3,7 @@
 `sharder.tls` makes the certificates of the sharder.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 
 import trustme
 
@@ -30,12 +28,10 @@ class Authority:
         """The CA certificate in PEM, for verification."""
         return self._authority.cert_pem.bytes()
 
-    def issue_server(self, names: Sequence[str], address: IPv4Address) -> Identity:
-        """Return an identity for a server with these DNS names and this address."""
-        return _identity(self._authority.issue_cert(*names, str(address), common_name=names[0]))
+    def issue(self, *names: str, user: str = "", group: str = "nobody") -> Identity:
+        """Return an identity for a server with these DNS names and addresses, or for a client.
 
-    def issue_client(self, user: str, group: str = "") -> Identity:
-        """Return an identity that the API server authenticates as `user`, by default in no group.
+        The API server authenticates the client as `user`, in `group`.
 
         Source:
             Kubernetes, "Authenticating", X.509 client certificates: the common name is the user,
@@ -43,11 +39,7 @@ class Authority:
         """
         # Go refuses a certificate without any subject alternative name.
         issued = self._authority.issue_cert(
-            "client.invalid", common_name=user, organization_name=group or "nobody"
+            *(names or ("client.invalid",)), common_name=user or names[0], organization_name=group
         )
-        return _identity(issued)
-
-
-def _identity(issued: trustme.LeafCert) -> Identity:
-    (certificate,) = issued.cert_chain_pems
-    return Identity(certificate=certificate.bytes(), key=issued.private_key_pem.bytes())
+        (certificate,) = issued.cert_chain_pems
+        return Identity(certificate=certificate.bytes(), key=issued.private_key_pem.bytes())

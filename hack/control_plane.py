@@ -17,6 +17,8 @@ import ssl
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Final
@@ -188,6 +190,16 @@ class ControlPlane:
         """Return whether the API server reports ready and has created the namespace `default`."""
         return self._answers("/readyz") and self._answers("/api/v1/namespaces/default")
 
+    def get(self, path: str, *, within: float = 30) -> tuple[int, bytes]:
+        """Return status and body of the API server's answer to the admin."""
+        address = str(ADDRESS), self._port
+        with closing(
+            http.client.HTTPSConnection(*address, context=self._trust, timeout=within)
+        ) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
     def log_tail(self, process: str) -> str:
         """Return the end of a log with a headline, to append to an error message."""
         lines = self.supervisor.log(process).read_text(errors="replace").splitlines()
@@ -200,7 +212,7 @@ class ControlPlane:
             user: A name of at most 64 characters; can be `system:serviceaccount:NAMESPACE:NAME`.
             group: The group of the user, in addition to system:authenticated.
         """
-        identity = self._authority.issue_client(user, group)
+        identity = self._authority.issue(user=user, group=group or "nobody")
         credentials = {
             "client-certificate-data": _base64(identity.certificate),
             "client-key-data": _base64(identity.key),
@@ -249,7 +261,7 @@ class ControlPlane:
             raise KubectlError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
-    def apply(self, manifest: Path | str | Sequence[Mapping[str, object]]) -> str:
+    def apply(self, manifest: Path | str | Sequence[object]) -> str:
         """Apply a file, a folder of files, a text of YAML or JSON, or objects, as the admin.
 
         Returns:
@@ -278,14 +290,13 @@ class ControlPlane:
 
     def _write_identities(self) -> None:
         """Write certificates and keys for the API server and the admin, but not the CA's key."""
-        names = ["kubernetes.default.svc", "localhost"]
-        server = self._authority.issue_server(names, ADDRESS)
-        admin = self._authority.issue_client("admin", "system:masters")
+        server = self._authority.issue("kubernetes.default.svc", "localhost", str(ADDRESS))
+        admin = self._authority.issue(user="admin", group="system:masters")
         write_private(self.directory / "ca.pem", self._authority.certificate)
         write_private(self.admin_pem, admin.certificate + admin.key)
         write_private(self.directory / "apiserver.pem", server.certificate)
         write_private(self.directory / "apiserver-key.pem", server.key)
-        signing = self._authority.issue_client("service accounts")
+        signing = self._authority.issue(user="service accounts")
         write_private(self.directory / "service-accounts-key.pem", signing.key)
         self.admin_kubeconfig = self.kubeconfig("admin", "system:masters")
 
@@ -309,18 +320,17 @@ class ControlPlane:
         return file
 
     def _answers(self, path: str) -> bool:
-        context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
-        context.load_cert_chain(self.admin_pem)
-        connection = http.client.HTTPSConnection(
-            str(ADDRESS), self._port, context=context, timeout=5
-        )
         try:
-            connection.request("GET", path)
-            return connection.getresponse().status == 200
+            status, _ = self.get(path, within=5)
         except (OSError, http.client.HTTPException):
             return False
-        finally:
-            connection.close()
+        return status == 200
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
+        context.load_cert_chain(self.admin_pem)
+        return context
 
 
 def write_private(file: Path, content: bytes) -> None:

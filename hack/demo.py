@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import hashlib
 import itertools
-import json
 import os
 import sys
 import tempfile
@@ -22,9 +21,6 @@ from contextlib import asynccontextmanager
 from math import ceil
 from pathlib import Path
 
-import msgspec
-import yaml
-
 from hack.audit_log import audit_flags, foreign_writes
 from hack.binaries import BinariesError, control_plane
 from hack.control_plane import ControlPlane, KubectlError
@@ -32,10 +28,8 @@ from hack.ownership import Observer, Ownership, create_secrets, observing
 from hack.playground import MANIFESTS, NAMESPACE, RING, ROOT, SHARDS, Playground, wait_until_ready
 from hack.ports import free_ports
 from hack.supervisor import ProcessError, stop_detached
-from sharder.core.api.ring import ControllerRing, StrategyName
+from sharder.core.api.ring import StrategyName
 from sharder.core.errors import ApiError, ConfigError, SharderError
-from sharder.core.fence.policy import fence_of
-from sharder.core.names import ObjectRef
 from sharder.core.preview.what_if import strategy_named
 from sharder.kube.client import MERGE_PATCH, Client
 
@@ -270,8 +264,8 @@ def play(strategy: StrategyName, *, keep: bool) -> None:
     with ControlPlane(directory=DIRECTORY, apiserver_flags=flags) as plane:
         playground = Playground(plane, lease_seconds=LEASE_SECONDS)
         playground.install()
-        _fence(plane)
-        place_by(strategy, plane)
+        playground.fence()
+        playground.place_by(strategy)
         note(plane.url, began)
         (port,) = free_ports(1)
         asyncio.run(run_story(playground, strategy, port))
@@ -295,19 +289,6 @@ def _invitation(playground: Playground, port: int) -> str:
         f"  .venv/bin/sharder evacuate {RING} shard-2 --wait\n"
         "End it:\n  make demo-stop"
     )
-
-
-def _fence(plane: ControlPlane) -> None:
-    """Apply the fence: the API server rejects writes of a shard to objects of other shards."""
-    shown = plane.kubectl("get", "controllerring", RING, "--output=json")
-    ring = msgspec.json.decode(shown, type=ControllerRing)
-    plane.apply(yaml.safe_dump_all(fence_of(ring, [ObjectRef(SHARDS, SHARDS)])))
-
-
-def place_by(strategy: StrategyName, plane: ControlPlane) -> None:
-    """Give the ring a strategy."""
-    patch = {"spec": {"placement": {"strategy": strategy}}}
-    plane.kubectl("patch", "controllerrings", RING, "--type=merge", f"--patch={json.dumps(patch)}")
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ system:masters: sharders, shards and users have separate identities.  Leases las
 
 import asyncio
 import base64
+import json
 import os
 import signal
 import ssl
@@ -15,11 +16,15 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from hack.control_plane import ControlPlane
 from hack.objects import namespace
 from hack.ports import free_ports
+from sharder.core.api.ring import ControllerRing, StrategyName
+from sharder.core.fence.policy import fence_of
+from sharder.core.names import ObjectRef
 
 ROOT = Path(__file__).parent.parent
 CRD = ROOT / "charts/sharder/templates/crd.yaml"
@@ -85,6 +90,17 @@ class Playground:
         }
         create = ("create", "token", "scraper", "--namespace", SYSTEM, "--duration=1h")
         self.scraper_token = self.plane.kubectl(*create).strip()
+
+    def place_by(self, strategy: StrategyName) -> None:
+        """Give the ring a strategy."""
+        body = json.dumps({"spec": {"placement": {"strategy": strategy}}})
+        self.plane.kubectl("patch", "controllerrings", RING, "--type=merge", f"--patch={body}")
+
+    def fence(self) -> None:
+        """Apply the fence: the API server rejects writes of a shard to objects of other shards."""
+        shown = self.plane.kubectl("get", "controllerring", RING, "--output=json")
+        ring = msgspec.json.decode(shown, type=ControllerRing)
+        self.plane.apply(fence_of(ring, [ObjectRef(SHARDS, SHARDS)]))
 
     @property
     def viewer(self) -> Path:
@@ -241,16 +257,14 @@ class Playground:
         return self.plane.supervisor.stop(name)
 
 
-async def wait_until_ready(
-    playground: Playground, name: str = "sharder-0", *, within: float = 60
-) -> None:
+async def wait_until_ready(playground: Playground, name: str = "sharder-0") -> None:
     """Wait until the sharder reports ready.
 
     Raises:
-        TimeoutError: It is not ready after `within` seconds.
+        TimeoutError: It is not ready after a minute.
         RuntimeError: Its process has ended.
     """
-    async with asyncio.timeout(within):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(playground.is_ready, name):  # noqa: ASYNC110 - a process
             await asyncio.sleep(0.1)
 

@@ -33,8 +33,6 @@ settings.load_profile("shared machine")
 # What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.support.control_plane"]
-
 
 def pytest_collection_finish() -> None:
     """Let the garbage collector not search again and again what stays until the end."""

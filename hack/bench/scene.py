@@ -1,14 +1,12 @@
 """A real control plane with a sharder, and rings of Secrets whose shards are only Leases."""
 
 import asyncio
-import http.client
 import json
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from hack import objects
 from hack.bench import load
@@ -35,8 +33,6 @@ class Scene:
         self.plane = plane
         self.playground = playground
         self._load = sender
-        self._trust = ssl.create_default_context(cafile=str(plane.directory / "ca.pem"))
-        self._trust.load_cert_chain(plane.admin_pem)
 
     @property
     def pids(self) -> dict[str, int]:
@@ -145,16 +141,7 @@ class Scene:
 
     def get(self, path: str) -> bytes:
         """Return the body of the API server's answer."""
-        server = urlsplit(self.plane.url)
-        assert server.hostname is not None  # noqa: S101 - it is on the loopback
-        connection = http.client.HTTPSConnection(
-            server.hostname, server.port, context=self._trust, timeout=30
-        )
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().read()
-        finally:
-            connection.close()
+        return self.plane.get(path)[1]
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Return when `holds` is true."""

@@ -14,7 +14,6 @@ from asyncio.subprocess import PIPE, Process
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address
 from typing import Final, TypeAlias
 
 import uvicorn
@@ -119,7 +118,7 @@ async def serve(sizes: Sequence[int]) -> None:
     gc.collect()
     gc.freeze()  # as the service does
     authority = Authority("bench")
-    identity = authority.issue_server(["localhost"], IPv4Address(HOST))
+    identity = authority.issue("localhost", HOST)
     tls = ServerTls(identity.certificate, identity.key)
     async with (
         Server(app, host=HOST, port=0, tls=tls) as webhook,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from hack.demo import place_by
 from hack.ownership import create_secrets, observing
 from sharder.core.api.ring import StrategyName
 from tests.e2e.replicas import REPLICAS, Replicas, two_sharders
@@ -21,7 +20,7 @@ async def test_soon_after_a_flood_of_creates_on_two_replicas_no_shard_is_above_i
 ) -> None:
     async with two_sharders() as replicas:
         playground, strategy = replicas.playground, StrategyName.BOUNDED_LOAD
-        place_by(strategy, playground.plane)
+        playground.place_by(strategy)
         for shard in SHARDS:
             playground.start_shard(shard)
         async with observing(playground.author, strategy) as (observer, client):

@@ -8,7 +8,7 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,6 +20,7 @@ from hack.ownership import OWNER
 from hack.playground import NAMESPACE, RING, Playground
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition
+from sharder.core.errors import SharderError
 from sharder.core.names import CREATED_WEBHOOK_NAME, ObjectRef
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
@@ -29,14 +30,31 @@ from tests.e2e.stand_in import stand_ins
 from tests.support.eventually import eventually
 from tests.support.figures import show
 from tests.support.forwarder import Forwarder
-from tests.support.paced import Calls, paced
 from tests.support.samples import total
 
+CALL_SECONDS = 5.0
+"""After which a call has failed."""
 CREATES_PER_SECOND = 30
 SECONDS = 40
 SHARDS = {"shard-0": 3600, "shard-1": 3600}
 CERTIFICATES = {"secretName": "sharder-certificates"}
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+
+
+@dataclass(slots=True)
+class Calls:
+    """Calls of one kind."""
+
+    sent: int = 0
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    slowest: float = 0.0
+    """Seconds that the slowest call took."""
+
+    @property
+    def rate(self) -> float:
+        """Per second, as many as the machine did."""
+        return self.sent / self.seconds
 
 
 @dataclass(slots=True)
@@ -220,3 +238,29 @@ def _figures(playground: Playground) -> tuple[float, float]:
         for name in names
     )
     return fail_opens, reviews
+
+
+async def paced(
+    rate: float, calls: Calls, call: Callable[[], Awaitable[None]], stop: asyncio.Event
+) -> None:
+    """Call so many times per second, or as often as goes with 32 calls under way, until `stop`."""
+    room, began = asyncio.Semaphore(32), time.monotonic()
+
+    async def attempt() -> None:
+        sent = time.monotonic()
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                await call()
+        except (OSError, SharderError, TimeoutError) as error:
+            calls.failures.append(f"{time.monotonic() - began:.1f} s: {error!r}")
+        finally:
+            calls.slowest = max(calls.slowest, time.monotonic() - sent)
+            room.release()
+
+    async with asyncio.TaskGroup() as group:
+        while not stop.is_set():
+            await room.acquire()
+            group.create_task(attempt())
+            calls.sent += 1
+            await asyncio.sleep(max(0.0, began + calls.sent / rate - time.monotonic()))
+    calls.seconds += time.monotonic() - began

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from hack.control_plane import ControlPlane
-from hack.demo import place_by
 from hack.ownership import Ownership, create_secrets, observing
 from hack.playground import Playground, wait_until_ready
 from sharder.core.api.ring import StrategyName
@@ -53,7 +52,7 @@ async def play(plane: ControlPlane) -> tuple[str, Ownership]:
     """Return what the commands showed, and how the ring is afterwards."""
     playground = Playground(plane)
     playground.install()
-    place_by(StrategyName.BOUNDED_LOAD, plane)
+    playground.place_by(StrategyName.BOUNDED_LOAD)
     playground.start_sharder()
     await wait_until_ready(playground)
     for name in SHARDS:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import yaml
 
+from hack import objects
 from hack.control_plane import ControlPlane, KubectlError
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
@@ -18,7 +19,6 @@ from sharder.core.names import RingName, drain_label, owner_label
 from sharder.kube.client import Client, connect
 from tests.support.documents import ROOT, Block, blocks
 
-CRD = ROOT / "charts/sharder/templates/crd.yaml"
 EXAMPLES = sorted((ROOT / "examples").glob("*/deploy/*.yaml"))
 RING = RingName("my-ring")
 OBJECT = "/api/v1/namespaces/my-controller/secrets/my-secret"
@@ -46,15 +46,13 @@ DOCUMENTED = dict(documented())
 @pytest.fixture(scope="module")
 def prepared(control_plane: ControlPlane) -> ControlPlane:
     """A control plane with all CRDs, and all namespaces that the documents name."""
-    for file in (CRD, *(each for each in EXAMPLES if each.name == "crd.yaml")):
+    for file in (each for each in EXAMPLES if each.name == "crd.yaml"):
         control_plane.apply(file)
     control_plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
     found = [m for manifests in DOCUMENTED.values() for m in manifests]
     namespaces = [m for m in found if m["kind"] == "Namespace"]
-    for name in {"my-controller", *re.findall('"namespace": "([a-z-]+)"', json.dumps(found))}:
-        plain: Manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        namespaces.insert(0, plain)
-    control_plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": namespaces}))
+    named = {"my-controller", *re.findall('"namespace": "([a-z-]+)"', json.dumps(found))}
+    control_plane.apply([*map(objects.namespace, named), *namespaces])
     return control_plane
 
 

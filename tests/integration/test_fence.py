@@ -10,7 +10,6 @@ from typing import Final
 
 import msgspec
 import pytest
-import yaml
 
 from hack import objects
 from hack.control_plane import ControlPlane
@@ -136,7 +135,7 @@ def plane() -> Iterator[ControlPlane]:
         for account in (ACCOUNT, "visitor", "default"):
             plane.kubectl("create", "serviceaccount", account, "-n", NAMESPACE)
         plane.apply(RIGHTS)
-        plane.apply(yaml.safe_dump_all(fence_of(FENCED, [ObjectRef(NAMESPACE, ACCOUNT)])))
+        plane.apply(fence_of(FENCED, [ObjectRef(NAMESPACE, ACCOUNT)]))
         plane.apply([objects.ring(ring, RING_SPEC) for ring in (RING, "open")])
         yield plane
 

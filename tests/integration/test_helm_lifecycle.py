@@ -219,15 +219,7 @@ def test_an_upgrade_with_the_old_values_is_refused_by_name(story: Story) -> None
     "step", ["upgraded", "rolled_back", "upgraded_again", "uninstalled", "installed_again"]
 )
 def test_rings_certificates_and_trust_survive(story: Story, step: str) -> None:
-    steps: Mapping[str, Kept] = {
-        "upgraded": story.upgraded,
-        "rolled_back": story.rolled_back,
-        "upgraded_again": story.upgraded_again,
-        "uninstalled": story.uninstalled,
-        "installed_again": story.installed_again,
-    }
-
-    assert steps[step] == story.installed
+    assert getattr(story, step) == story.installed
 
 
 def test_helm_3_upgrades_all_but_rings_that_it_would_leave_as_they_are(story: Story) -> None:

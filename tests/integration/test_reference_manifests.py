@@ -4,28 +4,15 @@
 """
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from hack.control_plane import ControlPlane
-from hack.playground import CRD
 from tests.support.manifests import RINGS, fields_of, ring_specs
 
 
-@pytest.fixture(scope="module")
-def plane() -> Iterator[ControlPlane]:
-    """With the CRD alone."""
-    with ControlPlane() as plane:
-        plane.apply(CRD)
-        plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        yield plane
+def test_the_api_server_takes_the_rings_and_keeps_every_field(control_plane: ControlPlane) -> None:
+    control_plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(RINGS))
 
-
-def test_the_api_server_takes_the_rings_and_keeps_every_field(plane: ControlPlane) -> None:
-    plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(RINGS))
-
-    found = json.loads(plane.kubectl("get", "controllerrings", "-o", "json"))["items"]
+    found = json.loads(control_plane.kubectl("get", "controllerrings", "-o", "json"))["items"]
     kept = {ring["metadata"]["name"]: {*fields_of(ring["spec"])} for ring in found}
 
     # More may be there: defaults, also of fields that are ours.

@@ -43,22 +43,15 @@ STICKING = ("BoundedLoad", "Spread", "LeastLoaded", "Custom")
 BY_NAMESPACE: Fields = {"resources": [{"resource": "secrets", "hashKey": "Namespace"}]}
 
 
-@pytest.fixture(scope="module")
-def plane(control_plane: ControlPlane) -> ControlPlane:
-    control_plane.apply(CRD)
-    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
-    return control_plane
-
-
 def ring(spec: Fields, *, kind: str = "ControllerRing") -> str:
     """Return the manifest of a ring."""
     return json.dumps({**objects.ring("fields", spec), "kind": kind})
 
 
-def taken(plane: ControlPlane, spec: Fields) -> Fields:
+def taken(control_plane: ControlPlane, spec: Fields) -> Fields:
     """Return the spec as the API server would store it."""
     apply = ("apply", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-")
-    taken: Fields = json.loads(plane.kubectl(*apply, stdin=ring(spec)))["spec"]
+    taken: Fields = json.loads(control_plane.kubectl(*apply, stdin=ring(spec)))["spec"]
     return taken
 
 
@@ -72,21 +65,23 @@ def placement(strategy: str, **fields: Json) -> Fields:
     "spec", [{}, {field: {} for field in DEFAULTS}, dict.fromkeys(DEFAULTS)], ids=str
 )
 def test_a_ring_with_default_placement_and_movement_behaves_as_in_the_reference(
-    plane: ControlPlane, spec: Fields
+    control_plane: ControlPlane, spec: Fields
 ) -> None:
-    assert taken(plane, spec) == DEFAULTS
+    assert taken(control_plane, spec) == DEFAULTS
 
 
 @pytest.mark.parametrize("strategy", [*FOLLOWING, *STICKING])
-def test_only_a_strategy_that_sticks_can_be_rebalanced(plane: ControlPlane, strategy: str) -> None:
+def test_only_a_strategy_that_sticks_can_be_rebalanced(
+    control_plane: ControlPlane, strategy: str
+) -> None:
     for balance in ("ResourceBalance", "EvenLoad"):
         spec = placement(strategy) | {"rebalance": {"strategy": balance}}
         if strategy in STICKING:
-            assert taken(plane, spec)
+            assert taken(control_plane, spec)
         else:
             with pytest.raises(KubectlError, match=r"rebalance\.strategy: .*fight the hash"):
-                taken(plane, spec)
-    assert taken(plane, placement(strategy) | {"rebalance": {"threshold": "0.15"}})
+                taken(control_plane, spec)
+    assert taken(control_plane, placement(strategy) | {"rebalance": {"threshold": "0.15"}})
 
 
 NUMBER = "write a number of 0 or more in quotes"
@@ -113,10 +108,10 @@ TIMEOUT = "write a duration such as 10m, or 0s for none"
     ids=str,
 )
 def test_an_invalid_limit_of_movement_is_refused(
-    plane: ControlPlane, part: str, fields: Fields, complaint: str
+    control_plane: ControlPlane, part: str, fields: Fields, complaint: str
 ) -> None:
     with pytest.raises(KubectlError, match=complaint):
-        taken(plane, placement("Spread") | {part: fields})
+        taken(control_plane, placement("Spread") | {part: fields})
 
 
 @pytest.mark.parametrize(
@@ -132,21 +127,21 @@ def test_an_invalid_limit_of_movement_is_refused(
     ids=str,
 )
 def test_a_field_that_the_strategy_does_not_use_is_refused(
-    plane: ControlPlane, fields: Fields, strategies: tuple[str, ...]
+    control_plane: ControlPlane, fields: Fields, strategies: tuple[str, ...]
 ) -> None:
     (field,) = fields
     useless = [each for each in (*FOLLOWING, *STICKING) if each not in strategies]
 
     for strategy in strategies:
-        assert taken(plane, placement(strategy, **fields))
+        assert taken(control_plane, placement(strategy, **fields))
     for strategy in useless:
         with pytest.raises(KubectlError, match=f"placement.{field}: .*, or leave {field} out"):
-            taken(plane, placement(strategy, **fields))
+            taken(control_plane, placement(strategy, **fields))
 
 
-def test_the_strategy_custom_needs_the_name_of_an_entry_point(plane: ControlPlane) -> None:
+def test_the_strategy_custom_needs_the_name_of_an_entry_point(control_plane: ControlPlane) -> None:
     with pytest.raises(KubectlError, match=r"placement\.custom: Required value: .*entry point"):
-        taken(plane, {"placement": {"strategy": "Custom"}})
+        taken(control_plane, {"placement": {"strategy": "Custom"}})
 
 
 @pytest.mark.parametrize(
@@ -165,14 +160,14 @@ def test_the_strategy_custom_needs_the_name_of_an_entry_point(plane: ControlPlan
     ids=str,
 )
 def test_a_value_that_cannot_be_parsed_is_refused(
-    plane: ControlPlane, fields: Fields, complaint: str
+    control_plane: ControlPlane, fields: Fields, complaint: str
 ) -> None:
     with pytest.raises(KubectlError, match=complaint):
-        taken(plane, {"placement": {"strategy": "LeastLoaded", **fields}})
+        taken(control_plane, {"placement": {"strategy": "LeastLoaded", **fields}})
 
 
 async def test_a_ring_that_was_stored_before_there_were_these_fields_gets_the_defaults(
-    plane: ControlPlane,
+    control_plane: ControlPlane,
 ) -> None:
     crd = yaml.safe_load(CRD.read_text())
     crd["metadata"]["name"] = f"formerrings.{API_GROUP}"
@@ -182,19 +177,19 @@ async def test_a_ring_that_was_stored_before_there_were_these_fields_gets_the_de
     del spec["x-kubernetes-validations"]
     for field in DEFAULTS:
         del spec["properties"][field]
-    plane.apply(json.dumps(crd))
-    plane.kubectl("wait", "--for=condition=Established", f"crd/formerrings.{API_GROUP}")
-    plane.apply(ring(BY_NAMESPACE, kind="FormerRing"))
+    control_plane.apply(json.dumps(crd))
+    control_plane.kubectl("wait", "--for=condition=Established", f"crd/formerrings.{API_GROUP}")
+    control_plane.apply(ring(BY_NAMESPACE, kind="FormerRing"))
 
-    plane.apply(complete)
+    control_plane.apply(complete)
 
     read = ("get", "formerrings", "fields", "-o", "jsonpath={.spec}")
-    await eventually(lambda: stored(plane, *read, spec=DEFAULTS | BY_NAMESPACE), within=30)
-    assert plane.kubectl("label", "formerrings", "fields", "a=b")
+    await eventually(lambda: stored(control_plane, *read, spec=DEFAULTS | BY_NAMESPACE), within=30)
+    assert control_plane.kubectl("label", "formerrings", "fields", "a=b")
 
 
-async def stored(plane: ControlPlane, *read: str, spec: Fields) -> None:
-    found = json.loads(plane.kubectl(*read))
+async def stored(control_plane: ControlPlane, *read: str, spec: Fields) -> None:
+    found = json.loads(control_plane.kubectl(*read))
     expected = {
         **spec,
         "resources": [{"group": "", "resource": "secrets", "hashKey": "Namespace"}],

@@ -41,39 +41,26 @@ async def kubectl(service: Service, *command: str, stdin: str | None = None) -> 
     return ""
 
 
-async def until_refused(service: Service) -> str:
-    """Wait until the API server asks about rings; return what it says of a wrong one."""
-
+async def test_a_wrong_ring_is_refused_with_advice_and_a_surprising_one_taken_with_a_warning(
+    service: Service,
+) -> None:
     async def refused() -> str:
         wrong = manifest(resources=SELF_CONTROLLED, shardNamespaces=["controllers"])
         said = await kubectl(service, "apply", "-f", "-", stdin=wrong)
         assert said
         return said
 
-    return await eventually(refused, within=APPLY_SECONDS + WITHIN)
-
-
-async def test_a_resource_in_two_lists_is_refused_with_field_value_and_advice(
-    service: Service,
-) -> None:
-    said = await until_refused(service)
-
-    assert "is invalid" in said
-    assert said.endswith(DUPLICATE)
-
-
-async def test_a_surprising_ring_is_accepted_with_a_warning(
-    service: Service,
-) -> None:
-    await until_refused(service)
-    ring = manifest(
+    surprising = manifest(
         resources=[{"resource": "secrets"}, {"group": "example.com", "resource": "gizmos"}],
         namespaceSelector={"matchLabels": {"example.com/no-namespace": "has"}},
     )
 
-    said = await kubectl(service, "create", "-f", "-", stdin=ring)
+    # The API server asks about rings some time after the sharder has asked for that.
+    refusal = await eventually(refused, within=APPLY_SECONDS + WITHIN)
+    *warnings, last = (await kubectl(service, "create", "-f", "-", stdin=surprising)).splitlines()
 
-    *warnings, last = said.splitlines()
+    assert "is invalid" in refusal
+    assert refusal.endswith(DUPLICATE)
     told = [warning.split(": ")[:2] for warning in warnings]
     assert told == [["Warning", "spec.shardNamespaces"]]
     assert last == "error: 1 warning received"

@@ -10,21 +10,18 @@ import sys
 from pathlib import Path
 
 from hack.control_plane import ControlPlane
-from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.names import GroupResource, ObjectRef, RingName, owner_label
+from sharder.core.api.meta import Json, PartialObject
+from sharder.core.names import ObjectRef, RingName, owner_label
 from sharder.kube.client import connect
 from sharder.kube.store import KubeStore
 from sharder.kube.typed_stores import SECRETS, leases
 from tests.support.eventually import eventually
-from tests.support.users import WITHIN
+from tests.support.users import CONFIGMAPS, WITHIN
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples/checksum-controller/deploy"
 ACCOUNT = "checksum-controller"
 """That of the example, and its namespace."""
-CONFIGMAPS = Resource(
-    id=GroupResource("", "configmaps"), version="v1", kind="ConfigMap", namespaced=True
-)
 
 
 class ConfigMap(PartialObject, frozen=True, kw_only=True):

@@ -78,7 +78,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane() as plane:
         plane.kubectl("create", "namespace", NAMESPACE)
         plane.apply(RIGHTS)
-        plane.apply(yaml.safe_dump_all(policy))
+        plane.apply(policy)
         yield plane
 
 

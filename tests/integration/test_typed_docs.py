@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from hack.control_plane import ControlPlane, KubectlError
+from hack.playground import CRD
 from sharder.core.names import VALIDATION_NAME
-from tests.support.documented_ring import CRD, shell
+from tests.support.documented_ring import shell
 from tests.support.documents import ROOT, blocks, commands, read
 from tests.support.eventually import eventually
 

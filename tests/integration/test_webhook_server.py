@@ -147,6 +147,7 @@ def uid_in(body: bytes) -> str:
 
 @pytest.mark.parametrize("name", [NAME, HOST])
 async def test_a_review_is_answered_over_strictly_verified_tls(name: str) -> None:
+    assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
     async with (
         Server(app(), host=HOST, port=0, tls=server_tls()) as server,
         connected(server.port, strict_client(), name) as client,
@@ -353,25 +354,3 @@ async def refuses(port: int) -> bool:
             return False
     except ConnectionRefusedError:
         return True
-
-
-def test_all_this_works_on_the_event_loop_of_the_service() -> None:
-    async def life() -> list[int]:
-        statuses = []
-        identity = server_tls()
-        async with Server(app(), host=HOST, port=0, tls=identity, request_seconds=2.0) as server:
-            async with connected(server.port, strict_client(), NAME) as client:
-                statuses.append((await client.post(review_of(request_of())))[0])
-                new = issued()
-                identity.replace(new.certificate, new.key)
-            async with connected(server.port, strict_client(), NAME) as client:
-                assert client.certificate() == new.certificate
-                await client.send(head("POST", 10), b"12345")
-                statuses.append((await client.answer())[0])
-            with pytest.raises(ConfigError):
-                await Server(app(), host=HOST, port=server.port).start()
-            await server.stop(within=WITHIN)
-        return statuses
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(life()) == [200, 408]

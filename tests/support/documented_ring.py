@@ -13,9 +13,7 @@ from hack import binaries, objects
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json
 from sharder.core.names import RingName, ShardName, owner_label
-from tests.support.documents import ROOT
 
-CRD = ROOT / "charts/sharder/templates/crd.yaml"
 SHARDER = Path(sys.executable).with_name("sharder")
 SHARDS = (ShardName("shard-a"), ShardName("shard-b"))
 
@@ -78,7 +76,7 @@ def install(
     more: Callable[[RingName], Iterable[Manifest]] = lambda _: (),
     **spec: Json,
 ) -> Ring:
-    """Install the CRD, and a ring with whatever else belongs to its namespace.
+    """Install a ring with whatever else belongs to its namespace.
 
     Args:
         control_plane: May be shared.
@@ -87,8 +85,6 @@ def install(
         more: Other manifests, by the name of the ring and of its namespace.
         spec: Fields of the ring's `spec` besides resources and namespaces.
     """
-    control_plane.apply(CRD)
-    control_plane.kubectl("wait", "--for=condition=Established", "-f", str(CRD))
     name = RingName(f"{prefix}-{uuid.uuid4().hex[:8]}")
     scope: dict[str, Json] = {
         "resources": [{"resource": "secrets"}],

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from hack.control_plane import ControlPlane
-from hack.playground import Playground
+from hack.playground import Playground, wait_until_ready
 from sharder.core.api.meta import Json, Resource
 from sharder.kube.client import connect
 from sharder.metrics.registry import PREFIX
-from tests.support.eventually import eventually
 from tests.support.samples import total
 from tests.support.scene import Scene
-from tests.support.users import WITHIN, User
+from tests.support.users import User
 
 ACCOUNT: Final = "worker"
 """The ServiceAccount in `controllers` and in `tenants`."""
@@ -50,11 +49,7 @@ class Service:
 
     async def until_ready(self) -> None:
         """Wait until the sharder calls itself ready."""
-
-        async def is_ready() -> bool:
-            return await asyncio.to_thread(self.playground.is_ready)
-
-        await eventually(is_ready, within=WITHIN)
+        await wait_until_ready(self.playground)
 
     async def metric(self, name: str, **labels: str) -> float:
         """Return the sum of the samples that have these labels, 0 if there are none."""

@@ -5,13 +5,12 @@ import base64
 import ssl
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
 import msgspec
-from aiohttp import ClientTimeout, web
+from aiohttp import ClientSession, ClientTimeout, web
 
 from hack.certificates import Authority
 from hack.control_plane import ControlPlane
@@ -25,7 +24,6 @@ from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN
 from sharder.sdk.testing.storage import Storage
 from tests.stage.admission import BINDINGS, POLICIES, StageAdmission
-from tests.support.etcd import compact
 from tests.support.full_server import FullServer
 
 ADDRESS = "127.0.0.1"
@@ -180,8 +178,23 @@ class Real:
             yield lines
 
     async def forget(self) -> None:
-        await asyncio.to_thread(compact, self._plane.etcd_url)
+        await _compact(f"{self._plane.etcd_url}/v3")
         await asyncio.to_thread(self._plane.restart_apiserver)
+
+
+async def _compact(url: str) -> None:
+    """Compact etcd at its current revision: lists and watches from an older one expire.
+
+    The API server's own watches are at the current revision, so they continue.
+
+    Source:
+        etcd v3.6 `api/etcdserverpb/rpc.proto`, `KV.Compact`, through its gRPC gateway, which
+        writes 64-bit numbers as strings.
+    """
+    async with ClientSession(raise_for_status=True) as session:
+        async with session.post(f"{url}/maintenance/status", json={}) as answer:
+            revision = (await answer.json())["header"]["revision"]
+        await session.post(f"{url}/kv/compaction", json={"revision": revision, "physical": True})
 
 
 def _impersonating(user: User) -> Mapping[str, str]:
@@ -194,7 +207,7 @@ def _impersonating(user: User) -> Mapping[str, str]:
 
 def server_context(authority: Authority, file: Path) -> ssl.SSLContext:
     """Return the TLS of a server; `file` keeps its certificate and key."""
-    identity = authority.issue_server(["localhost"], IPv4Address(ADDRESS))
+    identity = authority.issue("localhost", ADDRESS)
     file.write_bytes(identity.certificate + identity.key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(file)

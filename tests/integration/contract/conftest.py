@@ -2,17 +2,17 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
+from hack.control_plane import ControlPlane
 from sharder.kube.client import Client, connect
 from sharder.kube.typed_stores import namespaces
 
 
 @pytest.fixture
-async def client(admin_kubeconfig: Path) -> AsyncIterator[Client]:
-    client = await connect(str(admin_kubeconfig))
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    client = await connect(str(control_plane.admin_kubeconfig))
     yield client
     await client.close()
 

@@ -78,9 +78,12 @@ async def test_a_watch_from_before_the_servers_window_has_expired(
             _ = [event async for event in store.watch("1")]
 
 
-async def test_a_missing_right_is_named(control_plane: ControlPlane) -> None:
+async def test_the_server_knows_us_by_name_and_names_a_missing_right(
+    control_plane: ControlPlane,
+) -> None:
     alice = await connect(str(control_plane.kubeconfig("alice")))
 
+    assert await whoami(alice) == "alice"
     with pytest.raises(Forbidden, match=r'User "alice" cannot list resource "leases".*grant it'):
         await leases(alice).list()
 
@@ -90,14 +93,6 @@ async def test_a_missing_right_is_named(control_plane: ControlPlane) -> None:
 async def test_an_invalid_object_is_rejected(client: Client, own_namespace: str) -> None:
     with pytest.raises(Rejected, match="UPPER"):
         await leases(client).create(own_namespace, {"metadata": {"name": "UPPER"}})
-
-
-async def test_the_server_knows_us_by_name(control_plane: ControlPlane) -> None:
-    alice = await connect(str(control_plane.kubeconfig("alice")))
-
-    assert await whoami(alice) == "alice"
-
-    await alice.close()
 
 
 async def test_a_secret_keeps_its_data_out_of_its_repr(client: Client, own_namespace: str) -> None:

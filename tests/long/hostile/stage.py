@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,6 @@ from hack.playground import ROOT, SHARDS, Playground
 from sharder.core.api.meta import Json
 from tests.e2e.replicas import REPLICAS, Replicas
 from tests.history.etcd import APISERVER_FLAGS
-from tests.long.few_files import few_files
 from tests.long.hostile.attack import Target
 from tests.support.eventually import eventually
 from tests.support.forwarder import Forwarder
@@ -141,3 +141,14 @@ def _ring(name: str, spec: Mapping[str, Json]) -> Mapping[str, Json]:
         "shardNamespaces": [SHARDS],
     }
     return objects.ring(name, {**common, **spec})
+
+
+@contextmanager
+def few_files(soft: int) -> Iterator[None]:
+    """Let processes that start in the block begin with so many; the hard limit stays."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))

@@ -7,21 +7,19 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import msgspec
-import yaml
 from typing_extensions import override
 
 from hack.control_plane import ControlPlane, write_private
 from hack.playground import RING, ROOT, SHARDS, Playground, wait_until_ready
-from sharder.core.api.ring import ControllerRing, StrategyName
-from sharder.core.fence.policy import fence_of
+from sharder.core.api.ring import StrategyName
 from sharder.core.fence.probe import Fence
-from sharder.core.names import ObjectRef, RingName
+from sharder.core.names import RingName
 from sharder.kube.client import connect
 from sharder.kube.reviews import prove_fence
 from tests.e2e.replicas import FAST_ELECTION
@@ -31,7 +29,6 @@ from tests.long.worker import shard_of
 from tests.stage.mutants import STARTUP, VARIABLE
 from tests.support.eventually import eventually
 from tests.support.forwarder import ADDRESS, Forwarder
-from tests.support.wrong_clock import clock_off_by
 
 LEASE_SECONDS: Final = 5
 LONGEST_SECONDS: Final = 2 * LEASE_SECONDS + 4.0
@@ -46,6 +43,8 @@ SHARD_SKEWS: Final = (0, 40, -40, -3600)
 SHARDER_SKEWS: Final = (0, 40, -40)
 """Seconds by which wall clocks are off."""
 FENCE_SECONDS: Final = 60.0
+CLOCK: Final = "libfaketime/vendor/libfaketime/src/libfaketime.so.1"
+"""The path of the library in the wheel `libfaketime`, built for Linux on x86-64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +115,10 @@ def stage(setup: Setup) -> Iterator[Stage]:
         ways = {name: enter(Forwarder()) for name in (*PROCESSES, *SHARDERS)}
         playground = Playground(plane, service_port=service.port, lease_seconds=LEASE_SECONDS)
         playground.install()
-        _change_ring(plane, setup)
+        playground.place_by(setup.strategy)
+        if setup.fence:
+            playground.fence()
+            asyncio.run(_until_fenced(plane))
         for way in ways.values():
             way.lead_to(api_port(plane))
         skews, code = skews_of(setup.seed), code_of(setup.mutant)
@@ -156,19 +158,6 @@ def api_port(plane: ControlPlane) -> int:
     return int(plane.url.rpartition(":")[2])
 
 
-def _change_ring(plane: ControlPlane, setup: Setup) -> None:
-    """Give the ring its strategy and its fence."""
-    placement = {"spec": {"placement": {"strategy": setup.strategy}}}
-    patch = ("patch", "controllerring", RING, "--type=merge", "-p", json.dumps(placement))
-    plane.kubectl(*patch)
-    if not setup.fence:
-        return
-    found = plane.kubectl("get", "controllerring", RING, "-o", "json")
-    ring = msgspec.json.decode(found, type=ControllerRing)
-    plane.apply(yaml.safe_dump_all(fence_of(ring, [ObjectRef(SHARDS, ACCOUNT)])))
-    asyncio.run(_until_fenced(plane))
-
-
 async def _until_fenced(plane: ControlPlane) -> None:
     client = await connect(str(plane.admin_kubeconfig))
 
@@ -201,3 +190,15 @@ def code_of(mutant: str) -> Mapping[str, str]:
     if not mutant:
         return {"PYTHONPATH": str(ROOT)}
     return {"PYTHONPATH": os.pathsep.join((str(STARTUP), str(ROOT))), VARIABLE: mutant}
+
+
+def clock_off_by(seconds: int) -> dict[str, str]:
+    """Return variables for a process whose wall clock is `seconds` ahead, or behind if negative.
+
+    Monotonic clocks do not change: they have no absolute value that could be wrong.
+    """
+    return {
+        "LD_PRELOAD": str(distribution("libfaketime").locate_file(CLOCK)),
+        "FAKETIME": f"{seconds:+}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }

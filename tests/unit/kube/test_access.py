@@ -5,7 +5,6 @@ import json
 import ssl
 import sys
 from datetime import UTC, datetime, timedelta
-from ipaddress import IPv4Address
 from pathlib import Path
 from textwrap import dedent
 
@@ -150,8 +149,8 @@ async def test_another_context_can_be_chosen(script: Script, server: str, tmp_pa
 async def test_a_client_certificate_is_presented(script: Script, tmp_path: Path, of: str) -> None:
     authority = Authority("unit tests")
     server, own = (
-        authority.issue_server(["localhost"], IPv4Address("127.0.0.1")),
-        authority.issue_client("me"),
+        authority.issue("localhost", "127.0.0.1"),
+        authority.issue(user="me"),
     )
     for name, data in (("crt", own.certificate), ("key", own.key), ("ca", authority.certificate)):
         (tmp_path / name).write_bytes(data)
