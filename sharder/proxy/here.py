@@ -36,12 +36,12 @@ class Main:
     meta: ObjectMeta
     """Name, uid and version as our own watch has shown them last."""
     draining_since: float | None = None
-    drained: int = -1
-    """The last version in which it drained."""
+    since: int = -1
+    """Up to this version the controller may have seen it on another shard: later ones count."""
     shown: int = -1
     """The last version that was delivered to the controller."""
     delivered: float | None = None
-    """When (monotonic seconds) the controller got it first; None: not since it drained."""
+    """When (monotonic seconds) the controller got it first; None: not since it came."""
     in_flight: int = 0
     """Writes to it and its children that are not answered yet."""
     last_write: float = float("-inf")
@@ -78,21 +78,41 @@ class Here:
     def listed(
         self, resource: GroupResource, metas: Iterable[ObjectMeta], version: str = ""
     ) -> None:
-        """Replace the objects of a resource by a new list of a version."""
+        """Replace the objects of a resource by a new list of a version.
+
+        What the controller has not seen in the listed version can have left and come back.
+        """
         self._versions[resource] = _number(version)
         now = {meta.uid: meta for meta in metas}
         gone = [main for main in self if main.resource == resource and main.meta.uid not in now]
         for main in gone:
-            self.removed(resource, main.meta)
+            self._remove(resource, main.meta)
         for meta in now.values():
-            self.changed(resource, meta)
+            known, listed = self._mains.get(meta.uid), _number(meta.resource_version)
+            if known is not None and known.shown < listed:
+                known.since, known.delivered = listed - 1, None
+            self._put(resource, meta)
 
     def changed(self, resource: GroupResource, meta: ObjectMeta) -> None:
-        """Record an object as our watch shows it."""
-        self._reach(resource, meta.resource_version)
+        """Record an object as our watch shows it, unless a list has shown more."""
+        if self._is_news(resource, meta):
+            self._put(resource, meta)
+
+    def removed(self, resource: GroupResource, meta: ObjectMeta) -> None:
+        """Record that an object is deleted, or no longer ours, unless a list has shown more."""
+        if self._is_news(resource, meta):
+            self._remove(resource, meta)
+
+    def _is_news(self, resource: GroupResource, meta: ObjectMeta) -> bool:
+        """Note how far our watch has come; return whether that is further than before."""
+        before, now = self._versions.get(resource, 0), _number(meta.resource_version)
+        self._versions[resource] = max(before, now)
+        return now > before
+
+    def _put(self, resource: GroupResource, meta: ObjectMeta) -> None:
         ownership = self._identity.ownership_of(meta)
         if ownership is Ownership.ELSEWHERE:
-            self.removed(resource, meta)
+            self._remove(resource, meta)
             return
         kept = ObjectMeta(
             name=meta.name,
@@ -100,21 +120,20 @@ class Here:
             uid=meta.uid,
             resource_version=meta.resource_version,
         )
-        main = self._mains.setdefault(meta.uid, Main(resource, kept))
+        version = _number(meta.resource_version)
+        main = self._mains.setdefault(meta.uid, Main(resource, kept, since=version - 1))
         main.meta = kept
         self._uids[resource, meta.ref] = meta.uid
         if ownership is Ownership.OURS:
             main.draining_since = None
             return
-        main.drained = _number(meta.resource_version)
+        main.since = version
         if main.draining_since is None:
             main.draining_since = self._now()
-        if main.shown <= main.drained:  # else the controller has seen already that it stays
+        if main.shown <= version:  # else the controller has seen already that it stays
             main.delivered = None
 
-    def removed(self, resource: GroupResource, meta: ObjectMeta) -> None:
-        """Record that an object is deleted, or no longer ours."""
-        self._reach(resource, meta.resource_version)
+    def _remove(self, resource: GroupResource, meta: ObjectMeta) -> None:
         self._mains.pop(meta.uid, None)
         if self._uids.get((resource, meta.ref)) == meta.uid:
             del self._uids[resource, meta.ref]
@@ -137,7 +156,7 @@ class Here:
     def deliver(self, meta: ObjectMeta) -> None:
         """Record that the controller gets a state of an object now, in which it does not drain."""
         main, version = self._mains.get(meta.uid), _number(meta.resource_version)
-        if main is None or version <= main.drained:
+        if main is None or version <= main.since:
             return
         main.shown = max(main.shown, version)
         if main.delivered is None:
@@ -151,7 +170,7 @@ class Here:
         """
         main = self._mains.get(uid)
         if main is not None and main.shown <= _number(version):
-            main.drained, main.delivered = max(main.drained, _number(version)), None
+            main.since, main.delivered = max(main.since, _number(version)), None
 
     def leave_but(
         self, resource: GroupResource, namespace: str, uids: Collection[str], version: str
@@ -203,9 +222,6 @@ class Here:
             is_quiet = self._now() >= main.last_write + QUIET_SECONDS
             if is_quiet or self._now() >= main.draining_since + PATIENCE_SECONDS:
                 yield main
-
-    def _reach(self, resource: GroupResource, version: str) -> None:
-        self._versions[resource] = max(self._versions.get(resource, 0), _number(version))
 
 
 def _number(version: str) -> int:

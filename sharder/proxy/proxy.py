@@ -143,8 +143,8 @@ class Proxy:
         server: ProxyServer,
     ) -> None:
         def begin(context: ShardContext, holder: LeaseHolder) -> Work:
-            view.open(holder.left)
-            return Work(context, view, followers, end_streams=server.copies.end)
+            end = server.copies.end
+            return Work(context, view, followers, left=holder.left, end_streams=end)
 
         membership = Membership(
             ring=self._ring,

@@ -18,6 +18,7 @@ from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
 
+_RETRY_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.1
 """Between two looks for objects that can be released."""
 
@@ -41,6 +42,19 @@ class Followers:
         """Return the objects of this shard."""
         found = self._context.found[resource]
         return self._context.cluster.objects(found, self._context.identity.selector)
+
+    async def read(self, resource: GroupResource) -> None:
+        """List the objects of a resource now, which our watch may not have shown yet."""
+        while True:
+            try:
+                listed = await self.objects(resource).list()
+            except ApiError as error:
+                _log.warning("cannot list %s: %s", resource, error)
+                await self._context.clock.sleep(_RETRY_SECONDS)
+            else:
+                metas = [obj.metadata for obj in listed.items]
+                self._view.gate.here.listed(resource, metas, listed.resource_version)
+                return
 
     async def run(self) -> None:
         """Follow the objects of all main resources until cancelled.
@@ -82,12 +96,22 @@ class Work:
         view: View,
         followers: Followers,
         *,
+        left: Callable[[], float],
         end_streams: Callable[[], None],
     ) -> None:
-        """`end_streams` ends all watches of the controller."""
+        """Set up.
+
+        Args:
+            context: The shard.
+            view: What the controller sees.
+            followers: The shard's own watches.
+            left: Returns for how many seconds the Lease is certainly held.
+            end_streams: Ends all watches of the controller.
+        """
         self._context = context
         self._view = view
         self._followers = followers
+        self._left = left
         self._end_streams = end_streams
 
     @property
@@ -117,16 +141,20 @@ class Work:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                releasing = group.create_task(self._release(), name="release")
+                working = group.create_task(self._work(), name="work")
                 await stop.wait()
-                releasing.cancel()
+                working.cancel()
         finally:
             self._view.close()
             self._end_streams()
             while self._view.gate.here.in_flight():
                 await self._context.clock.sleep(_POLL_SECONDS)
 
-    async def _release(self) -> None:
+    async def _work(self) -> None:
+        """Let the controller write, once we know what was taken before we had the Lease."""
+        for resource in self._view.gate.kinds.values():
+            await self._followers.read(resource)
+        self._view.open(self._left)
         while True:
             await asyncio.sleep(_POLL_SECONDS)
             for main in self._view.gate.here.to_release():

@@ -140,6 +140,7 @@ class ProxiedShard(Actor):
             name=name,
             namespace="default",
             lease=LEASE,
+            pod_uid=f"pod of {name}",
             kubeconfig=f"process {len(stage.actors)}",
         )
         self.proxy = Proxy(RING, settings, alive=Alive(), clock=self.clock, rng=self.rng)

@@ -106,8 +106,8 @@ async def test_an_object_waits_for_our_own_watch_without_a_limit(
 ) -> None:
     monkeypatch.setattr("sharder.proxy.arrivals.HELD_SECONDS", 0.1)
     shard = Shard()
-    shard.here.removed(JOBS, JOB)
-    later = replace(JOB, resource_version="6")
+    shard.here.removed(JOBS, replace(JOB, resource_version="6"))
+    later = replace(JOB, resource_version="7")
 
     ready = asyncio.ensure_future(shard.arrivals.ready(JOBS, [later]))
     await asyncio.sleep(0.3)

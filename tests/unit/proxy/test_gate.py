@@ -274,13 +274,13 @@ def test_an_object_whose_drain_is_withdrawn_while_another_is_released_stays() ->
         name="two", uid="u2", resource_version="2", labels=labels("me", drains=True)
     )
     shard.here.changed(JOBS, other)
-    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.here.changed(JOBS, job(drains=True, version=3))
 
     released = []
     for main in shard.here.to_release():
         released.append(main.meta.name)
-        shard.here.changed(JOBS, job(version=3))
-        shard.here.changed(JOBS, replace(other, labels=labels("me"), resource_version="3"))
+        shard.here.changed(JOBS, job(version=4))
+        shard.here.changed(JOBS, replace(other, labels=labels("me"), resource_version="5"))
     assert released == ["one"]
 
 
@@ -298,3 +298,16 @@ async def test_a_child_that_the_controller_sees_is_not_read() -> None:
     shard.here.leave(job().uid, "9")
     shard.pods[POD] = pod()
     assert await shard.answer(Verb.WRITE, PODS, POD) == 404
+
+
+def test_what_a_list_shows_newer_than_the_controller_saw_can_have_left_and_come_back() -> None:
+    shard = Shard()
+    assert shard.here.named(JOBS, ONE) is not None
+
+    shard.here.listed(JOBS, [job(version=8)], "9")  # as when the Lease was taken
+    shard.here.changed(JOBS, job(version=7))  # our watch is behind
+    shard.here.deliver(job(version=7))  # and so is the controller's
+    assert shard.here.named(JOBS, ONE) is None
+
+    shard.here.deliver(job(version=8))
+    assert shard.here.named(JOBS, ONE) is not None
