@@ -85,7 +85,7 @@ class Gate:
             why = "the proxy of this shard deletes objects one by one only"
             raise Refused(405, f"{target.resource}: {why}")
         if self.is_main(target.resource):
-            return self._held(self.here.named(target.resource, target.ref), 409, target)
+            return await self._main_of(target, body)
         main = self.here.of_uid(self.shown_parent(target.resource, target.ref))
         if main is not None:
             return self._held(main, 404, target)
@@ -98,6 +98,16 @@ class Gate:
                 raise Refused(404, f"{target.resource} {target.ref} not found") from error
             return self._created(target, sent)
         return await self._parent_of(child, target)
+
+    async def _main_of(self, target: Target, body: Callable[[], ObjectMeta]) -> Main:
+        """Return the main object of this name, or the one that controls what is created."""
+        main = self.here.named(target.resource, target.ref)
+        if main is None and (sent := body()) != ObjectMeta():
+            try:
+                await self.read(target.resource, target.ref)
+            except NotFound:
+                main = self._created(target, sent)
+        return self._held(main, 409, target)
 
     async def _parent_of(self, child: ObjectMeta, target: Target) -> Main | None:
         reference = self._parent(child)

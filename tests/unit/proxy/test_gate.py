@@ -202,6 +202,18 @@ async def test_an_apply_that_creates_is_a_create() -> None:
     assert await shard.answer(Verb.WRITE, PODS, POD, pod()) == 409
 
 
+async def test_an_apply_that_creates_a_main_object_is_a_create_too() -> None:
+    shard, new = Shard(is_deleted=True), ObjectRef("demo", "new")
+    assert await shard.answer(Verb.WRITE, JOBS, new, pod()) == 200
+    assert await shard.answer(Verb.WRITE, JOBS, new) == 409, "it can create nothing"
+
+    shard.is_deleted = False
+    assert await shard.answer(Verb.WRITE, JOBS, new, pod()) == 409, "it is on another shard"
+    shard.is_deleted = True
+    shard.here.changed(JOBS, job(drains=True, version=2))
+    assert await shard.answer(Verb.WRITE, JOBS, new, pod()) == 409, "its parent drains"
+
+
 def test_a_write_to_an_object_that_is_gone_is_still_in_flight() -> None:
     shard = Shard()
     main = shard.here.of_uid("u1")
