@@ -1,146 +1,116 @@
-"""Facts about `sharder cleanup`: what it touches, what it refuses, and what it reports."""
+"""Facts about `sharder cleanup` that no transcript shows: what others do meanwhile."""
 
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from typing_extensions import override
 
 from sharder.cli.cleanup import CHECKED_EVERY, PAUSES, Sweep, clean_up
-from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.errors import (
-    Expired,
-    Rejected,
-    Unavailable,
-)
-from sharder.core.names import GroupResource, ObjectRef
-from tests.support.hooked_objects import Call, HookedObjects, on, once, raising
+from sharder.core.api.meta import PartialObject
+from sharder.core.errors import Conflict, Rejected, Unavailable
+from sharder.core.names import ObjectRef
+from sharder.sdk.testing.storage import Tree, metadata_of
+from sharder.sdk.testing.writer import Admission, Attributes
 from tests.support.read_cluster import ReadCluster, as_body
-from tests.support.values import (
-    DEMO,
-    DRAIN,
-    OWNER,
-    SECRETS,
-    WIDGETS,
-    A,
-    B,
-    obj,
-    ring,
-)
+from tests.support.values import DEMO, DRAIN, OWNER, SECRETS, A, B, obj, ring
 
-NODES = GroupResource("", "nodes")
-RESOURCES = (
-    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
-    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
-    Resource(id=NODES, version="v1", kind="Node", namespaced=False),
-)
+Act = Callable[[Attributes], Awaitable[Tree | None]]
+
+
+class Meanwhile(Admission):
+    """Lets others act before a write is stored, or changes it."""
+
+    def __init__(self, act: Act) -> None:
+        self._act = act
+
+    @override
+    async def mutate(self, attributes: Attributes) -> Tree:
+        return await self._act(attributes) or await super().mutate(attributes)
 
 
 class Fake(ReadCluster):
-    """A cluster of three resources; there is no ring until a test adds one."""
+    """A cluster with Secrets of a ring that is not there until a test adds it."""
 
     def __init__(self) -> None:
-        super().__init__(*RESOURCES)
-        self.hooked = HookedObjects(*self.resources)
-        self.objects = self.hooked
-        self.cluster = replace(self.cluster, objects=self.hooked)
+        super().__init__()
+        self.secrets = self.objects.stores[SECRETS]
+        self.server = self.secrets._state.server
 
-    async def fill(self, resource: GroupResource, *things: PartialObject) -> None:
-        for thing in things:
-            await self.add(resource, thing)
+    async def run(self, act: Act, *, many: int = 1) -> Sweep:
+        """Clean so many Secrets up; `act` is done at each write."""
+        for number in range(many):
+            await self.add(SECRETS, obj(SECRETS, f"s-{number}", owner=A))
+        self.server.writer.admission = Meanwhile(act)
+        (sweep,) = await clean_up(self.cluster, ring=DEMO, resources=("secrets",), dry_run=False)
+        return sweep
 
-    async def add_ring(self) -> None:
-        await self.rings.create("", as_body(ring()))
-
-    async def run(self, *resources: str) -> list[Sweep]:
-        every = resources or ("secrets",)
-        return await clean_up(self.cluster, ring=DEMO, resources=every, dry_run=False)
-
-    async def stored(self, resource: GroupResource) -> dict[str, PartialObject]:
-        return {o.metadata.name: o for o in (await self.objects.stores[resource].list()).items}
-
-    async def marked(self, resource: GroupResource) -> list[str]:
-        found = await self.stored(resource)
-        return [n for n, o in found.items() if {OWNER, DRAIN} & set(o.metadata.labels or {})]
-
-    def patches(self) -> int:
-        return sum(call.verb == "patch" for call in self.hooked.calls)
-
-
-def counts(sweeps: list[Sweep]) -> dict[str, tuple[int, int, int]]:
-    return {str(s.resource.id): (len(s.found), s.cleaned, len(s.failures)) for s in sweeps}
-
-
-# What is refused
+    async def stored(self) -> list[PartialObject]:
+        return list((await self.secrets.list()).items)
 
 
 async def test_a_ring_that_comes_back_ends_the_clean_up_of_its_resources() -> None:
     fake = Fake()
-    many = CHECKED_EVERY + 100
-    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(many)))
-    fake.hooked.before.append(on("patch", SECRETS, once(fake.add_ring)))
 
-    sweeps = await fake.run()
+    async def come_back(_: Attributes) -> None:
+        with suppress(Conflict):
+            await fake.rings.create("", as_body(ring()))
 
-    assert len(sweeps[0].found) == CHECKED_EVERY
-    assert "is part of ControllerRing demo" in sweeps[0].failures[0]
-    assert len(await fake.marked(SECRETS)) > 100
+    sweep = await fake.run(come_back, many=CHECKED_EVERY + 100)
 
-
-# What goes wrong
+    marked = [
+        one for one in await fake.stored() if {OWNER, DRAIN} & set(one.metadata.labels or {})
+    ]
+    assert len(sweep.found) == CHECKED_EVERY
+    assert "is part of ControllerRing demo" in sweep.failures[0]
+    assert len(marked) >= 100
 
 
 async def test_a_lost_race_is_decided_anew() -> None:
     fake = Fake()
-    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
-    touched: Json = {"metadata": {"labels": {"x": "y"}}}
-    ref = ObjectRef("default", "s")
-    touch = once(lambda: fake.objects.stores[SECRETS].patch(ref, touched))
-    fake.hooked.before.append(on("patch", SECRETS, touch))
 
-    sweeps = await fake.run()
+    async def touch(_: Attributes) -> None:
+        fake.server.writer.admission = Admission()
+        await fake.secrets.patch(ObjectRef("default", "s-0"), {"metadata": {"labels": {"x": "y"}}})
 
-    assert counts(sweeps) == {"secrets": (1, 1, 0)}
-    assert (await fake.stored(SECRETS))["s"].metadata.labels == {"x": "y"}
+    sweep = await fake.run(touch)
+
+    assert (sweep.cleaned, sweep.failures) == (1, [])
+    assert [one.metadata.labels for one in await fake.stored()] == [{"x": "y"}]
     assert fake.clock.slept == [0.2]
 
 
 async def test_a_server_that_stays_away_is_asked_a_few_times() -> None:
     fake = Fake()
-    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
-    fake.hooked.before.append(on("patch", SECRETS, raising(Unavailable("away"))))
 
-    sweeps = await fake.run()
+    async def be_away(_: Attributes) -> None:
+        raise Unavailable("away")
 
-    assert counts(sweeps) == {"secrets": (1, 0, 1)}
-    assert fake.patches() == 1 + len(PAUSES)
+    sweep = await fake.run(be_away)
+
+    assert (sweep.cleaned, len(sweep.failures)) == (0, 1)
     assert fake.clock.slept == list(PAUSES)
 
 
 async def test_labels_that_another_client_puts_back_are_a_failure() -> None:
-    fake = Fake()
-    await fake.fill(SECRETS, obj(SECRETS, "s", owner=A))
-    ref, back = ObjectRef("default", "s"), {"metadata": {"labels": {OWNER: B}}}
+    async def put_back(attributes: Attributes) -> Tree:
+        written = attributes.obj or {}
+        return {**written, "metadata": {**metadata_of(written), "labels": {OWNER: B}}}
 
-    async def put_back(_call: Call) -> None:
-        await fake.objects.stores[SECRETS].patch(ref, back)
+    sweep = await Fake().run(put_back)
 
-    fake.hooked.after.append(on("patch", SECRETS, put_back))
-
-    sweeps = await fake.run()
-
-    assert counts(sweeps) == {"secrets": (1, 0, 1)}
-    assert "another client restores the labels" in sweeps[0].failures[0]
+    assert sweep.cleaned == 0
+    assert "another client restores the labels" in sweep.failures[0]
 
 
-async def test_a_list_that_breaks_is_a_problem_of_its_resource() -> None:
-    fake = Fake()
-    await fake.fill(SECRETS, *(obj(SECRETS, f"s-{n}", owner=A) for n in range(5)))
-    await fake.fill(WIDGETS, obj(WIDGETS, "w", owner=A))
+async def test_what_was_found_before_a_list_fails_is_cleaned() -> None:
+    fake, lists = Fake(), iter((True, False))
+    fake.server.allows = lambda _, verb, __, ___: verb != "list" or next(lists)
 
-    async def expire() -> None:
-        raise Expired("too old")
+    async def refuse_one(attributes: Attributes) -> None:
+        if attributes.place.name == "s-1":
+            raise Rejected("no")
 
-    fake.hooked.before.append(on("next", SECRETS, once(expire), name="s-3"))
-    fake.hooked.before.append(on("patch", SECRETS, raising(Rejected("no")), name="s-1"))
+    sweep = await fake.run(refuse_one, many=5)
 
-    sweeps = await fake.run("widgets.example.com", "secrets")
-
-    assert counts(sweeps) == {"widgets.example.com": (1, 1, 0), "secrets": (3, 2, 2)}
-    assert {*sweeps[1].failures} == {"secrets default/s-1: no", "secrets: too old"}
+    assert (len(sweep.found), sweep.cleaned) == (5, 4)
+    assert sorted(each.split()[1] for each in sweep.failures) == ["GET", "default/s-1:"]
