@@ -25,23 +25,6 @@ def stored(review: Review, decision: Decision) -> ObjectMeta:
     return admitted(review.obj, decision.operations).metadata
 
 
-def others(entries: dict[str, str] | None) -> dict[str, str]:
-    return {k: v for k, v in (entries or {}).items() if k not in {OWNER, DRAIN, NEXT}}
-
-
-@given(requests, snapshots)
-def test_every_patch_applies_and_leaves_everything_but_our_labels(
-    review: Review, snapshot: RingSnapshot
-) -> None:
-    after = stored(review, decide(review, snapshot, SHARDERS))
-
-    before = review.obj.metadata
-    assert others(after.labels) == others(before.labels)
-    assert others(after.annotations) == others(before.annotations)
-    assert after.namespace == before.namespace
-    assert after.name == before.name or not before.name
-
-
 @given(requests, snapshots)
 def test_only_available_shards_are_assigned_objects(
     review: Review, snapshot: RingSnapshot

@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 
 from hypothesis import example, given
-from hypothesis import strategies as st
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
 from sharder.core.placement.hash_ring import HashRing
-from tests.property.strategies import colliding, keys, ring_members
+from tests.property.strategies import keys, ring_members
 
 ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")
 SHARED = "op-110"
@@ -32,14 +31,3 @@ def plain_owner(members: Iterable[ShardName], key: str) -> ShardName | None:
 @example([ONE, ELEVEN], SHARED)
 def test_the_owner_is_the_one_of_the_definition(members: list[ShardName], key: str) -> None:
     assert HashRing(members).owner(key) == plain_owner(members, key)
-
-
-@given(st.lists(colliding, max_size=5), colliding, keys)
-@example([ONE], ELEVEN, SHARED)
-@example([ELEVEN], ONE, SHARED)
-def test_who_joins_takes_keys_from_others_and_no_other_does(
-    members: list[ShardName], joiner: ShardName, key: str
-) -> None:
-    before, after = HashRing(members), HashRing([*members, joiner])
-
-    assert after.owner(key) in {before.owner(key), joiner}

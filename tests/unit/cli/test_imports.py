@@ -58,13 +58,15 @@ def test_a_command_imports_only_what_it_runs(nowhere: dict[str, str]) -> None:
     that_list = ("rings", "shards demo")
     that_plan = ("explain demo secret/a -n b", "plan demo")
 
-    found = imported(*without_cluster, *that_list, *that_plan, environment=nowhere)
+    found = imported(*without_cluster, *that_list, *that_plan, "run", environment=nowhere)
 
     assert "sharder.cli.app" in found[0]
     assert found[2] & (READING | CLIENT | PLAN) == set()
     assert found[4] & (READING | PLAN) == set()
     assert found[6] & READING == set()
     assert found[6] >= PLAN | CLIENT - {"yaml"}
+    assert found[7] >= {"webhook.server"}
+    assert found[7] & {"kubernetes", "requests", "urllib3"} == set()
 
 
 def test_a_plan_from_a_dump_imports_no_client_and_reads_json_without_yaml(
@@ -78,15 +80,6 @@ def test_a_plan_from_a_dump_imports_no_client_and_reads_json_without_yaml(
 
     assert found >= PLAN
     assert found & (READING | CLIENT) == set()
-
-
-def test_the_service_and_its_shards_leave_out_the_kubernetes_client(
-    nowhere: dict[str, str],
-) -> None:
-    (found,) = imported("run", environment=nowhere)
-
-    assert found & {"kubernetes", "requests", "urllib3"} == set()
-    assert found >= {"webhook.server"}
 
 
 MISSING = """

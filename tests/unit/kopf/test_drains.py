@@ -80,24 +80,19 @@ def scene() -> Scene:
     return Scene()
 
 
-async def test_what_runs_is_cancelled_after_the_grace(scene: Scene) -> None:
+@pytest.mark.parametrize("before", [True, False])
+async def test_what_runs_is_cancelled_after_the_grace_also_of_a_drain_from_before_the_start(
+    scene: Scene, before: bool
+) -> None:
+    uids = [await scene.drain()] if before else []
     async with scene.followed():
-        uid = await scene.drain()
+        uids += [] if before else [await scene.drain()]
         await scene.cluster.advance(9)
         assert scene.cancelled == []
 
         await scene.cluster.advance(2)
 
-    assert set(scene.cancelled) == {uid}
-
-
-async def test_a_drain_from_before_the_start_is_found(scene: Scene) -> None:
-    uid = await scene.drain()
-
-    async with scene.followed():
-        await scene.cluster.advance(11)
-
-    assert set(scene.cancelled) == {uid}
+    assert set(scene.cancelled) == {*uids}
 
 
 async def test_kopf_is_reminded_of_a_drain_more_and_more_seldom(scene: Scene) -> None:

@@ -77,52 +77,44 @@ async def wait_for_ever(**_: object) -> None:
 def nothing(**_: object) -> None: ...
 
 
-def test_a_handler_starts_on_an_object_that_is_ours(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("labels", "event", "holds_lease", "starts"),
+    [
+        (OURS, "MODIFIED", True, 1),
+        (OURS, "MODIFIED", False, 0),
+        (OURS, "DELETED", True, 0),
+        (DRAINING, "MODIFIED", True, 0),
+        ({OWNER: B}, "MODIFIED", True, 0),
+        ({}, "MODIFIED", True, 0),
+    ],
+)
+def test_a_handler_starts_only_on_an_object_that_is_surely_ours_and_stays(
+    scene: Scene, labels: dict[str, str], event: str, holds_lease: bool, starts: int
+) -> None:
     assert not scene.see(OURS)
+    scene.see(labels, event)
+    scene.holds_lease = holds_lease
 
-    assert len(scene.chosen(scene.handler(nothing))) == 1
+    assert len(scene.chosen(scene.handler(nothing))) == starts
 
 
 @pytest.mark.parametrize(
-    ("labels", "event"),
-    [(DRAINING, "MODIFIED"), ({OWNER: B}, "MODIFIED"), ({}, "MODIFIED"), (OURS, "DELETED")],
+    ("labels", "holds_lease", "left"),
+    [
+        (DRAINING, True, {}),
+        (DRAINING, False, DRAINING),
+        (OURS, True, OURS),
+        ({OWNER: B, DRAIN: "true"}, True, {OWNER: B, DRAIN: "true"}),
+        ({}, True, {}),
+    ],
 )
-def test_no_handler_starts_on_an_object_that_drains_or_has_left(
-    scene: Scene, labels: dict[str, str], event: str
+async def test_a_drain_is_acknowledged_by_the_removal_of_both_labels_while_it_is_ours_to_do(
+    scene: Scene, labels: dict[str, str], holds_lease: bool, left: dict[str, str]
 ) -> None:
-    scene.see(OURS)
-    scene.see(labels, event)
-
-    assert scene.chosen(scene.handler(nothing)) == []
-
-
-def test_no_handler_starts_while_the_lease_might_be_lost(scene: Scene) -> None:
-    scene.see(OURS)
-    scene.holds_lease = False
-
-    assert scene.chosen(scene.handler(nothing)) == []
-
-
-async def test_a_drain_is_acknowledged_by_the_removal_of_both_labels(scene: Scene) -> None:
     assert scene.see(DRAINING)
+    scene.holds_lease = holds_lease
 
-    assert await scene.acknowledged(DRAINING) == {"app": "x"}
-
-
-@pytest.mark.parametrize("labels", [OURS, {OWNER: B, DRAIN: "true"}, {}])
-async def test_an_object_that_no_longer_drains_or_is_not_ours_keeps_its_labels(
-    scene: Scene, labels: dict[str, str]
-) -> None:
-    scene.see(DRAINING)
-
-    assert await scene.acknowledged(labels) == {**labels, "app": "x"}
-
-
-async def test_no_drain_is_acknowledged_without_the_lease(scene: Scene) -> None:
-    scene.see(DRAINING)
-    scene.holds_lease = False
-
-    assert await scene.acknowledged(DRAINING) == {**DRAINING, "app": "x"}
+    assert await scene.acknowledged(labels) == {**left, "app": "x"}
 
 
 async def test_no_drain_is_acknowledged_while_a_handler_runs(scene: Scene) -> None:

@@ -41,7 +41,9 @@ async def start(
     return settings
 
 
-async def test_kopf_watches_own_objects_only(registry: kopf.OperatorRegistry) -> None:
+async def test_kopf_watches_own_objects_only_without_peering_and_lets_handlers_end(
+    registry: kopf.OperatorRegistry,
+) -> None:
     join(registry)
 
     settings = await start(registry)
@@ -50,17 +52,7 @@ async def test_kopf_watches_own_objects_only(registry: kopf.OperatorRegistry) ->
     assert collect(kopf.Resource("", "v1", "secrets")) == [f"{OWNER}=shard-a"]
     assert collect(kopf.Resource("example.com", "v1beta1", "widgets", preferred=False))
     assert collect(kopf.Resource("", "v1", "configmaps")) == []
-
-
-async def test_peering_is_off_and_handlers_have_time_to_end(
-    registry: kopf.OperatorRegistry,
-) -> None:
-    join(registry)
-
-    settings = await start(registry)
-
-    assert settings.peering.standalone
-    assert not settings.peering.mandatory
+    assert (settings.peering.standalone, settings.peering.mandatory) == (True, False)
     assert settings.queueing.exit_timeout == 20
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
 import pytest
 
 from sharder.core.api.cluster import Right
@@ -30,7 +29,6 @@ from tests.unit.sdk.scene import (
 
 NAME = "example.com/cleanup"
 WIDGET = ObjectRef("default", "one")
-OLD = OwnMeta(name="one", generation=3, labels={OWNER: ME, "tier": "web"}, annotations={"a": "b"})
 
 
 async def nothing(request: Request) -> None:
@@ -54,15 +52,6 @@ async def has_lease(scene: Scene, ref: ObjectRef) -> bool:
 
 
 # Predicates
-
-
-def changed(**fields: object) -> OwnMeta:
-    return msgspec.structs.replace(OLD, **fields)
-
-
-def test_a_new_generation_is_a_change_of_the_spec() -> None:
-    assert not generation_changed(OLD, changed(resource_version="9"))
-    assert generation_changed(OLD, changed(generation=4))
 
 
 def never(_old: OwnMeta, _new: OwnMeta) -> bool:

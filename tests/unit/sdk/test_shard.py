@@ -59,21 +59,19 @@ def said() -> Mapping[str, str]:
     return dict(zip(CASES, lines, strict=True))
 
 
-@pytest.mark.parametrize(("case", "prefix"), [("none", ""), ("basic", "ERROR:sharder.sdk.shard:")])
-def test_a_bad_kubeconfig_is_named_in_one_line(
-    case: str, prefix: str, said: Mapping[str, str]
-) -> None:
-    assert said[case].startswith(f"{prefix}shard failed: no kubeconfig at {NOWHERE['KUBECONFIG']}")
-    assert said[case].count("\n") == 1
-
-
 @pytest.mark.parametrize(
-    ("case", "problem"), [("malformed", "SHARD_WORKERS='many'"), ("unusable", "'a b'")]
+    ("case", "prefix", "problem"),
+    [
+        ("none", "", f"no kubeconfig at {NOWHERE['KUBECONFIG']}"),
+        ("basic", "ERROR:sharder.sdk.shard:", f"no kubeconfig at {NOWHERE['KUBECONFIG']}"),
+        ("malformed", "", "SHARD_WORKERS='many'"),
+        ("unusable", "", "'a b'"),
+    ],
 )
-def test_bad_settings_are_named_in_one_line(
-    case: str, problem: str, said: Mapping[str, str]
+def test_what_keeps_a_shard_from_working_is_named_in_one_line(
+    case: str, prefix: str, problem: str, said: Mapping[str, str]
 ) -> None:
-    assert said[case].startswith("shard failed: ")
+    assert said[case].startswith(f"{prefix}shard failed: ")
     assert problem in said[case]
     assert said[case].count("\n") == 1
 
