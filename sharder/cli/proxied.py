@@ -67,7 +67,7 @@ def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> No
     `arguments` are those of the proxy.
 
     Raises:
-        UsageError: the file cannot be read, or is no YAML.
+        UsageError: the file cannot be read, or has something that is no manifest.
         ConfigError: a controller cannot be served.
     """
     try:
@@ -75,5 +75,7 @@ def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> No
         manifests = [each for each in yaml.safe_load_all(text) if each is not None]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise UsageError(f"cannot read {file}: {error}") from error
+    if not all(isinstance(each, dict) for each in manifests):
+        raise UsageError(f"cannot read {file}: it has something that is no manifest")
     done = [injected(each, image, arguments) if image else without(each) for each in manifests]
     yaml.safe_dump_all(done, sys.stdout, sort_keys=False, width=1000)

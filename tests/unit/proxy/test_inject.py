@@ -1,10 +1,13 @@
 """The proxy in the manifest of a controller."""
 
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
 import yaml
 
+from sharder.cli.command import UsageError
+from sharder.cli.proxied import print_injected
 from sharder.core.errors import ConfigError
 from sharder.proxy.inject import injected, without
 
@@ -104,3 +107,10 @@ def test_what_cannot_be_served_is_refused(field: str, value: object) -> None:
 
     with pytest.raises(ConfigError, match="Deployment job-controller"):
         injected(manifest, "sharder:1", ["jobs"])
+
+
+def test_what_is_no_manifest_is_an_error_of_the_user(tmp_path: Path) -> None:
+    (file := tmp_path / "values.yaml").write_text("- a\n- b\n")
+
+    with pytest.raises(UsageError, match=r"values\.yaml"):
+        print_injected(str(file), "sharder:1", ["jobs"])
