@@ -11,6 +11,7 @@ from sharder.core.api.lease import Lease, LeaseSpec, format_time, lease_body
 from sharder.core.api.meta import Json
 from sharder.core.errors import NotFound, Unavailable
 from sharder.core.names import ObjectRef
+from sharder.kube.typed_stores import LEASES
 from sharder.ports import Watchable
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
@@ -83,10 +84,25 @@ class World:
         await asyncio.wait([task])
 
 
-class Deaf(FakeStore[Lease]):
-    """Never answers a patch."""
+class LateAnswer(FakeStore[Lease]):
+    """Does at once what it is told, and answers one of the writes late, or never."""
+
+    def __init__(self) -> None:
+        super().__init__(Lease, LEASES)
+        self.late: asyncio.Event | None = None
+        """The next write is answered when this is set."""
+
+    @override
+    async def create(self, namespace: str, body: Json) -> Lease:
+        return await self._answer(super().create(namespace, body))
 
     @override
     async def patch(self, ref: ObjectRef, body: Json) -> Lease:
-        await asyncio.Event().wait()
-        return await super().patch(ref, body)
+        return await self._answer(super().patch(ref, body))
+
+    async def _answer(self, write: Awaitable[Lease]) -> Lease:
+        late, self.late = self.late, None
+        result = await write
+        if late is not None:
+            await late.wait()
+        return result

@@ -3,17 +3,11 @@
 import asyncio
 
 import pytest
-from typing_extensions import override
 
-from sharder.core.api.lease import Lease
-from sharder.core.api.meta import Json
-from sharder.core.names import ObjectRef
-from sharder.kube.typed_stores import LEASES
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.lease_record import Candidate
 from sharder.sdk.testing.fake_clock import FixedRng
-from tests.support.fake_store import FakeStore
-from tests.support.lease_locks import DOWN, REF, World
+from tests.support.lease_locks import DOWN, REF, LateAnswer, World
 
 
 @pytest.fixture
@@ -46,28 +40,14 @@ async def test_what_could_not_be_released_is_still_ours_to_take(cache: World) ->
     assert holder.valid()
 
 
-class Mute(FakeStore[Lease]):
-    """Writes, and never answers."""
-
-    @override
-    async def create(self, namespace: str, body: Json) -> Lease:
-        await super().create(namespace, body)
-        return await asyncio.Future()
-
-    @override
-    async def patch(self, ref: ObjectRef, body: Json) -> Lease:
-        await super().patch(ref, body)
-        return await asyncio.Future()
-
-
 @pytest.mark.parametrize("is_there", [False, True])
 async def test_what_was_taken_by_a_write_that_was_cancelled_is_released(
     cache: World, is_there: bool
 ) -> None:
     if is_there:
         await cache.give("")
-    mute = Mute(Lease, LEASES)
-    mute._state = cache.store._state
+    mute = LateAnswer()
+    mute._state, mute.late = cache.store._state, asyncio.Event()
     holder = LeaseHolder(mute, REF, Candidate("me"), clock=cache.clock, rng=FixedRng())
     async with cache.running(holder.acquire()):
         taken = (await cache.lease()).holder_identity

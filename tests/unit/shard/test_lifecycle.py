@@ -33,6 +33,7 @@ async def test_work_is_cancelled_before_the_lease_can_be_lost() -> None:
     async with at_work(scene, controller) as (_, task):
         lease = await scene.cluster.lease_store.get(LEASE)
         assert (lease.spec.holder_identity, lease.metadata.label(RING_LABEL)) == (ME, RING)
+        await scene.clock.advance(2 * TIMING.lease_duration)
         scene.cluster.lease_store.fail(*OUTAGE[:2])
         await scene.clock.advance(TIMING.renew_deadline - 0.1)
         assert controller.running == {"one"}
