@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -10,19 +9,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
-from sharder.kube.access import Access, Authorization, Token
 from sharder.kube.client import MERGE_PATCH, Client, connect
-from sharder.kube.session import Session
 from sharder.runtime.clock import SystemClock
 from tests.unit.kube.conftest import Script, kubeconfig
-
-
-async def no_token() -> Token:
-    return Token("")
 
 
 async def never_answer(_: web.StreamResponse) -> None:
@@ -210,29 +202,16 @@ async def test_every_answer_is_observed_with_its_method_and_status(
     assert seen == [("GET", "200"), ("PATCH", "429"), ("GET", "200")]
 
 
-async def test_the_kernel_gives_up_what_is_not_acknowledged() -> None:
+async def test_the_kernel_gives_up_what_is_not_acknowledged(
+    script: Script, client: Client
+) -> None:
     """So no write is stored after others can have taken the Lease of its sender."""
+    script.then(never_answer)
 
-    async def endless(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        await asyncio.Event().wait()
-        return response
-
-    app = web.Application()
-    app.router.add_get("/", endless)
-    async with TestServer(app) as server:
-        access = Access(
-            server=str(server.make_url("")).rstrip("/"),
-            trust=ssl.create_default_context(),
-            authorization=Authorization(no_token),
-        )
-        session = Session(access)
-        async with session.open("GET", "/", {}, timeout=aiohttp.ClientTimeout()) as answer:
-            assert answer.connection is not None
-            assert answer.connection.transport is not None
-            used = answer.connection.transport.get_extra_info("socket")
-            milliseconds = used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
-        await session.close()
+    async with client._http.open("GET", "/x", {}, timeout=aiohttp.ClientTimeout()) as answer:
+        assert answer.connection is not None
+        assert answer.connection.transport is not None
+        used = answer.connection.transport.get_extra_info("socket")
+        milliseconds = used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
 
     assert milliseconds == 5000

@@ -32,18 +32,22 @@ class Author:
     """The finalizers at the last reconcile."""
     makes: str = ""
     """The child to create."""
+    removes: tuple[str, ...] = ()
+    """The finalizers to remove."""
 
     async def reconcile(self, request: Request) -> float | timedelta | None:
         self.seen = request.metadata.finalizers
         if self.makes:
             await request.ensure({"kind": "ConfigMap", "metadata": {"name": self.makes}})
-        return self._act("reconcile")
+        return await self._act("reconcile", request)
 
     async def clean_up(self, request: Request) -> float | timedelta | None:
-        return self._act("clean up")
+        return await self._act("clean up", request)
 
-    def _act(self, what: str) -> float | timedelta | None:
+    async def _act(self, what: str, request: Request) -> float | timedelta | None:
         self.calls.append((what, self.cluster.clock.monotonic()))
+        for finalizer in self.removes:
+            await request.remove_finalizer(finalizer)
         outcome = self.outcomes.pop(0) if self.outcomes else None
         if isinstance(outcome, Exception):
             raise outcome
@@ -109,6 +113,27 @@ async def test_an_object_is_kept_until_its_clean_up_has_ended_and_its_answer_was
 
         assert [what for what, _ in author.calls] == ["clean up"] * 4
         assert await author.finalizers() == (THEIRS,)
+
+
+async def test_the_finalizer_of_a_kept_object_cannot_be_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    author = Author(removes=(THEIRS, NAME))
+    async with author.test(cleans_up=True) as test:
+        await test.create(SECRET)
+        assert len(author.calls) < 5
+        assert f"the finalizer {NAME} would be added to default/one again" in caplog.text
+
+        await test.cluster.delete("secrets", "one")
+        assert await test.cluster.list("secrets") == []
+
+
+async def test_a_finalizer_is_retired_by_a_reconciler_without_on_delete() -> None:
+    author = Author(removes=(NAME,))
+    async with author.test() as test:
+        await test.create({**SECRET, "metadata": {"name": "one", "finalizers": [NAME]}})
+
+        assert await author.finalizers() == ()
 
 
 @pytest.mark.parametrize("after", [60, timedelta(minutes=1)])
