@@ -1,7 +1,7 @@
 """Whatever is sent to the webhook, it never fails, never refuses, and never sends a bad patch."""
 
 from random import Random
-from typing import Final, Literal, TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 import msgspec
 from hypothesis import given
@@ -15,7 +15,15 @@ from sharder.core.ring.snapshot import RingSnapshot
 from tests.property.strategies import acknowledgements, reviews, snapshots
 from tests.support.json_patch import apply_json_patch
 from tests.support.values import DRAIN, NEXT, OWNER
-from tests.unit.webhook.reviews import TRUSTED_PATH, Counts, app_with, exchange, review_of
+from tests.unit.webhook.reviews import (
+    TRUSTED_PATH,
+    Counts,
+    Response,
+    app_with,
+    exchange,
+    response_in,
+    review_of,
+)
 
 ODD: Final[tuple[Json, ...]] = (
     *(None, True, 0, -1, 2**63, 10**400, 0.5, "", "a", "a/b", "..", "\n", "\x00", "🙂", "ü" * 254),
@@ -26,19 +34,6 @@ DEEP: Final = '[{"}":' * 6_000 + "1" + "}]" * 6_000
 
 
 Tree: TypeAlias = dict[str, Json]
-
-
-class _Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    uid: str
-    allowed: Literal[True]
-    patch_type: Literal["JSONPatch"] | None = None
-    patch: bytes = b"[]"
-    warnings: tuple[str, ...] = ()
-
-
-class _Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
-    api_version: Literal["admission.k8s.io/v1"] = msgspec.field(name="apiVersion")
-    response: _Response
 
 
 def request_of(review: Review) -> Tree:
@@ -93,7 +88,7 @@ def without_ours(obj: Json) -> Json:
     return {**cast("Tree", obj), "metadata": metadata}
 
 
-async def answer_to(body: bytes, ring: RingSnapshot, *, pieces: int = 1) -> _Response | None:
+async def answer_to(body: bytes, ring: RingSnapshot, *, pieces: int = 1) -> Response | None:
     """Return the answer; None: the body is no review."""
     counts, size = Counts(), max(1, -(-len(body) // pieces))
     chunks = [body[at : at + size] for at in range(0, len(body), size)]
@@ -104,10 +99,12 @@ async def answer_to(body: bytes, ring: RingSnapshot, *, pieces: int = 1) -> _Res
     if result.status == 400:
         assert result.body.count(b"\n") == 1
         return None
-    return msgspec.json.decode(result.body, type=_Answer).response
+    response = response_in(result)
+    assert response.allowed
+    return response
 
 
-def patched(obj: Json, answer: _Response) -> Json:
+def patched(obj: Json, answer: Response) -> Json:
     """Return the object as it is stored."""
     return apply_json_patch(obj, msgspec.json.decode(answer.patch, type=list[Operation]))
 

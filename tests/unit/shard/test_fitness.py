@@ -1,8 +1,6 @@
 """Shards that cannot watch, on the cluster of the testing kit."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,47 +20,39 @@ from sharder.core.names import (
 )
 from sharder.sdk import LeaseTiming, Request, Shard
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest, custom
-from tests.unit.shard.test_probes import get
+from tests.unit.shard.test_probes import get, port_in
 
 RING: Final = RingName("demo")
 DURATION: Final = 10
 TIMING: Final = LeaseTiming(lease_duration=DURATION, renew_deadline=6, retry_period=1)
-SETTINGS_HERE: Final = replace(SETTINGS, lease=TIMING)
+SETTINGS_HERE: Final = replace(SETTINGS, name="a", lease=TIMING)
 THINGS, PARTS = "things.example.com", "parts.example.com"
 OLD = [custom(THINGS, kind="Thing", version="v1alpha1"), custom(PARTS, kind="Part", version="v1")]
 WATCH = Right(verb="watch", resource=parse_resource(THINGS))
+LEASE: Final = ObjectRef("default", "a")
 AWHILE: Final = 6.0
 """Seconds until the next attempt of a watch that fails."""
 
 
 @dataclass
 class Play:
-    """A cluster with things, and the shards that reconcile them."""
+    """A cluster with things, and a shard that reconciles them."""
 
     cluster: FakeCluster = field(default_factory=lambda: FakeCluster(*OLD))
     worked: list[str] = field(default_factory=list)
 
-    def shard(self, name: str, *, address: str = "0") -> Shard:
-        settings = replace(SETTINGS_HERE, name=name, http_address=address)
-        shard = Shard(ring=RING, settings=settings)
+    def at_work(self, *, address: str = "0") -> ShardTest:
+        shard = Shard(ring=RING, settings=replace(SETTINGS_HERE, http_address=address))
         shard.reconciler(THINGS, self._reconcile, owns=[PARTS], cache=[PARTS])
-        return shard
-
-    @asynccontextmanager
-    async def at_work(self, *names: str) -> AsyncIterator[Sequence[ShardTest]]:
-        async with AsyncExitStack() as stack:
-            yield [
-                await stack.enter_async_context(ShardTest(self.shard(name), self.cluster))
-                for name in names
-            ]
+        return ShardTest(shard, self.cluster)
 
     async def _reconcile(self, request: Request) -> None:
         self.worked.append(request.ref.name)
         name = {"name": request.ref.name}
         await request.ensure({"apiVersion": "example.com/v1", "kind": "Part", "metadata": name})
 
-    async def create(self, name: str, owner: str = "a") -> None:
-        metadata = {"name": name, "labels": {owner_label(RING): owner}}
+    async def create(self, name: str) -> None:
+        metadata = {"name": name, "labels": {owner_label(RING): "a"}}
         body = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata}
         await self.cluster.create(body)
 
@@ -80,12 +70,12 @@ class Play:
         self.cluster.store(THINGS).hang_up()
         await self.cluster.advance(0)
 
-    async def holder(self, name: str = "a") -> str | None:
-        lease = await self.cluster.lease_store.get(ObjectRef("default", name))
+    async def holder(self) -> str | None:
+        lease = await self.cluster.lease_store.get(LEASE)
         return lease.spec.holder_identity
 
-    async def problem(self, name: str = "a") -> str:
-        lease = await self.cluster.lease_store.get(ObjectRef("default", name))
+    async def problem(self) -> str:
+        lease = await self.cluster.lease_store.get(LEASE)
         return lease.metadata.annotation(PROBLEM_ANNOTATION)
 
 
@@ -102,7 +92,7 @@ def play() -> Play:
 async def test_a_process_starts_again_with_its_lease_if_a_resource_has_another_version(
     play: Play, old: Resource, new: Resource
 ) -> None:
-    async with play.at_work("a") as (test,):
+    async with play.at_work() as test:
         play.cluster.server.withdraw(old.id, old.version)
         play.cluster.server.serve(new)
         await play.cluster.advance(AWHILE)
@@ -116,8 +106,8 @@ async def test_a_shard_is_not_ready_after_one_lease_and_leaves_after_two(
 ) -> None:
     caplog.set_level(logging.INFO)
     await play.join("b")
-    async with ShardTest(play.shard("a", address="127.0.0.1:0"), play.cluster) as test:
-        (port,) = [int(m.split()[-1]) for m in caplog.messages if m.startswith("serving health")]
+    async with play.at_work(address="127.0.0.1:0") as test:
+        port = port_in(caplog)
         await play.deny_watches()
 
         await play.cluster.advance(DURATION - 1)
@@ -141,12 +131,12 @@ async def test_a_shard_that_left_returns_when_its_watches_have_worked_for_one_le
     play: Play,
 ) -> None:
     await play.join("b")
-    async with play.at_work("a") as (test,):
+    async with play.at_work() as test:
         await play.deny_watches()
         await play.cluster.advance(10 * DURATION)
         assert await test.ended()
 
-    async with play.at_work("a"):
+    async with play.at_work():
         await play.cluster.advance(10 * DURATION)
         assert (await play.holder(), bool(await play.problem())) == ("", True)
         play.cluster.denied.clear()
@@ -161,13 +151,13 @@ async def test_a_shard_that_left_returns_when_its_watches_have_worked_for_one_le
 
 async def test_a_shard_that_restarts_after_it_left_does_not_return_at_once(play: Play) -> None:
     await play.join("b")
-    async with play.at_work("a") as (test,):
+    async with play.at_work() as test:
         await play.deny_watches()
         await play.cluster.advance(10 * DURATION)
         assert await test.ended()
     play.cluster.denied.clear()
 
-    async with play.at_work("a"):
+    async with play.at_work():
         await play.cluster.advance(DURATION - 1)
         assert await play.holder() == ""
         await play.cluster.advance(3)
@@ -189,7 +179,7 @@ async def test_the_last_shard_that_can_work_keeps_its_lease_and_says_so_once(
     for name, annotations in others.items():
         await play.join(name, **annotations)
 
-    async with play.at_work("a"):
+    async with play.at_work():
         await play.deny_watches()
         await play.cluster.advance(10 * DURATION)
 

@@ -13,12 +13,17 @@ from sharder.core.addresses import Address
 from sharder.core.api.cluster import Right
 from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import Shard
-from sharder.sdk.testing.fake_clock import FixedRng
+from sharder.sdk.testing import FakeCluster, ShardTest
 from sharder.shard.probes import probes
-from tests.support.eventually import eventually
-from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller, Scene
+from tests.unit.sdk.scene import SECRETS, SETTINGS, Controller
 
 HERE = Address("127.0.0.1", 0)
+
+
+def port_in(caplog: pytest.LogCaptureFixture) -> int:
+    """Return the port that a shard has logged."""
+    (port,) = [int(m.split()[-1]) for m in caplog.messages if m.startswith("serving health")]
+    return port
 
 
 async def get(port: int, path: str) -> tuple[int, str]:
@@ -30,14 +35,16 @@ async def get(port: int, path: str) -> tuple[int, str]:
     return int(head.split()[1]), body
 
 
-async def test_a_shard_is_alive_and_says_why_it_is_not_ready() -> None:
-    reasons = ["the Lease is not held", ""]
+async def test_a_shard_is_alive_says_why_it_is_not_ready_and_shows_its_metrics() -> None:
+    reasons, metrics = ["the Lease is not held", ""], ShardMetrics()
+    metrics.requested("GET", "200")
 
-    async with probes(HERE, not_ready=lambda: reasons[0], metrics=ShardMetrics()) as port:
+    async with probes(HERE, not_ready=lambda: reasons[0], metrics=metrics) as port:
         alive = await get(port, "/healthz")
         status, waiting = await get(port, "/readyz")
         del reasons[0]
         ready = await get(port, "/readyz")
+        measured = await get(port, "/metrics")
 
     assert alive == (200, '{"alive": true}')
     assert (status, msgspec.json.decode(waiting)) == (
@@ -45,17 +52,8 @@ async def test_a_shard_is_alive_and_says_why_it_is_not_ready() -> None:
         {"ready": False, "reason": "the Lease is not held"},
     )
     assert ready == (200, '{"ready": true, "reason": ""}')
-
-
-async def test_metrics_are_served_as_prometheus_reads_them() -> None:
-    metrics = ShardMetrics()
-    metrics.requested("GET", "200")
-
-    async with probes(HERE, not_ready=str, metrics=metrics) as port:
-        status, body = await get(port, "/metrics")
-
-    assert status == 200
-    assert 'rest_client_requests_total{code="200",method="GET"} 1.0' in body
+    assert measured[0] == 200
+    assert 'rest_client_requests_total{code="200",method="GET"} 1.0' in measured[1]
 
 
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
@@ -77,26 +75,17 @@ async def test_a_shard_is_ready_when_it_holds_its_lease_and_knows_its_objects(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    scene = Scene()
-    right = Right(verb="patch", resource=SECRETS.id)
-    scene.cluster.denied = {right}
-    settings = replace(SETTINGS, http_address="127.0.0.1:0")
-    shard = Shard(ring="demo", settings=settings)
+    cluster = FakeCluster()
+    cluster.denied.add(Right(verb="patch", resource=SECRETS.id))
+    shard = Shard(ring="demo", settings=replace(SETTINGS, http_address="127.0.0.1:0"))
     shard.reconciler("secrets", Controller())
 
-    async with asyncio.TaskGroup() as group:
-        group.create_task(shard.serve_on(scene.cluster, clock=scene.clock, rng=FixedRng()))
-
-        async def port_logged() -> int:
-            _, _, port = caplog.text.partition("serving health and metrics on port ")
-            return int(port.split()[0])
-
-        port = await eventually(port_logged, within=10)
+    async with ShardTest(shard, cluster):
+        port = port_in(caplog)
         preparing = await get(port, "/readyz")
-        scene.cluster.denied = set()
-        await scene.clock.advance(5)
+        cluster.denied.clear()
+        await cluster.advance(5)
         working = await get(port, "/readyz")
-        shard.stop()
 
     assert [preparing[0], working[0]] == [503, 200]
     assert "resources and rights are not checked yet" in preparing[1]

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 from typing_extensions import override
@@ -172,6 +173,30 @@ class Exchange:
     status: int = 0
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     body: bytes = b""
+
+
+class Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The whole response of an AdmissionReview that we ever send."""
+
+    uid: str
+    allowed: bool
+    patch_type: Literal["JSONPatch"] | None = None
+    patch: bytes = b"[]"
+    status: dict[str, object] | None = None
+    warnings: list[str] = []
+
+
+class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
+    """An AdmissionReview that goes back."""
+
+    api_version: Literal["admission.k8s.io/v1"] = msgspec.field(name="apiVersion")
+    response: Response
+
+
+def response_in(result: Exchange) -> Response:
+    """Return the response of an answer."""
+    assert (result.status, result.headers[b"content-type"]) == (200, b"application/json")
+    return msgspec.json.decode(result.body, type=Answer).response
 
 
 def head_of(

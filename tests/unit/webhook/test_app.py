@@ -1,7 +1,6 @@
 """The webhook as an application: it allows whatever the user asked for."""
 
 import json
-from typing import Literal
 
 import msgspec
 import pytest
@@ -19,6 +18,7 @@ from tests.unit.webhook.reviews import (
     TRUSTED_PATH,
     Counts,
     Exchange,
+    Response,
     answer_in,
     app_with,
     connected,
@@ -26,37 +26,20 @@ from tests.unit.webhook.reviews import (
     head_of,
     port_of,
     request_of,
+    response_in,
     review_of,
 )
 from webhook.app import health_app
 
 
-class Response(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """The whole response of an AdmissionReview that we ever send."""
-
-    uid: str
-    allowed: Literal[True]
-    patch_type: Literal["JSONPatch"] | None = None
-    patch: bytes | None = None
-    warnings: list[str] = []
-
-
-class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
-    """An AdmissionReview that goes back."""
-
-    api_version: Literal["admission.k8s.io/v1"] = msgspec.field(name="apiVersion")
-    response: Response
-
-
-def response_in(result: Exchange) -> Response:
-    assert result.status == 200
-    assert result.headers[b"content-type"] == b"application/json"
-    assert result.headers[b"content-length"] == str(len(result.body)).encode()
-    return msgspec.json.decode(result.body, type=Answer).response
+def allowing(result: Exchange) -> Response:
+    response = response_in(result)
+    assert response.allowed
+    return response
 
 
 def patch_in(result: Exchange) -> list[Operation]:
-    return msgspec.json.decode(response_in(result).patch or b"[]", type=list[Operation])
+    return msgspec.json.decode(allowing(result).patch, type=list[Operation])
 
 
 def broken(_name: RingName) -> RingSnapshot | None:
@@ -144,8 +127,8 @@ async def test_a_request_for_an_unknown_ring_is_allowed_with_a_warning(name: str
         path="/webhooks/sharder/controllerring/" + name,
     )
 
-    assert response_in(result).patch is None
-    assert response_in(result).warnings[0].startswith("the sharder does not know ControllerRing")
+    assert allowing(result).patch_type is None
+    assert allowing(result).warnings[0].startswith("the sharder does not know ControllerRing")
     assert counts.answers == [("", "unknown_ring")]
 
 
@@ -156,7 +139,7 @@ async def test_metadata_that_cannot_be_read_is_allowed_with_a_warning() -> None:
         app_with(counts=counts), review_of(request_of(object={"metadata": {"labels": [1]}}))
     )
 
-    assert "metadata.labels" in response_in(result).warnings[0]
+    assert "metadata.labels" in allowing(result).warnings[0]
     assert counts.answers == [("demo", "unreadable")]
 
 
@@ -167,7 +150,7 @@ async def test_a_fault_of_ours_is_allowed_with_a_warning_counted_and_logged(
 
     result = await exchange(app_with(rings=broken, counts=counts), review_of(request_of()))
 
-    assert "the sharder failed" in response_in(result).warnings[0]
+    assert "the sharder failed" in allowing(result).warnings[0]
     assert counts.answers == [("", "internal_error")]
     (said,) = [record.message for record in caplog.records]
     assert said.startswith("admission failed")

@@ -5,16 +5,16 @@ from collections.abc import Collection
 from threading import get_ident
 from time import sleep
 
-import msgspec
 import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
 from sharder.core.validation import Refusal, refusals
 from tests.unit.webhook.reviews import (
-    Exchange,
+    Response,
     app_with,
     exchange,
+    response_in,
     review_of,
     validation_with,
 )
@@ -25,20 +25,6 @@ PATH = "/webhooks/validate/controllerring"
 SECRETS: Json = {"resource": "secrets"}
 TWICE: Json = {"resources": [SECRETS, SECRETS]}
 FINE: dict[str, Json] = {"resources": [SECRETS], "shardNamespaces": ["own"]}
-
-
-class Response(msgspec.Struct, forbid_unknown_fields=True):
-    """The whole response that we ever send."""
-
-    uid: str
-    allowed: bool
-    status: dict[str, object] | None = None
-    warnings: list[str] = []
-
-
-class Answer(msgspec.Struct, forbid_unknown_fields=True, tag_field="kind", tag="AdmissionReview"):
-    api_version: str = msgspec.field(name="apiVersion")
-    response: Response
 
 
 def body_of(spec: Json, *, old: Json = None, operation: str = "", **metadata: Json) -> bytes:
@@ -53,11 +39,6 @@ def body_of(spec: Json, *, old: Json = None, operation: str = "", **metadata: Js
             "oldObject": None if old is None else {"metadata": {"name": "demo"}, "spec": old},
         }
     )
-
-
-def response_in(result: Exchange) -> Response:
-    assert (result.status, result.headers[b"content-type"]) == (200, b"application/json")
-    return msgspec.json.decode(result.body, type=Answer).response
 
 
 async def judged(body: bytes | str, validation: RingValidation | None = None) -> Response:
