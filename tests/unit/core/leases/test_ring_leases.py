@@ -162,6 +162,14 @@ def test_shards_are_kept_however_many_other_leases_there_are() -> None:
     assert members(membership).standing_of(A) is Standing.AVAILABLE
 
 
+def test_a_shard_that_holds_a_lease_unseen_is_missing() -> None:
+    membership = watching()
+
+    membership.returned(DEMO, A, AT)
+
+    assert members(membership).standing_of(A) is Standing.MISSING
+
+
 def test_released_leases_of_rings_that_are_made_later_leave_no_doubt() -> None:
     membership = Membership(0.0)
     membership.replace(list(forged(MAX_KEPT + 1, holder="")), AT)
