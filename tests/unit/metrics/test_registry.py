@@ -8,7 +8,7 @@ from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.status.transitions import Kind, Transition
 from sharder.metrics.registry import Metrics
 
-RING, OTHER = RingName("demo"), RingName("other")
+RING = RingName("demo")
 SHARD = ShardName("shard-a")
 WIDGETS = GroupResource("example.com", "widgets")
 
