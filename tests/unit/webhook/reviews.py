@@ -78,16 +78,9 @@ def demo_only(name: RingName) -> RingSnapshot | None:
     return snapshot() if name == DEMO else None
 
 
-def validation_with(
-    *,
-    custom: Collection[str] = (),
-    max_request_bytes: int = MAX_REQUEST_BYTES,
-) -> RingValidation:
+def validation_with(custom: Collection[str] = ()) -> RingValidation:
     """The endpoint that judges rings."""
-    return RingValidation(
-        custom=custom,
-        max_request_bytes=max_request_bytes,
-    )
+    return RingValidation(custom=custom, max_request_bytes=MAX_REQUEST_BYTES)
 
 
 def app_with(

@@ -70,7 +70,7 @@ async def test_a_strategy_must_be_installed() -> None:
     custom: Json = {**FINE, "placement": {"strategy": "Custom", "custom": "mine"}}
 
     assert not (await judged(body_of(custom))).allowed
-    assert (await judged(body_of(custom), validation_with(custom={"mine"}))).allowed
+    assert (await judged(body_of(custom), validation_with({"mine"}))).allowed
 
 
 async def test_a_ring_for_any_client_is_warned_of() -> None:

@@ -14,7 +14,7 @@ from sharder.core.errors import (
     Conflict,
     InvalidObject,
 )
-from sharder.sdk import Request, Settings, Shard
+from sharder.sdk import Request, Shard
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest
 
@@ -39,8 +39,8 @@ async def checksum(request: Request) -> None:
     await request.ensure(child, replace=["data"])
 
 
-def shard_of(reconcile: Reconcile = checksum, settings: Settings = SETTINGS) -> Shard:
-    shard = Shard(ring="checksum", settings=settings)
+def shard_of(reconcile: Reconcile = checksum) -> Shard:
+    shard = Shard(ring="checksum", settings=SETTINGS)
     shard.reconciler("secrets", reconcile, owns=["configmaps"])
     return shard
 
@@ -95,9 +95,6 @@ async def test_an_object_is_read_in_a_shape() -> None:
         assert child.data == {"k": hashlib.sha256(b"dg==").hexdigest()}
         with pytest.raises(InvalidObject, match="data"):
             await test.cluster.get("configmaps", "demo-sums", Counts)
-
-
-SHARD_B = Settings(name="shard-b", namespace="default")
 
 
 async def test_time_passes_when_the_test_says_so() -> None:
