@@ -9,7 +9,7 @@ from datetime import timedelta
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import Json, ObjectMeta, PartialObject
+from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
@@ -68,14 +68,6 @@ class FakeCluster(testing.FakeCluster):
             self.server.deliver(change)
 
     @property
-    def secrets(self) -> Collection[Document]:
-        return self.store("secrets")
-
-    @property
-    def configmaps(self) -> Collection[Document]:
-        return self.store("configmaps")
-
-    @property
     def events(self) -> Collection[Document]:
         return self.store("events")
 
@@ -109,11 +101,11 @@ class Scene:
 
     @property
     def secrets(self) -> Collection[Document]:
-        return self.cluster.secrets
+        return self.cluster.store("secrets")
 
     @property
     def configmaps(self) -> Collection[Document]:
-        return self.cluster.configmaps
+        return self.cluster.store("configmaps")
 
     async def create_secret(self, name: str, owner: str = ME) -> ObjectRef:
         body: Json = {"metadata": {"name": name, "labels": {OWNER: owner}}, "data": {"k": "djE="}}
@@ -132,13 +124,9 @@ class Scene:
         tree = await self.secrets.get(ref)
         return msgspec.convert(tree, PartialObject).metadata.labels or {}
 
-    def hold_up_watches(self) -> None:
-        """Let the shard see nothing new until `let_watches_flow`."""
-        self.cluster.held |= {SECRETS.id, CONFIGMAPS.id, WIDGETS.id}
-
-    def hold_up_children(self) -> None:
-        """Let the shard see no more children until `let_watches_flow`."""
-        self.cluster.held.add(CONFIGMAPS.id)
+    def hold_up_watches(self, *of: Resource) -> None:
+        """Let the shard see nothing new of these, or of all, until `let_watches_flow`."""
+        self.cluster.held |= {each.id for each in of or (SECRETS, CONFIGMAPS, WIDGETS)}
 
     async def let_watches_flow(self) -> None:
         self.cluster.let_watches_flow()
@@ -212,30 +200,16 @@ async def at_work(
     *,
     widgets: Reconcile | None = None,
     cache: Sequence[str] = (),
-    name: str = ME,
     more: Callable[[Shard], None] = lambda _: None,
-    drain_grace: timedelta = timedelta(seconds=10),
-    stop_grace: timedelta = timedelta(seconds=20),
-    drain_on_stop: timedelta | float = 0.0,
-    workers: int = 10,
-    revision: str = "",
     metrics: ShardMetrics | None = None,
+    **settings: object,
 ) -> AsyncGenerator[tuple[Shard, asyncio.Task[None]], None]:
     """Start a shard and let it take up its work; it is cancelled at the end.
 
     It reconciles Secrets, and Widgets too if there is a function for them; `more` adds what else
-    it does.
+    it does, and `settings` are those that differ from `SETTINGS`.
     """
-    settings = replace(
-        SETTINGS,
-        name=name,
-        drain_grace=drain_grace,
-        stop_grace=stop_grace,
-        drain_on_stop=drain_on_stop,
-        workers=workers,
-        revision=revision,
-    )
-    shard = Shard(ring=RING, settings=settings)
+    shard = Shard(ring=RING, settings=replace(SETTINGS, **settings))  # type: ignore[arg-type]
     shard.reconciler("secrets", reconcile, owns=["configmaps"], cache=cache)
     if widgets is not None:
         shard.reconciler("widgets.example.com", widgets, owns=["configmaps"])

@@ -104,7 +104,7 @@ async def test_no_second_child_is_made_while_the_watch_does_not_show_the_first()
     ref = await scene.create_secret("one")
 
     async with at_work(
-        scene, MakesOneChild(before=lambda _: scene.hold_up_children()), cache=BOTH
+        scene, MakesOneChild(before=lambda _: scene.hold_up_watches(CONFIGMAPS)), cache=BOTH
     ):
         for change in ("a", "b", "c"):
             await scene.label(ref, {"changed": change})
@@ -120,7 +120,7 @@ async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
     await scene.create_secret("one")
 
     def fail(_: Request) -> None:
-        scene.hold_up_children()
+        scene.hold_up_watches(CONFIGMAPS)
         scene.configmaps.lose(Unavailable("timed out"))
 
     async with at_work(scene, MakesOneChild(before=fail), cache=BOTH):
@@ -187,7 +187,7 @@ async def test_what_a_new_list_shows_changed_waits_for_its_children() -> None:
 
     async with at_work(scene, controller, cache=BOTH):
         ref = await scene.create_secret("one")
-        scene.hold_up_children()
+        scene.hold_up_watches(CONFIGMAPS)
         scene.secrets.hang_up()
         await settle()
         await scene.configmaps.create(
@@ -207,7 +207,7 @@ async def test_an_object_that_drains_while_it_waits_for_its_children_is_not_work
     scene, controller = Scene(), Controller()
 
     async with at_work(scene, controller, cache=BOTH):
-        scene.hold_up_children()
+        scene.hold_up_watches(CONFIGMAPS)
         await scene.configmaps.create(
             "default", {"metadata": {"name": "late", "labels": {OWNER: ME}}}
         )
@@ -226,7 +226,7 @@ async def test_no_reconcile_starts_on_metadata_older_than_this_shards_write() ->
     async def reconcile(request: Request) -> None:
         seen.append(request.metadata.annotation("times"))
         if len(seen) == 1:
-            scene.cluster.held.add(SECRETS.id)
+            scene.hold_up_watches(SECRETS)
             await request.patch({"metadata": {"annotations": {"times": "1"}}})
             await request.ensure({"kind": "ConfigMap", "metadata": {"name": "child"}})
 
