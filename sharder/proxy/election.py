@@ -29,7 +29,11 @@ _TAKEN: Final = {
 
 
 class Lock:
-    """The Lease that the controller writes; it is the first that it reads, unless it is named."""
+    """The Lease that the controller writes: unless named, the first that it reads or renews.
+
+    A leader on client-go renews without a read, so a new proxy sees that first; passed on, the
+    renewal would create a Lease, and the proxy would see no election.
+    """
 
     def __init__(self, clock: Clock, ref: ObjectRef | None = None) -> None:
         self._clock = clock
@@ -70,7 +74,8 @@ class Lock:
             return None
         lease = lease_in(body, content_type)
         ref = ObjectRef(target.namespace, target.ref.name or lease.metadata.name)
-        if self._ref is None and target.verb is Verb.GET:
+        renews = target.verb is Verb.WRITE and lease.spec.holder_identity
+        if self._ref is None and (target.verb is Verb.GET or renews):
             self._ref = ref
         if ref != self._ref:
             return None

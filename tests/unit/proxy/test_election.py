@@ -54,6 +54,14 @@ async def test_who_has_lost_its_shard_leads_no_more_until_it_must_have_ended(
     assert renewed(lock, "two") == 200
 
 
+async def test_a_leader_that_renews_at_a_new_proxy_is_known(clock: FakeClock) -> None:
+    lock, heartbeat = Lock(clock), Target(Verb.WRITE, LEASES, ObjectRef("demo", "other"))
+    assert lock.answer(heartbeat, b"{}", "application/json") is None
+
+    assert renewed(lock, "one") == 200, "client-go reads it only after a failure"
+    assert lock.is_used
+
+
 async def test_a_new_process_of_the_same_name_leads_after_a_duration(
     lock: Lock, clock: FakeClock
 ) -> None:
