@@ -13,15 +13,14 @@ def test_numbers_are_reached_in_their_order(position: int, version: int) -> None
     assert is_reached(str(position), str(version)) is (position >= version)
 
 
-@given(st.text())
-def test_nothing_is_reached_before_the_first_list(version: str) -> None:
-    assert not is_reached("", version)
-
-
 @given(st.text(min_size=1))
-def test_each_position_reaches_itself_and_nothing(position: str) -> None:
+def test_each_position_reaches_itself_and_nothing_and_none_is_reached_before_the_first_list(
+    position: str,
+) -> None:
     assert is_reached(position, position)
     assert is_reached(position, "")
+    assert not is_reached("", position)
+    assert not is_reached("", "")
 
 
 @given(st.text(min_size=1), st.text(min_size=1))

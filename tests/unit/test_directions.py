@@ -110,22 +110,16 @@ def test_the_room_at_the_goal_is_kept_for_what_is_on_its_way() -> None:
 # Where objects are directed that have to go
 
 
-def test_what_is_one_too_many_is_released_without_direction() -> None:
-    ring = steered(HOME, GOAL, spec=MANY, held={A: 5})
-
-    step = plan_displaced(ring, known(ring, obj(owner=A)), A)
-
-    assert isinstance(step, Drain)
-    assert (step.shard, step.to) == (A, None)
-
-
-@pytest.mark.parametrize(("pin", "held", "to"), [(B, 4, B), (B, 5, None), (A, 0, None)])
-def test_what_is_one_too_many_and_pinned_is_directed_to_its_pin_if_there_is_room(
-    pin: ShardName, held: int, to: ShardName | None
+@pytest.mark.parametrize(
+    ("pin", "held", "to"), [(None, 0, None), (B, 4, B), (B, 5, None), (A, 0, None)]
+)
+def test_what_is_one_too_many_is_directed_only_to_its_pin_if_there_is_room(
+    pin: ShardName | None, held: int, to: ShardName | None
 ) -> None:
     ring = steered(HOME, GOAL, OTHER, spec=MANY, held={A: 5, B: held})
+    labels: dict[str, str] = {PIN: pin} if pin else {}
 
-    step = plan_displaced(ring, known(ring, obj(owner=A, labels={PIN: pin})), A)
+    step = plan_displaced(ring, known(ring, obj(owner=A, labels=labels)), A)
 
     assert isinstance(step, Drain)
     assert (step.shard, step.to) == (A, to)

@@ -1,6 +1,5 @@
 """Facts about who may read the metrics, and how the API server is asked."""
 
-import asyncio
 import itertools
 from http import HTTPStatus
 from threading import get_ident
@@ -9,7 +8,7 @@ import pytest
 
 from sharder.core.errors import ApiError, Forbidden, Unavailable
 from sharder.metrics.readers import BELIEVED_SECONDS, BURST, REVIEWS_PER_SECOND, MetricsAuthorizer
-from sharder.sdk.testing.fake_clock import FakeClock, settle
+from sharder.sdk.testing.fake_clock import FakeClock
 from tests.unit.webhook.reviews import Exchange, exchange
 from webhook.app import metrics_app
 
@@ -21,15 +20,10 @@ class FakeReviews:
         self.owners = {"of-prometheus": "prometheus", "of-mallory": "mallory"}
         self.readers = {"prometheus"}
         self.error: ApiError | None = None
-        self.silent = self.slow = False
         self.identified: list[str] = []
 
     async def review(self, token: str) -> HTTPStatus:
         self.identified.append(token)
-        if self.silent:
-            await asyncio.Event().wait()
-        if self.slow:
-            await settle()
         if self.error is not None:
             raise self.error
         if token not in self.owners:

@@ -150,6 +150,10 @@ class Scene:
     async def holder(self) -> str | None:
         return (await self.cluster.lease_store.get(LEASE)).spec.holder_identity
 
+    async def has_lease(self) -> bool:
+        leases = await self.cluster.lease_store.list()
+        return LEASE in {lease.metadata.ref for lease in leases.items}
+
 
 @dataclass
 class Controller:

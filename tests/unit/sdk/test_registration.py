@@ -18,7 +18,6 @@ from sharder.sdk.reconciler import Predicate, Reconcile
 from sharder.sdk.testing.fake_clock import settle
 from tests.unit.sdk.scene import (
     DRAIN,
-    LEASE,
     ME,
     OWNER,
     RING,
@@ -44,11 +43,6 @@ async def create_widget(scene: Scene, **metadata: Json) -> None:
 async def change_widget(scene: Scene, body: Mapping[str, Json]) -> None:
     await scene.cluster.widgets.patch(WIDGET, body)
     await settle()
-
-
-async def has_lease(scene: Scene, ref: ObjectRef) -> bool:
-    leases = await scene.cluster.lease_store.list()
-    return ref in {lease.metadata.ref for lease in leases.items}
 
 
 # Predicates
@@ -190,7 +184,7 @@ async def test_rights_to_what_else_is_done_are_needed_before_the_lease(right: Ri
         shard.needs("patch", "widgets/status.example.com")
 
     async with at_work(scene, Controller(), more=add):
-        assert not await has_lease(scene, LEASE)
+        assert not await scene.has_lease()
         scene.cluster.denied = set()
         await scene.clock.advance(30)
-        assert await has_lease(scene, LEASE)
+        assert await scene.has_lease()

@@ -64,14 +64,6 @@ class Broken(FakeCluster):
         return await super().ring(name)
 
 
-async def has_lease(scene: Scene) -> bool:
-    try:
-        await scene.holder()
-    except NotFound:
-        return False
-    return True
-
-
 # Construction
 
 
@@ -108,7 +100,7 @@ async def test_a_shard_without_a_right_takes_no_lease_until_it_has_it(
 
     async with at_work(scene, controller):
         await scene.clock.advance(600)
-        assert not await has_lease(scene)
+        assert not await scene.has_lease()
         scene.cluster.denied = set()
         await scene.clock.advance(40)
 
@@ -127,7 +119,7 @@ async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
     scene = Scene(Broken(reviews=fault))
 
     async with at_work(scene, Controller()):
-        assert await has_lease(scene)
+        assert await scene.has_lease()
     assert caplog.messages == [f"rights not checked: {fault}"]
 
 
@@ -161,7 +153,7 @@ async def test_a_shard_takes_no_lease_while_its_ring_assigns_what_it_does_not_re
 
     async with at_work(scene, controller):
         await scene.clock.advance(600)
-        assert not await has_lease(scene)
+        assert not await scene.has_lease()
         scene.cluster.rings[RING] = ring_of(BOTH)
         await scene.clock.advance(40)
 
@@ -199,7 +191,7 @@ async def test_a_shard_warns_once_of_what_it_handles_and_its_ring_does_not(
         await scene.clock.advance(60)
         scene.cluster.denied = set()
         await scene.clock.advance(60)
-        assert await has_lease(scene)
+        assert await scene.has_lease()
     assert caplog.messages.count(f"ControllerRing demo does not fit this shard: {message}") == 1
 
 
@@ -223,7 +215,7 @@ async def test_a_ring_that_cannot_be_read_is_named_and_keeps_no_shard_from_worki
     scene = Scene(Broken(ring=error))
 
     async with at_work(scene, Controller()):
-        assert await has_lease(scene)
+        assert await scene.has_lease()
     assert [r.levelname for r in caplog.records if text in r.getMessage()] == [level]
 
 

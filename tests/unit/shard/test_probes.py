@@ -2,16 +2,15 @@
 
 import asyncio
 import logging
-import subprocess
-import sys
 from dataclasses import replace
 
 import msgspec
 import pytest
+from prometheus_client import REGISTRY, Counter
 
 from sharder.core.addresses import Address
 from sharder.core.api.cluster import Right
-from sharder.metrics.shard import ShardMetrics
+from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.sdk import Shard
 from sharder.sdk.testing import FakeCluster, ShardTest
 from sharder.shard.probes import probes
@@ -57,18 +56,14 @@ async def test_a_shard_is_alive_says_why_it_is_not_ready_and_shows_its_metrics()
 
 
 def test_the_metrics_of_a_process_are_beside_those_of_the_author() -> None:
-    program = (
-        "import prometheus_client, sharder.sdk\n"
-        "from sharder.metrics.shard import process_metrics\n"
-        "prometheus_client.Counter('mine', 'help').inc()\n"
-        "process_metrics().requested('GET', '200')\n"
-        "print(process_metrics().render()[0].decode())"
-    )
+    mine = Counter("mine", "help")
+    process_metrics().requested("GET", "200")
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    page = process_metrics().render()[0]
 
-    assert b"\nmine_total 1.0" in done.stdout
-    assert b"\nrest_client_requests_total{" in done.stdout
+    REGISTRY.unregister(mine)
+    assert b"\nmine_total 0.0" in page
+    assert b"\nrest_client_requests_total{" in page
 
 
 async def test_a_shard_is_ready_when_it_holds_its_lease_and_knows_its_objects(
