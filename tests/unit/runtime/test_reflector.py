@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from sharder.core.api.lease import Lease, LeaseSpec, lease_body
 from sharder.core.api.meta import ObjectMeta
-from sharder.core.errors import ApiError, Expired, Unavailable
+from sharder.core.errors import ApiError, Unavailable
 from sharder.ports import Bookmark, Changed, Listed, Removed
 from sharder.runtime.reflector import BACKOFF, follow
 from sharder.sdk.testing.fake_clock import FakeClock, FixedRng, settle
@@ -93,19 +93,6 @@ async def test_a_broken_watch_resumes_where_it_was(follower: Follower) -> None:
     await follower.clock.advance(BACKOFF.cap)
 
     assert follower.seen == ["list", "+a", "+b"]
-
-
-async def test_a_missed_window_is_reported_and_the_state_comes_anew(follower: Follower) -> None:
-    await settle()
-    await follower.create("a")
-    await follower.break_watch()
-    await follower.create("b")
-    follower.store.compact()
-
-    await follower.clock.advance(BACKOFF.cap)
-
-    assert follower.seen[-1] == "list,a,b"
-    assert [type(error) for error in follower.errors] == [Expired, type(None)]
 
 
 async def test_a_server_that_stays_down_is_asked_less_and_less_often(follower: Follower) -> None:

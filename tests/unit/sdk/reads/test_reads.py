@@ -99,22 +99,6 @@ async def test_a_shard_reads_what_it_has_written() -> None:
         assert seen == [{"k": "djI="}]
 
 
-async def test_no_second_child_is_made_while_the_watch_does_not_show_the_first() -> None:
-    scene = Scene()
-    ref = await scene.create_secret("one")
-
-    async with at_work(
-        scene, MakesOneChild(before=lambda _: scene.hold_up_watches(CONFIGMAPS)), cache=BOTH
-    ):
-        for change in ("a", "b", "c"):
-            await scene.label(ref, {"changed": change})
-        assert await children(scene) == ["child-0"]
-        await scene.let_watches_flow()
-        await scene.label(ref, {"changed": "d"})
-
-        assert await children(scene) == ["child-0"]
-
-
 async def test_a_child_whose_creation_had_no_answer_is_not_made_again() -> None:
     scene = Scene()
     await scene.create_secret("one")
