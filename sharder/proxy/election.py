@@ -93,7 +93,9 @@ class Lock:
             return False
         first, last = self._tried
         self._tried = (first if now - last <= self._seconds else now), now
-        return now - self._tried[0] <= self._seconds
+        if now - self._tried[0] > self._seconds:
+            self._banned = ""
+        return bool(self._banned)
 
     def _shown(self, ref: ObjectRef) -> tuple[int, bytes, str]:
         body, content_type = self._stored

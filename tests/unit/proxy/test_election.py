@@ -92,3 +92,16 @@ async def test_the_duration_is_read_from_protobuf_too(lock: Lock, clock: FakeClo
     assert not lock.is_late(10)
     await clock.advance(2)
     assert lock.is_late(10)
+
+
+async def test_who_leads_again_is_banned_no_more(lock: Lock, clock: FakeClock) -> None:
+    renewed(lock, "one")
+    lock.lose()
+    renewed(lock, "one")
+    await clock.advance(USUAL_SECONDS)
+    renewed(lock, "one")
+    await clock.advance(1)
+    assert renewed(lock, "one") == 200
+
+    await clock.advance(2 * USUAL_SECONDS)  # its machine stood still
+    assert renewed(lock, "one") == 200
