@@ -62,6 +62,17 @@ async def test_a_leader_that_renews_at_a_new_proxy_is_known(clock: FakeClock) ->
     assert lock.is_used
 
 
+async def test_who_gives_the_lock_up_lets_the_next_one_lead_at_once(lock: Lock) -> None:
+    renewed(lock, "one", leaseDurationSeconds=40)
+    assert renewed(lock, "", leaseDurationSeconds=1) == 200
+    answer = lock.answer(Target(Verb.GET, LEASES, REF), b"", "")
+    assert answer is not None
+    assert json.loads(answer[1])["spec"]["leaseDurationSeconds"] == 1
+    lock.lose()
+    assert renewed(lock, "one") == 409, "it is the one that led"
+    assert renewed(lock, "") == 409
+
+
 async def test_a_new_process_of_the_same_name_leads_after_a_duration(
     lock: Lock, clock: FakeClock
 ) -> None:
