@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.api.ring import ControllerRing
+from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import LeaseLost, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.kube.passage import Passage
@@ -40,6 +39,9 @@ _log = logging.getLogger(__name__)
 
 Listen: TypeAlias = Callable[[ProxyServer], AbstractAsyncContextManager[None]]
 """Lets the controller in while its block lasts."""
+
+Found: TypeAlias = Mapping[GroupResource, Resource]
+"""The resources of a ring, as they are served."""
 
 
 class Alive(NamedTuple):
@@ -81,36 +83,37 @@ class Proxy:
             LeaseLost: a resource is served in another version, so the process must start again.
         """
         try:
-            ring = await self._found(cluster)
-            if ring is not None:
-                await self._serve(cluster, passage, listen, ring)
+            found = await self._found(cluster)
+            if found is not None:
+                await self._serve(cluster, passage, listen, *found)
         except ExceptionGroup as errors:
             if (lost := errors.subgroup(LeaseLost)) is None:
                 raise
             raise LeaseLost(str(first_of(lost))) from errors
 
-    async def _found(self, cluster: Cluster) -> ControllerRing | None:
-        """Return the ring, as soon as the API server answers."""
+    async def _found(self, cluster: Cluster) -> tuple[Handled, Found] | None:
+        """Return the resources of the ring, as soon as the API server answers."""
         while not self._stop.is_set():
             try:
-                return await cluster.ring(self._ring)
+                ring = await cluster.ring(self._ring)
+                handled = {
+                    each.id: [child.id for child in each.controlled_resources]
+                    for each in ring.spec.resources
+                }
+                return handled, {each: await cluster.find(each) for each in resources_of(handled)}
             except Unavailable as error:
-                _log.warning("cannot read the ring: %s", error)
+                _log.warning("cannot read the ring and its resources: %s", error)
                 await race(self._clock.sleep(_RETRY_SECONDS), self._stop.wait())
         return None
 
     async def _serve(
-        self, cluster: Cluster, passage: Passage, listen: Listen, ring: ControllerRing
+        self, cluster: Cluster, passage: Passage, listen: Listen, handled: Handled, found: Found
     ) -> None:
-        handled = {
-            each.id: [child.id for child in each.controlled_resources]
-            for each in ring.spec.resources
-        }
         context = ShardContext(
             cluster=cluster,
             identity=Identity(ring=self._ring, shard=ShardName(self._settings.name)),
             settings=self._settings,
-            found={each: await cluster.find(each) for each in resources_of(handled)},
+            found=found,
             metrics=process_metrics(),
             clock=self._clock,
             rng=self._rng,
