@@ -28,19 +28,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-REPORT_EVERY_SECONDS = 15
-"""The time between two lines of progress."""
-TAIL_LINES = 20
-"""Lines at the end of Go's output that a failure shows."""
 
 
 class BinariesError(Exception):
@@ -240,12 +234,13 @@ def _build(tools: Toolset, workspace: Path) -> Path:
     go = shutil.which("go")
     if go is None:
         raise BinariesError(f"cannot build {tools.name} without Go: {_ways_out(tools)}")
-    flags = ("-v", "-trimpath", "-tags", tools.tags, "-ldflags", tools.linker_flags)
+    print(f"building {tools.name} {tools.version}, for some minutes", file=sys.stderr, flush=True)
+    flags = ("-trimpath", "-tags", tools.tags, "-ldflags", tools.linker_flags)
     command = [go, "build", "-o", f"{target}/", *flags, tools.package]
-    title = f"building {tools.name} {tools.version}"
-    last = _follow(title, command, tools.module, _environment(go, workspace))
-    if last:
-        print(*last, sep="\n", file=sys.stderr)
+    done = subprocess.run(
+        command, cwd=tools.module, env=_environment(go, workspace), stdout=sys.stderr, check=False
+    )
+    if done.returncode:
         raise BinariesError(f"cannot build {tools.name}, see above: {_ways_out(tools)}")
     if (target / "server").exists():
         # Go names a program after its folder; the folder of etcd is go.etcd.io/etcd/server.
@@ -267,29 +262,6 @@ def _environment(go: str, workspace: Path) -> Mapping[str, str]:
         "GOCACHE": str(workspace / "go" / "build"),
         "GOTMPDIR": str(workspace / "tmp"),
     }
-
-
-def _follow(
-    title: str, command: Sequence[str], module: Path, environment: Mapping[str, str]
-) -> Sequence[str]:
-    """Run Go and show a line of progress now and then; return its last lines if it failed."""
-    began, reported, packages = time.monotonic(), float("-inf"), 0
-    tail = deque[str](maxlen=TAIL_LINES)
-    with subprocess.Popen(
-        command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            for line in process.stderr or ():
-                tail.append(line.rstrip())
-                packages += not line.startswith(("go: ", "#"))
-                if time.monotonic() - reported >= REPORT_EVERY_SECONDS:
-                    reported = time.monotonic()
-                    seconds = f"{reported - began:.0f} s"
-                    print(f"{title}: {seconds}, {packages} packages", file=sys.stderr, flush=True)
-        except BaseException:
-            process.terminate()
-            raise
-    return tail if process.returncode else ()
 
 
 def _ways_out(tools: Toolset) -> str:

@@ -2,22 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import MappingProxyType
-from typing import Final
 
 from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json
 from sharder.core.names import API_GROUP, API_VERSION, RING_LABEL
 
-NONE: Final[Mapping[str, Json]] = MappingProxyType({})
 
-
-def namespace(name: str, labels: Mapping[str, Json] = NONE) -> dict[str, Json]:
+def namespace(name: str, labels: Mapping[str, Json] | None = None) -> dict[str, Json]:
     """Return a namespace."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": name, "labels": {**labels}},
+        "metadata": {"name": name, "labels": {**(labels or {})}},
     }
 
 

@@ -102,6 +102,6 @@ async def test_an_acknowledgement_that_was_moves_its_object(service: Service) ->
 
 async def has_moved(scene: Scene, before: dict[str, str]) -> bool:
     """Return whether an object has another owner, or is asked for."""
-    found = await scene.admin.find(SECRETS, namespace=scene.namespace)
+    found = await scene.admin.find(SECRETS, scene.namespace)
     now = {obj.metadata.name: scene.owner_of(obj) for obj in found}
     return now != before or any(scene.is_draining(obj) for obj in found)

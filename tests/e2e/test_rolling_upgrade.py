@@ -15,9 +15,10 @@ from itertools import count
 
 import pytest
 
+from hack import objects
 from hack.control_plane import ControlPlane
 from hack.ownership import OWNER
-from hack.playground import NAMESPACE, RING, Playground
+from hack.playground import NAMESPACE, RING, SHARDS, Playground
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition
 from sharder.core.errors import SharderError
@@ -26,7 +27,6 @@ from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import rings
 from tests.e2e.endpoints import LATE_SECONDS, POLL_SECONDS, Endpoints
-from tests.e2e.stand_in import stand_ins
 from tests.support.eventually import eventually
 from tests.support.figures import show
 from tests.support.forwarder import Forwarder
@@ -36,7 +36,6 @@ CALL_SECONDS = 5.0
 """After which a call has failed."""
 CREATES_PER_SECOND = 30
 SECONDS = 40
-SHARDS = {"shard-0": 3600, "shard-1": 3600}
 CERTIFICATES = {"secretName": "sharder-certificates"}
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 
@@ -125,14 +124,13 @@ def test_both_replicas_exit_with_code_0(upgrade: Upgrade) -> None:
 
 async def _tell(playground: Playground, service: Forwarder) -> Upgrade:
     upgrade = Upgrade()
-    shards = stand_ins(str(playground.kubeconfig_of("shard")), RING, SHARDS)
+    leases = [objects.lease(name, RING, SHARDS) for name in ("shard-0", "shard-1")]
+    playground.plane.apply(leases)
     client = await connect(str(playground.author))
     endpoints = Endpoints(playground, service, random.Random(1))
     try:
-        async with asyncio.TaskGroup() as group, shards as joining:
+        async with asyncio.TaskGroup() as group:
             following = group.create_task(endpoints.follow())
-            for shard in joining.values():
-                await shard.join()
             for name in ("old-0", "old-1"):
                 await _add(endpoints, name)
             await eventually(lambda: _admits(client), within=30)

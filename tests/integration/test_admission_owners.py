@@ -102,6 +102,6 @@ async def test_a_write_of_the_status_does_not_change_the_owner(
         )
         changes = {scene.owner: forged, scene.drain: "true"}
 
-        after = await scene.author.label(kind, obj, changes, status=True)
+        after = await scene.author.label(kind, obj, changes, "/status")
 
         assert after.metadata.labels == {scene.owner: scene.wanted(obj)}

@@ -127,7 +127,8 @@ async def care_in(service: Service, scene: Scene, namespace: str) -> None:
     async def cared_for() -> None:
         taken = await scene.admin.lease(silent, namespace)
         assert taken.spec.holder_identity == SHARDER_IDENTITY
-        assert left not in await scene.admin.names(LEASES, "", namespace=namespace)
+        found = await scene.admin.find(LEASES, namespace)
+        assert left not in {each.metadata.name for each in found}
         about = f"involvedObject.name={wrong}"
         told = await asyncio.to_thread(
             service.plane.kubectl, "get", "events", "-n", namespace, "--field-selector", about

@@ -167,7 +167,7 @@ async def test_the_status_of_a_custom_resource_costs_no_evaluation(service: Serv
         obj = await scene.create(WIDGETS, "widget")
         before = await evaluations(service)
 
-        await scene.author.label(WIDGETS, obj, {"app": "shop"}, status=True)
+        await scene.author.label(WIDGETS, obj, {"app": "shop"}, "/status")
         of_status = await evaluations(service)
         await scene.author.label(WIDGETS, obj, {"app": "shop"})
 

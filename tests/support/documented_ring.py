@@ -61,12 +61,6 @@ class Ring:
         told = re.sub(r"-n (default|my-controller)\b", f"-n {self.name}", told)
         return re.sub("sharder certs", rf"\g<0> --namespace {self.name}", told)
 
-    def read(self, command: str) -> bytes:
-        """Return what a command that has to succeed prints as JSON."""
-        done = self.shell(f"{command} -o json")
-        assert done.returncode == 0, done.stderr
-        return done.stdout.encode()
-
 
 def install(
     control_plane: ControlPlane,

@@ -51,25 +51,18 @@ class User:
         body = {**_typed(of), **(content or {}), "metadata": {"name": name, **metadata}}
         return await self._write("POST", path_of(of, namespace), body, dry_run=dry_run)
 
-    async def replace(
-        self, of: Resource, obj: PartialObject, *, status: bool = False, dry_run: bool = False,
-        content: Mapping[str, Json] | None = None, **metadata: Json,
-    ) -> PartialObject:  # fmt: skip
-        """Replace an object: what is not said is gone, labels too."""
+    async def replace(self, of: Resource, obj: PartialObject) -> PartialObject:
+        """Replace an object by one with its name and nothing else, no labels either."""
         meta = obj.metadata
-        body = {**_typed(of), **(content or {}), "metadata": {"name": meta.name, **metadata}}
-        path = path_of(of, meta.namespace, meta.name) + ("/status" if status else "")
-        return await self._write("PUT", path, body, dry_run=dry_run)
+        body: Json = {**_typed(of), "metadata": {"name": meta.name}}
+        return await self._write("PUT", path_of(of, meta.namespace, meta.name), body)
 
     async def label(
-        self, of: Resource, obj: PartialObject, labels: Mapping[str, str | None], *,
-        status: bool = False, dry_run: bool = False,
-    ) -> PartialObject:  # fmt: skip
-        """Set and remove labels."""
+        self, of: Resource, obj: PartialObject, labels: Mapping[str, str | None], part: str = ""
+    ) -> PartialObject:
+        """Set and remove labels, also by a write of a part, such as `/status`."""
         path = path_of(of, obj.metadata.namespace, obj.metadata.name)
-        body: Json = {"metadata": {"labels": labels}}
-        path += "/status" if status else ""
-        return await self._write("PATCH", path, body, dry_run=dry_run)
+        return await self._write("PATCH", path + part, {"metadata": {"labels": labels}})
 
     async def patch(
         self, of: Resource, name: str, body: Json, *, namespace: str = ""
@@ -92,17 +85,10 @@ class User:
         answer = await self._client.request("GET", path_of(RINGS, name=name))
         return msgspec.json.decode(answer, type=ControllerRing)
 
-    async def find(
-        self, of: Resource, labels: str = "", *, namespace: str = ""
-    ) -> tuple[PartialObject, ...]:
-        """Return the objects that match a label selector."""
-        query = {"labelSelector": labels}
-        answer = await self._client.request("GET", path_of(of, namespace), query=query)
+    async def find(self, of: Resource, namespace: str) -> tuple[PartialObject, ...]:
+        """Return the objects of a namespace."""
+        answer = await self._client.request("GET", path_of(of, namespace))
         return msgspec.json.decode(answer, type=_Items).items
-
-    async def names(self, of: Resource, labels: str, *, namespace: str = "") -> list[str]:
-        """Return the names of the objects that match a label selector."""
-        return [obj.metadata.name for obj in await self.find(of, labels, namespace=namespace)]
 
     async def delete(self, of: Resource, name: str, *, namespace: str = "") -> None:
         """Delete an object, if it is there."""

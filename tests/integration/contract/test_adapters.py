@@ -23,46 +23,17 @@ from sharder.kube.typed_stores import (
     secrets,
 )
 from sharder.runtime.clock import SystemClock
+from tests.integration.contract.conftest import CRDS, crd
 from tests.support.eventually import eventually
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-
-
-class Gadget(PartialObject, frozen=True, kw_only=True):
-    """A custom resource with a status."""
-
-    spec: dict[str, str] | None = None
-    status: dict[str, str] | None = None
 
 
 @pytest.fixture
 async def gadget(client: Client) -> Resource:
     """A custom resource that was not served when the server started."""
     group = f"g{uuid.uuid4().hex[:12]}.example.com"
-    anything: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version: Json = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {
-            "openAPIV3Schema": {
-                "type": "object",
-                "properties": {"spec": anything, "status": anything},
-            }
-        },
-    }
-    crd: Json = {
-        "metadata": {"name": f"gadgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "gadgets", "kind": "Gadget"},
-            "versions": [version],
-        },
-    }
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    await client.request("POST", path, body=crd)
+    await client.request("POST", CRDS, body=crd("gadgets", group, "Gadget"))
     resource = GroupResource(group, "gadgets")
     return await eventually(lambda: KubeObjects(client).find(resource), within=20)
 
@@ -70,7 +41,7 @@ async def gadget(client: Client) -> Resource:
 async def test_a_watch_from_before_the_servers_window_has_expired(
     client: Client, gadget: Resource
 ) -> None:
-    store = KubeStore(client, Gadget, gadget)
+    store = KubeStore(client, PartialObject, gadget)
     await eventually(store.list, within=20)
 
     with pytest.raises(Expired):

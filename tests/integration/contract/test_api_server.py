@@ -5,18 +5,17 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hack.control_plane import ControlPlane
-from sharder.core.api.meta import Json
 from sharder.kube.client import Client
 from sharder.sdk.testing import custom
 from sharder.sdk.testing.requests import Call
 from tests.integration.contract.admission_sequences import ADMISSION_SEQUENCES
+from tests.integration.contract.conftest import CRDS, crd
 from tests.integration.contract.sequences import SEQUENCES, Sequence
 from tests.support.answers import Play
 from tests.support.eventually import eventually
 from tests.support.two_servers import InMemory, Real
 
 SITES = custom("sites.contract.example.com", kind="Site")
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
@@ -25,7 +24,9 @@ async def real(
 ) -> AsyncIterator[Real]:
     """A real API server that serves sites."""
     server = Real(client, control_plane, own_namespace)
-    await server.send(Call(method="POST", path=CRDS, body=crd()))
+    await server.send(
+        Call(method="POST", path=CRDS, body=crd("sites", SITES.id.group, SITES.kind))
+    )
     path = f"/apis/contract.example.com/v1/namespaces/{own_namespace}/sites"
 
     async def is_served() -> bool:
@@ -41,28 +42,6 @@ async def in_memory() -> InMemory:
     server = InMemory([SITES])
     await server.set_up()
     return server
-
-
-def crd() -> Json:
-    schema: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version: Json = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": schema},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": str(SITES.id)},
-        "spec": {
-            "group": SITES.id.group,
-            "scope": "Namespaced",
-            "names": {"plural": "sites", "kind": SITES.kind},
-            "versions": [version],
-        },
-    }
 
 
 @pytest.mark.parametrize(

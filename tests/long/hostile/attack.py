@@ -55,8 +55,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The ports of each: webhook, health, metrics."""
     bounded: str
     capped: str
-    balanced: str
-    """Rings: BoundedLoad, the same with perShardCapacity, and one that is rebalanced."""
+    """Rings: BoundedLoad, and the same with perShardCapacity."""
     shards: tuple[str, ...]
     """Names of processes: a shard of a ring is RING-PROCESS."""
     flip_seconds: float

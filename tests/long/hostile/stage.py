@@ -62,7 +62,6 @@ class Stage:
             sharders=tuple(self.playground.ports(each) for each in REPLICAS),
             bounded=BOUNDED,
             capped=CAPPED,
-            balanced=BALANCED,
             shards=PROCESSES,
             flip_seconds=max(10.0, min(30.0, seconds / 3)),
         )
