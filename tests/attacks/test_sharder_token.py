@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.playground import SYSTEM
 from sharder.core.api.meta import Json
 from sharder.core.errors import Rejected
 from sharder.core.names import SHARDER_IDENTITY, ObjectRef
@@ -68,11 +69,17 @@ async def test_the_documented_policy_keeps_it_from_leases_of_others(
     try:
         await eventually(lambda: is_refused(thief), within=2 * WITHIN)
         with pytest.raises(Rejected, match="those of shards alone"):
-            await thief.create(LEASES, "another", namespace="sharding-system")
-        # The sharder still does with Leases of shards what it has to.
+            await thief.create(LEASES, "another", namespace=SYSTEM)
+        with pytest.raises(Rejected, match="those of shards alone"):
+            await thief.delete(LEASES, LEADER.name, namespace=LEADER.namespace)
+        # The sharder still does with its own Lease and those of shards what it has to.
+        await thief.patch(
+            LEASES, "sharder", {"metadata": {"labels": {"a": "b"}}}, namespace=SYSTEM
+        )
         async with service.scene(CONFIGMAPS, shards="ab") as scene:
             await scene.lease(scene.shard("z"), CONTROLLERS, leaseDurationSeconds=1)
             await eventually(lambda: is_taken(scene.admin, scene.shard("z")), within=WITHIN)
+            await thief.delete(LEASES, scene.shard("z"), namespace=CONTROLLERS)
     finally:
         await asyncio.to_thread(
             service.plane.kubectl, "delete", "-f", "-", "--ignore-not-found", stdin=policy()

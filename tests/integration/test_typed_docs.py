@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from hack.control_plane import ControlPlane, KubectlError
+from hack.control_plane import ControlPlane
 from hack.playground import CRD
 from sharder.core.names import VALIDATION_NAME
 from tests.support.documented_ring import shell
 from tests.support.documents import ROOT, blocks, commands, read
-from tests.support.eventually import eventually
 
 INSTALL, MIGRATE, SECURITY, TROUBLESHOOTING, UPGRADE = (
     Path(f"docs/{name}.md")
@@ -29,13 +28,6 @@ LEFT_OUT = re.compile(
 )
 RING, REFERENCE = (ROOT / f"tests/support/typed_{name}.yaml" for name in ("ring", "reference"))
 SYSTEM = "sharding-system"
-SHARDER_USER = f"system:serviceaccount:{SYSTEM}:sharder"
-HOLDER = '{"spec":{"holderIdentity":"shardlease-controller"}}'
-OTHER_LEASE = """
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: another-leader, namespace: sharding-system}
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,30 +156,3 @@ def test_the_owners_that_are_compared_are_those_of_the_objects(terminal: Termina
 
     uid = terminal.type("kubectl get secret my-secret -o jsonpath={.metadata.uid}").stdout
     assert (terminal.folder / "before").read_text().split() == [uid, "shard-a"]
-
-
-async def test_the_policy_keeps_the_sharder_to_its_leases_and_those_of_shards(
-    terminal: Terminal,
-) -> None:
-    empty(terminal)
-    with_the_chart(terminal)
-    terminal.plane.apply(example(SECURITY, "ValidatingAdmissionPolicy"))
-    terminal.plane.apply(OTHER_LEASE)
-
-    await eventually(lambda: is_refused(terminal, "patch", SYSTEM, "another-leader"), within=60)
-
-    assert await is_refused(terminal, "delete", SYSTEM, "another-leader")
-    assert not await is_refused(terminal, "patch", SYSTEM, "sharder")
-    assert not await is_refused(terminal, "patch", "my-controller", "shard-a")
-    assert not await is_refused(terminal, "delete", "my-controller", "shard-a")
-
-
-async def is_refused(terminal: Terminal, verb: str, namespace: str, name: str) -> bool:
-    """Return whether the policy refuses a write of the sharder; it may be asked again."""
-    change = ("--type=merge", "-p", HOLDER) if verb == "patch" else ()
-    words = (verb, "lease", name, "-n", namespace, *change)
-    try:
-        terminal.plane.kubectl(*words, "--dry-run=server", "--as", SHARDER_USER)
-    except KubectlError as error:
-        return "writes its own Lease and those of shards alone" in str(error)
-    return False
