@@ -10,6 +10,7 @@ import msgspec
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.strategies.least_loaded import Chain, LeastLoaded, place_at, weights
+from tests.support.values_placement import shard
 from tests.vectors.gear_file import (
     ActiveCapacity,
     BestFitCase,
@@ -22,7 +23,7 @@ from tests.vectors.gear_file import (
     Record,
     Weights,
 )
-from tests.vectors.gear_scene import DISTRICT, Draw, Scene, scene_of, sized, spec_of
+from tests.vectors.gear_scene import DISTRICT, Draw, Scene, scene_of, spec_of
 from tests.vectors.result import Result, compared
 
 AGAINST: Final = {
@@ -146,14 +147,14 @@ def _check_even_zones(case: EvenZones) -> Iterator[Result]:
     for index, step in enumerate(case.steps):
         scene = Scene(spec_of())
         for name, percent in step.offered.items():
-            shard = sized(name, 100, region="g2", zone=f"z-{name}")
-            scene.add(shard, round(percent), step.hosting_before.get(name, 0))
-        left = {shard.name for shard in scene.narrow()["members"].kept}
+            offered = shard(name, room=100, region="g2", zone=f"z-{name}")
+            scene.add(offered, round(percent), step.hosting_before.get(name, 0))
+        left = {each.name for each in scene.narrow()["members"].kept}
         yield compared(f"even zones, step {index}", left=(set(step.after_filters), left))
     for end, draw in ENDS.items():
         scene = Scene(spec_of())
         for name in case.final:
-            scene.add(sized(name, 100, region="g2", zone=f"z-{name}"), 0)
+            scene.add(shard(name, room=100, region="g2", zone=f"z-{name}"), 0)
         for _ in range(sum(case.final.values())):
             scene.place(draw)
         held = {name: (many, scene.tally.on(ShardName(name))) for name, many in case.final.items()}
@@ -174,7 +175,7 @@ def _by_active_capacity() -> str:
 
     def told(held: int) -> str:
         scene = Scene(spec_of())
-        scene.add(sized("node", 1000), held)
+        scene.add(shard("node", room=1000), held)
         return "not offered" if scene.place().shard is None else "offered"
 
     return " / ".join(map(told, (999, 1000, 1200)))
@@ -183,9 +184,9 @@ def _by_active_capacity() -> str:
 def _without_district() -> str:
     """Tell what becomes of a node without a district, alone and beside one that has some."""
     scene = Scene(spec_of())
-    scene.add(sized("undistricted", 100), 0)
+    scene.add(shard("undistricted", room=100), 0)
     alone = "not offered" if scene.place().shard is None else "offered"
-    scene.add(sized("districted", 100, pool="d1"), 50)
+    scene.add(shard("districted", room=100, pool="d1"), 50)
     left = [shard.name for shard in scene.narrow()["pooled"].kept]
     beside = "dropped" if left == ["districted"] else "kept"
     return f"{alone}, then {beside} by best fit if any districted node is offered"
@@ -194,7 +195,7 @@ def _without_district() -> str:
 def _without_zone() -> str:
     """Tell what becomes of a gear where a zone is required and no node has any."""
     scene = Scene(spec_of(require_zone=True))
-    scene.add(sized("s00", 100), 0)
+    scene.add(shard("s00", room=100), 0)
     return "exception code 140" if scene.place().shard is None else "offered"
 
 
@@ -234,8 +235,8 @@ def _free_when_returned_twice() -> int:
 def _pool(places: int, held: int = 0) -> Scene:
     """Return two shards with room for more than their pool has."""
     scene = Scene(spec_of(pool_capacity=places))
-    scene.add(sized("a", 2 * places, pool="d1"), held)
-    scene.add(sized("b", 2 * places, pool="d1"), 0)
+    scene.add(shard("a", room=2 * places, pool="d1"), held)
+    scene.add(shard("b", room=2 * places, pool="d1"), 0)
     return scene
 
 
@@ -255,7 +256,7 @@ def _check_active_capacity(case: ActiveCapacity) -> Result:
     """Objects have no states: a gear that is idle or stopped is no object."""
     active = case.started + case.new_building_deploying + case.unknown
     scene = Scene(spec_of())
-    scene.add(sized("node", case.max_active_gears), active)
+    scene.add(shard("node", room=case.max_active_gears), active)
     chain = Chain(LeastLoaded(scene.layout), Demand("", 0), scene.tally)
     (load,) = chain.loads(scene.layout.available)
     what = f"active capacity of {active} in {case.max_active_gears}"

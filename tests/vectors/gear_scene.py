@@ -6,14 +6,13 @@ that are not offered is on a shard that is not available.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from itertools import count
 from typing import Final, TypeAlias
 
 from typing_extensions import override
 
 from sharder.core.api.ring import AntiAffinity, PlacementSpec, StrategyName
-from sharder.core.leases.shard import OBJECTS, Shard
+from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
@@ -21,7 +20,7 @@ from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from sharder.core.placement.strategies.least_loaded import Cut, LeastLoaded
 from sharder.core.placement.strategy import Choice, Layout
-from tests.support.values_placement import cuts_of
+from tests.support.values_placement import cuts_of, shard
 from tests.vectors.gear_file import Application, Server
 
 Draw: TypeAlias = Callable[[Demand, int], int]
@@ -49,12 +48,6 @@ def spec_of(
         min_zones=min_zones,
         require_zone=require_zone,
     )
-
-
-def sized(name: str, capacity: int, *, zone: str = "", pool: str = "", region: str = "") -> Shard:
-    """Return a shard with room for so many objects."""
-    room = {OBJECTS: Decimal(capacity)}
-    return Shard(name=ShardName(name), region=region, zone=zone, pool=pool, capacity=room)
 
 
 class Scene:
@@ -138,17 +131,17 @@ def scene_of(
     hosting = dict.fromkeys(app.restricted, 1) | app.hosting
     capacity = 100 if all(server.consumed.is_integer() for server in servers) else 1000
     for server in servers:
-        shard = sized(
+        offered = shard(
             server.name,
-            capacity,
+            room=capacity,
             zone=server.zone or "",
             pool=server.district or "",
             region=server.region or "",
         )
         held = round(server.consumed * capacity / 100)
-        scene.add(shard, held, hosting.pop(server.name, 0))
-    for shard, members in _elsewhere(app, hosting):
-        scene.add(shard, members, members, offered=False)
+        scene.add(offered, held, hosting.pop(server.name, 0))
+    for away, members in _elsewhere(app, hosting):
+        scene.add(away, members, members, offered=False)
     _fill_districts(scene, servers)
     return scene
 
@@ -160,9 +153,9 @@ def _elsewhere(app: Application, hosting: Mapping[str, int]) -> list[tuple[Shard
     region = app.app_server.region
     if not app.hosting:
         # It has a region, and gears in none of the zones.
-        return [(sized("first-gear", DISTRICT, region=region), 1)]
+        return [(shard("first-gear", room=DISTRICT, region=region), 1)]
     return [
-        (sized(name, DISTRICT, region=region, zone=app.zone_of[name]), members)
+        (shard(name, room=DISTRICT, region=region, zone=app.zone_of[name]), members)
         for name, members in hosting.items()
     ]
 
@@ -178,5 +171,5 @@ def _fill_districts(scene: Scene, servers: Sequence[Server]) -> None:
     for district, places in free.items():
         name = district or ""
         held = sum(scene.tally.on(shard.name) for shard in layout.pools[name])
-        rest = sized(f"rest-of-{name}", limit, pool=name)
+        rest = shard(f"rest-of-{name}", room=limit, pool=name)
         scene.add(rest, max(0, limit - places - held), offered=False)
