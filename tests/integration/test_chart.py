@@ -32,19 +32,6 @@ class Release:
     def namespace(self) -> str:
         return self.name
 
-    @property
-    def user(self) -> str:
-        return f"system:serviceaccount:{self.namespace}:{self.name}"
-
-    def allows(self, verb: str, resource: str, name: str) -> bool:
-        """Return whether the sharder may do it to one object of its namespace."""
-        plane, whom = self.control_plane, ("--namespace", self.namespace, "--as", self.user)
-        try:
-            plane.kubectl("auth", "can-i", verb, f"{resource}/{name}", *whom)
-        except KubectlError:
-            return False
-        return True
-
 
 @pytest.fixture(scope="module")
 def release(
@@ -109,11 +96,6 @@ def test_the_pods_satisfy_the_restricted_pod_security_standard(release: Release)
     accepted = dry_run(release.control_plane, json.dumps(pod))
 
     assert json.loads(accepted)["kind"] == "Pod"
-
-
-def test_the_sharder_has_its_own_secret_and_no_other(release: Release) -> None:
-    assert release.allows("patch", "secrets", f"{release.name}-certificates")
-    assert not release.allows("patch", "secrets", "another")
 
 
 def test_an_upgrade_renders_a_secret_that_was_deleted(
