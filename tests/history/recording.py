@@ -184,9 +184,21 @@ class Recording:
 
         For the sharder that is the clock of the leader; forged Leases have a right one.
         """
-        holder = _lease_of(stored).spec.holder_identity or ""
+        lease = _lease_of(stored)
+        holder = lease.spec.holder_identity or ""
         process = self._leader if holder == SHARDER_IDENTITY else holder.partition("_")[0]
-        return held_of(stored, offset=self._offset + self.skews.get(process, 0.0))
+        offset = self._offset + self.skews.get(process, 0.0)
+        written = parse_time(lease.spec.renew_time) if lease.spec.renew_time else None
+        return Held(
+            revision=stored.revision,
+            at=stored.seen,
+            shard=lease.metadata.name,
+            holder="" if stored.deleted else holder,
+            renewed=stored.seen if stored.deleted or not written else written.timestamp() - offset,
+            seconds=float(lease.spec.lease_duration_seconds or 0),
+            state=lease.metadata.label(STATE_LABEL),
+            deleted=stored.deleted,
+        )
 
 
 @asynccontextmanager
@@ -197,28 +209,6 @@ async def recording(url: str) -> AsyncIterator[Recording]:
         following = group.create_task(found.follow(url))
         yield found
         following.cancel()
-
-
-def held_of(stored: Stored, *, offset: float) -> Held:
-    """Return a Lease after a write to it.
-
-    Args:
-        stored: The write.
-        offset: Seconds from the monotonic clock to the wall clock of the process that wrote the
-            times; the former is that of all processes of a machine.
-    """
-    lease = _lease_of(stored)
-    written = parse_time(lease.spec.renew_time) if lease.spec.renew_time else None
-    return Held(
-        revision=stored.revision,
-        at=stored.seen,
-        shard=lease.metadata.name,
-        holder="" if stored.deleted else lease.spec.holder_identity or "",
-        renewed=stored.seen if stored.deleted or not written else written.timestamp() - offset,
-        seconds=float(lease.spec.lease_duration_seconds or 0),
-        state=lease.metadata.label(STATE_LABEL),
-        deleted=stored.deleted,
-    )
 
 
 def _lease_of(stored: Stored) -> Lease:
