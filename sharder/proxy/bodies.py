@@ -15,6 +15,7 @@ from sharder.core.errors import InvalidObject
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
+_BROKEN: Final = (msgspec.DecodeError, IndexError, UnicodeDecodeError, RecursionError)
 _DECODER: Final = msgspec.json.Decoder(PartialObject)
 
 
@@ -30,7 +31,7 @@ def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
             return _from_protobuf(body)
         if kind in {"", "application/json", "application/apply-patch+yaml"}:
             return _DECODER.decode(body).metadata
-    except (msgspec.DecodeError, IndexError, UnicodeDecodeError) as error:
+    except _BROKEN as error:
         raise InvalidObject(f"cannot read the object of the request: {error}") from error
     raise InvalidObject(f"cannot read an object that is sent as {kind}")
 
@@ -81,7 +82,7 @@ def lease_in(body: bytes, content_type: str) -> Lease:
                 lease_duration_seconds=int.from_bytes(_last(spec, 2), "little"),
             ),
         )
-    except (msgspec.DecodeError, IndexError, UnicodeDecodeError, InvalidObject):
+    except (*_BROKEN, InvalidObject):
         return Lease(metadata=ObjectMeta())
 
 
@@ -144,13 +145,13 @@ def _spans(message: bytes) -> Iterator[tuple[int, bytes | None, int]]:
                 at += 8
             case 2:
                 length, at = _varint(message, at)
-                if at + length > len(message):
-                    raise IndexError("it ends in the middle of a field")
                 value, at = message[at : at + length], at + length
             case 5:
                 at += 4
             case other:
                 raise InvalidObject(f"cannot read the protobuf of the request: wire type {other}")
+        if at > len(message):
+            raise IndexError("it ends in the middle of a field")
         yield key >> 3, value, at
 
 

@@ -132,7 +132,9 @@ def test_a_label_more_changes_nothing_else() -> None:
         (POD[4:], PROTOBUF),
         (b"k8s\x00\x12\xff", PROTOBUF),
         (b"k8s\x00\x13", PROTOBUF),
+        (POD + b"\x19short", PROTOBUF),
         (b"{", "application/json"),
+        (b'{"metadata":' * 5000, "application/json"),
         (b"\xa0", "application/cbor"),
     ],
 )
