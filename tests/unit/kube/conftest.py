@@ -1,6 +1,7 @@
 """An HTTP server that answers as a test says, and a client of it."""
 
 import base64
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -69,17 +70,19 @@ AUTHORITY = base64.b64encode(Authority("unit tests").certificate).decode()
 """Without one, each client would load all authorities of the machine, which takes 40 ms."""
 
 
-def kubeconfig(server: str) -> str:
-    return f"""
-apiVersion: v1
-kind: Config
-current-context: here
-clusters:
-  - name: here
-    cluster: {{server: "{server}", certificate-authority-data: {AUTHORITY}}}
-users: [{{name: me, user: {{tokenFile: token}}}}]
-contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
-"""
+def config(server: str, user: Json, cluster: Json = None, **more: Json) -> str:
+    """A kubeconfig of one user and one cluster, which has AUTHORITY unless said otherwise."""
+    of_cluster = {"certificate-authority-data": AUTHORITY} if cluster is None else cluster
+    assert isinstance(of_cluster, dict)
+    return json.dumps(
+        {
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": {"server": server, **of_cluster}}],
+            "users": [{"name": "u", "user": user}],
+            **more,
+        }
+    )
 
 
 @pytest.fixture
@@ -99,10 +102,10 @@ async def serving(script: Script) -> AsyncIterator[str]:
 @asynccontextmanager
 async def connected(server: str, folder: Path) -> AsyncIterator[Client]:
     """A client that has its kubeconfig and its token in this folder."""
-    config = folder / "config"
-    config.write_text(kubeconfig(server))
+    file = folder / "config"
+    file.write_text(config(server, {"tokenFile": "token"}))
     (folder / "token").write_text("secret-token")
-    client = await connect(str(config))
+    client = await connect(str(file))
     yield client
     await client.close()
 

@@ -17,7 +17,7 @@ from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.kube import access
 from sharder.kube.client import connect
-from tests.unit.kube.conftest import AUTHORITY, Script
+from tests.unit.kube.conftest import Script, config
 
 PLUGIN = """
 import json, os, pathlib, sys
@@ -27,20 +27,6 @@ info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
 print(json.dumps({**info, "status": json.loads(os.environ["STATUS"])}))
 """
 EXEC = "client.authentication.k8s.io/v1"
-
-
-def config(server: str, user: Json, cluster: Json = None, **more: Json) -> str:
-    of_cluster = {"certificate-authority-data": AUTHORITY} if cluster is None else cluster
-    assert isinstance(of_cluster, dict)
-    return json.dumps(
-        {
-            "current-context": "here",
-            "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": server, **of_cluster}}],
-            "users": [{"name": "u", "user": user}],
-            **more,
-        }
-    )
 
 
 def plugin(folder: Path, status: Json, code: str = PLUGIN, **more: Json) -> Json:

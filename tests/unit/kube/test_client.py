@@ -14,7 +14,7 @@ import sharder.kube.client as module
 from sharder.core.errors import ConfigError, Forbidden, NotFound, Unavailable
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from sharder.runtime.clock import SystemClock
-from tests.unit.kube.conftest import Script, kubeconfig
+from tests.unit.kube.conftest import Script, config
 
 
 async def never_answer(_: web.StreamResponse) -> None:
@@ -91,7 +91,7 @@ async def test_a_redirect_is_not_followed_with_our_credentials(
 
 async def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
-    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.1:1"))
+    (tmp_path / "config").write_text(config("http://127.0.0.1:1", {"tokenFile": "token"}))
     client = await connect(str(tmp_path / "config"))
 
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1"):
@@ -128,7 +128,7 @@ async def test_a_proxy_is_taken_from_the_environment(
     monkeypatch.setenv("http_proxy", server)
     monkeypatch.setenv("no_proxy", exempt)
     (tmp_path / "token").write_text("t")
-    (tmp_path / "config").write_text(kubeconfig("http://127.0.0.2:1"))
+    (tmp_path / "config").write_text(config("http://127.0.0.2:1", {"tokenFile": "token"}))
     client = await connect(str(tmp_path / "config"))
 
     with suppress(Unavailable):
