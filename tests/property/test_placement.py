@@ -84,24 +84,18 @@ def test_with_bounded_load_a_shard_that_leaves_moves_nothing_but_its_own(
 
 
 @given(layouts(), rings_full())
-def test_only_what_has_to_go_leaves_an_available_shard(of: Layout, objects: list[Placed]) -> None:
-    found = distribute(objects, Placer(of))
-
-    for one in objects:
-        demand, choice = one.demand, found.choices[one.demand.identity]
-        if demand.current in of.names and choice.shard != demand.current:
-            is_displaced = demand.identity in found.displaced
-            assert one.draining or is_displaced or Placer(of).is_misplaced(demand)
-
-
-@given(layouts(), rings_full())
-def test_cordoned_shards_get_nothing_new(of: Layout, objects: list[Placed]) -> None:
+def test_only_what_has_to_go_leaves_an_available_shard_and_none_comes_to_a_cordoned_one(
+    of: Layout, objects: list[Placed]
+) -> None:
     found = distribute(objects, Placer(of))
 
     cordoned = {one.name for one in of.available if one.cordoned}
     for one in objects:
-        owner = found.choices[one.demand.identity].shard
-        assert owner not in cordoned or owner == one.demand.current
+        demand, owner = one.demand, found.choices[one.demand.identity].shard
+        if demand.current in of.names and owner != demand.current:
+            is_displaced = demand.identity in found.displaced
+            assert one.draining or is_displaced or Placer(of).is_misplaced(demand)
+        assert owner not in cordoned or owner == demand.current
 
 
 # One object
