@@ -34,7 +34,9 @@ def cache() -> World:
     return World()
 
 
-async def test_a_missing_lease_is_created_with_its_labels(cache: World) -> None:
+async def test_a_lease_that_is_missing_or_deleted_is_created_with_its_labels(
+    cache: World,
+) -> None:
     holder = cache.holder(ring="demo")
 
     await holder.acquire()
@@ -49,6 +51,12 @@ async def test_a_missing_lease_is_created_with_its_labels(cache: World) -> None:
         renew_time=now,
         lease_transitions=0,
     )
+
+    async with cache.running(holder.keep()):
+        meta = lease.metadata
+        await cache.store.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
+        await cache.clock.advance(2)
+    assert (await cache.store.get(REF)).metadata.labels == {"ring": "demo"}
     assert holder.valid()
 
 
@@ -122,19 +130,6 @@ async def test_a_living_twin_of_the_same_name_keeps_its_lease(chance: float) -> 
 
         assert first.valid()
         assert not acquiring.done()
-
-
-async def test_a_deleted_lease_is_created_again(cache: World) -> None:
-    holder = cache.holder(ring="demo")
-    await holder.acquire()
-    meta = (await cache.store.get(REF)).metadata
-
-    async with cache.running(holder.keep()):
-        await cache.store.delete(REF, uid=meta.uid, resource_version=meta.resource_version)
-        await cache.clock.advance(2)
-
-    assert (await cache.store.get(REF)).metadata.labels == {"ring": "demo"}
-    assert holder.valid()
 
 
 async def test_a_wish_to_be_evacuated_does_not_get_into_the_way_of_a_renewal() -> None:
