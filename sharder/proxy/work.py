@@ -12,6 +12,7 @@ from sharder.core.names import GroupResource
 from sharder.ports import Changed, Listed, Removed
 from sharder.proxy.here import Main
 from sharder.proxy.view import View
+from sharder.runtime.error_log import Once
 from sharder.runtime.reflector import follow
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
@@ -113,6 +114,7 @@ class Work:
         self._followers = followers
         self._left = left
         self._end_streams = end_streams
+        self._failures = Once[str]()
 
     @property
     def objects(self) -> int:
@@ -170,6 +172,8 @@ class Work:
         except (Conflict, NotFound):
             return
         except ApiError as error:
-            _log.warning("cannot release %s %s: %s", main.resource, main.meta.ref, error)
+            if self._failures.is_new(main.meta.uid, str(error)):
+                _log.warning("cannot release %s %s: %s", main.resource, main.meta.ref, error)
             return
+        self._failures.forget(main.meta.uid)
         _log.info("released %s %s", main.resource, main.meta.ref)
