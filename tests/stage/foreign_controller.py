@@ -67,12 +67,18 @@ class ForeignController(Actor):
         self._pages: Cache = {}
         self._group: asyncio.TaskGroup | None = None
         """Where it works, while it leads."""
+        self._tasks = dict[asyncio.Task[None], None]()
         self._working = set[ObjectRef]()
         self._stop = asyncio.Event()
         self._listed = set[str]()
         self._observed = b"", 0.0
         """The Lock as another holds it, and when it changed."""
         self._holder = f"{pod}-{self.rng.getrandbits(32):08x}"
+
+    @property
+    def works(self) -> bool:
+        """Whether it leads, and does not stand still."""
+        return self._group is not None and not self.process.is_stopped
 
     @override
     def stop(self) -> None:
@@ -96,6 +102,8 @@ class ForeignController(Actor):
                 await race(sites, pages)
             finally:
                 self._group = None
+                for task in self._tasks:  # in an order that is always the same
+                    task.cancel()
 
     async def _keep(self) -> None:
         """Renew until that failed for too long since the first try, as client-go counts it."""
@@ -233,7 +241,9 @@ class ForeignController(Actor):
         if self._group is None:
             work.close()
         else:
-            self._group.create_task(work)
+            task = self._group.create_task(work)
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
 
     async def _work(self, ref: ObjectRef) -> None:
         """Reconcile until nothing fails."""

@@ -52,7 +52,7 @@ class Link:
         """How many of the next answers are lost, though the requests had their effect."""
         self.before = list[Callable[[Call], Awaitable[None]]]()
         """Called in order before the API server handles a request, which they can refuse."""
-        self.watchers = set[Watcher]()
+        self.watchers = dict[Watcher, None]()
         self.served = dict[asyncio.Task[None], None]()
         """What the API server does for this process, in the order in which it began."""
         self.stalled = set[Watcher]()
@@ -222,14 +222,14 @@ class NetworkClient(kube.Client):
             loop.call_later(ends - 2, bookmark, watcher, context=world),
             loop.call_later(ends, watcher.end, context=world),
         ]
-        self.link.watchers.add(watcher)
+        self.link.watchers[watcher] = None
         try:
             yield self._read(watcher)
         except OSError as error:
             raise Unavailable(f"{what}: {error!r}") from error
         finally:
             watcher.close()
-            self.link.watchers.discard(watcher)
+            self.link.watchers.pop(watcher, None)
             for timer in timers:
                 timer.cancel()
 

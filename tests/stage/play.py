@@ -177,10 +177,14 @@ class _Play:
         until = loop.time() + REST_SECONDS
         while loop.time() < until:
             await asyncio.sleep(2)
-            if not self._out_of_place() and not judge(self.stage.history.trace()).left:
+            if self._is_at_rest():
                 await self._counted()
-                return
+                if self._is_at_rest():  # else a shard fell meanwhile
+                    return
         self.odd += [f"not at rest: {each}" for each in self._out_of_place()]
+
+    def _is_at_rest(self) -> bool:
+        return not self._out_of_place() and not judge(self.stage.history.trace()).left
 
     async def _counted(self) -> None:
         """Wait until each replica counts the objects that there are; note which does not."""

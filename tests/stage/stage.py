@@ -20,6 +20,7 @@ from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS, VALID
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.resources import BUILT_IN, custom
 from sharder.sdk.testing.storage import Change, Storage, Stored
+from tests.history.traces import Happening
 from tests.stage.actors import (
     HOST,
     LEASE,
@@ -152,12 +153,21 @@ class Stage:
         return actor
 
     async def _keep_controller(self, pod: str) -> None:
-        """Start the controller of a pod whenever none runs and the proxy listens."""
+        """Start the controller of a pod whenever none runs and the proxy listens.
+
+        Note while it does not work: the shard is away then.
+        """
         while True:
             proxy = self.proxies[pod]
             if proxy.server is not None and not proxy.is_ending and proxy.controller is None:
                 self.controllers[pod] = ForeignController(self, pod)
                 self.controllers[pod].start()
+            controller = self.controllers.get(pod)
+            if controller is not None and not controller.works:
+                # The proxy may renew the Lease still: away again, as often as that happens.
+                is_paused = controller.process.is_stopped
+                kind = Happening.PAUSED if is_paused else Happening.ENDED
+                self.history.happened(pod, kind)
             await asyncio.sleep(0.5)
 
     async def set_up(self, spec: Json, *, fence: bool = False) -> None:
