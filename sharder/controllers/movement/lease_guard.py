@@ -27,6 +27,7 @@ from sharder.core.errors import ApiError, Conflict, NotFound, Unavailable
 from sharder.core.leases.state import DEFAULT_DURATION, ShardState, is_given_up, was_released
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.runtime.backoff import Backoff
 
 IDLE_SECONDS = 1.0
 """Seconds after which an unused Lease is released."""
@@ -35,12 +36,14 @@ HOLD = 2 * DEFAULT_DURATION
 """Duration of a hold: much longer than a request takes.  If this process is killed, a shard waits
 at most this long."""
 
-REST_SECONDS = 5.0
-"""Seconds without a hold after one in which nothing was written: objects that cannot be written
-must not block their shard, which requests its Lease every 2 s."""
+REST = Backoff(base=5.0, cap=2 * HOLD.total_seconds())
+"""Back-off of a Lease after holds in a row without a successful write: objects that cannot be
+written must not block their shard.  The first delay is just long enough for an attempt of the
+shard, because the objects of a dead shard can also wait for a broken connection of ours."""
 
 QUIET_SECONDS = 20.0
-"""The same for objects that failed again and again, after any hold."""
+"""Seconds after a release in which failed objects cause no new hold: a returned shard requests its
+Lease every 2 s."""
 
 REQUEST_SECONDS = 10.0
 """Seconds, more than the longest time of a write."""
@@ -52,7 +55,8 @@ class _Rest(NamedTuple):
     """A Lease that backs off."""
 
     until: float
-    for_retries_until: float
+    fruitless: int = 0
+    """Holds in a row without a successful write."""
 
 
 @dataclass(slots=True)
@@ -80,6 +84,8 @@ class LeaseGuard:
         self._unheld = UnheldLeases(ports)
         self._held: dict[ObjectRef, _HeldLease] = {}
         self._resting: dict[ObjectRef, _Rest] = {}
+        self._quiet: dict[ObjectRef, float] = {}
+        """Until when failed objects cause no new hold."""
         self._locks = WeakValueDictionary[ObjectRef, asyncio.Lock]()
 
     @asynccontextmanager
@@ -107,6 +113,7 @@ class LeaseGuard:
         try:
             yield partial(self._check, ref, held_lease)
             held_lease.useful = True
+            self._resting.pop(ref, None)
         finally:
             held_lease.users -= 1
             held_lease.used = self._clock.monotonic()
@@ -144,7 +151,9 @@ class LeaseGuard:
 
     async def _release_idle(self) -> None:
         now = self._clock.monotonic()
-        self._resting = {ref: rest for ref, rest in self._resting.items() if now < max(rest)}
+        known = self._resting.items()
+        self._resting = {ref: rest for ref, rest in known if now < rest.until + REST.cap}
+        self._quiet = {ref: until for ref, until in self._quiet.items() if now < until}
         for ref, held_lease in list(self._held.items()):
             async with self._lock(ref):
                 if not held_lease.users and now - held_lease.used >= IDLE_SECONDS:
@@ -155,10 +164,9 @@ class LeaseGuard:
         now, held_lease = self._clock.monotonic(), self._held.get(ref)
         if held_lease is not None and held_lease.until - now > HOLD.total_seconds() / 2:
             return held_lease
-        rest = self._resting.get(ref, _Rest(now, now))
-        is_unwanted = again and held_lease is None and now < rest.for_retries_until
-        is_fruitless = held_lease is not None and not held_lease.useful
-        if now < rest.until or is_unwanted or is_fruitless:
+        rest = self._resting.get(ref, _Rest(now))
+        is_too_soon = again and held_lease is None and now < self._quiet.get(ref, now)
+        if is_too_soon or now < rest.until or (held_lease is not None and not held_lease.useful):
             raise Unavailable(
                 f"the sharder is backing off from lease {ref}, so that its shard can acquire it"
             )
@@ -166,8 +174,7 @@ class LeaseGuard:
             return await self._hold(ref, held_lease)
         except ApiError:
             # The next callers would wait for the same answer.
-            until = self._clock.monotonic() + IDLE_SECONDS
-            self._resting[ref] = _Rest(until, max(until, rest.for_retries_until))
+            self._resting[ref] = _Rest(self._clock.monotonic() + IDLE_SECONDS, rest.fruitless)
             raise
 
     async def _hold(self, ref: ObjectRef, held_lease: _HeldLease | None) -> _HeldLease | None:
@@ -232,9 +239,10 @@ class LeaseGuard:
     async def _release(self, ref: ObjectRef, held_lease: _HeldLease) -> None:
         """Restore a Lease; if that fails, the shard waits until it expires."""
         del self._held[ref]
-        now = self._clock.monotonic()
-        rest = 0.0 if held_lease.useful else REST_SECONDS
-        self._resting[ref] = _Rest(now + rest, now + QUIET_SECONDS)
+        self._quiet[ref] = self._clock.monotonic() + QUIET_SECONDS
+        if not held_lease.useful:
+            fruitless = self._resting.get(ref, _Rest(0.0)).fruitless + 1
+            self._resting[ref] = _Rest(self._clock.monotonic() + REST.whole(fruitless), fruitless)
         transitions = held_lease.lease.spec.lease_transitions
         spec = structs.replace(held_lease.found, lease_transitions=transitions)
         try:
