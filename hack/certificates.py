@@ -3,17 +3,9 @@
 `sharder.tls` makes the certificates of the sharder.
 """
 
-from dataclasses import dataclass
-
 import trustme
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """A certificate and its private key, both in PEM."""
-
-    certificate: bytes
-    key: bytes
+from sharder.tls.issue import KeyPair
 
 
 class Authority:
@@ -28,7 +20,7 @@ class Authority:
         """The CA certificate in PEM, for verification."""
         return self._authority.cert_pem.bytes()
 
-    def issue(self, *names: str, user: str = "", group: str = "nobody") -> Identity:
+    def issue(self, *names: str, user: str = "", group: str = "nobody") -> KeyPair:
         """Return an identity for a server with these DNS names and addresses, or for a client.
 
         The API server authenticates the client as `user`, in `group`.
@@ -42,4 +34,4 @@ class Authority:
             *(names or ("client.invalid",)), common_name=user or names[0], organization_name=group
         )
         (certificate,) = issued.cert_chain_pems
-        return Identity(certificate=certificate.bytes(), key=issued.private_key_pem.bytes())
+        return KeyPair(certificate=certificate.bytes(), key=issued.private_key_pem.bytes())
