@@ -52,6 +52,8 @@ class _Parent:
 
     resource: Resource
     obj: PartialObject
+    is_led: bool
+    """Whether no shard worked on it when its dependents were listed: the list has all of them."""
     goal: ShardName | None = None
     """The shard to which it is sent."""
     waits: float = 0.0
@@ -89,7 +91,8 @@ class OwnerTransfer:
             is finished, by the changed ring, and the others wait for another transfer.
         """
         dependents: Mapping[str, Sequence[Dependent]] = {}
-        if self._snapshot.roles[main.id] is Role.LEADING:
+        led, leads = {}, self._snapshot.roles[main.id] is Role.LEADING
+        if leads:
             led = {obj.metadata.uid: obj for obj in found if is_free(self._snapshot, obj)}
             searched = {self._searched(main, obj) for obj in led.values()}
             dependents = await list_dependents(self._snapshot, self._objects, main, led, searched)
@@ -99,7 +102,7 @@ class OwnerTransfer:
                 if not self._mover.is_current(self._snapshot):
                     break
                 begun += 1
-                parent = _Parent(main, obj)
+                parent = _Parent(main, obj, not leads or obj.metadata.uid in led)
                 await moves.add(self._carry(parent, dependents.get(obj.metadata.uid, ())))
         later = [obj.metadata.ref for obj in found[begun:]]
         return self._left | dict.fromkeys(later, CHANGED_SECONDS)
@@ -124,7 +127,7 @@ class OwnerTransfer:
     async def _carry(self, parent: _Parent, dependents: Sequence[Dependent]) -> None:
         """Move an object after its dependents; without any, move it one step."""
         if not dependents:
-            await self._move(parent, self._plan)
+            await self._move(parent, partial(self._plan, parent))
         else:
             await self._send(parent)
             if parent.goal is not None and not parent.waits:
@@ -187,8 +190,11 @@ class OwnerTransfer:
         key = self._key(parent.resource, parent.obj)
         return self._mover.failures.is_stubborn(key) and not self._mover.failures.wait(key)
 
-    def _plan(self, snapshot: RingSnapshot, obj: PartialObject) -> Step:
+    def _plan(self, parent: _Parent, snapshot: RingSnapshot, obj: PartialObject) -> Step:
         step = plan_main(snapshot, obj)
+        if isinstance(step, Assign) and not parent.is_led:
+            parent.leave()  # its shard has gone, or released it, since then
+            step = Keep("its dependents are listed first")
         self._stats.note(step)
         return step
 
