@@ -11,7 +11,7 @@ from hack.audit_log import SHARD, AuditLog, Event
 from hack.playground import NAMESPACE
 from sharder.core.api.meta import Json
 from sharder.shard.objects import OwnObject
-from tests.history.traces import Sent
+from tests.history.traces import Child, Sent, Trace, Write
 
 STORY: Final[Json] = {
     "namespaces": [NAMESPACE],
@@ -70,6 +70,34 @@ class WriteLog(AuditLog):
             parent = meta.controller.uid if meta.controller else ""
             revision = int(meta.resource_version)
             yield Sent(revision=revision, shard=shard, uid=meta.uid, name=meta.name, parent=parent)
+
+    def trace(self, *owner_labels: str) -> Trace:
+        """Return what the log says of main objects, their children, and who wrote them."""
+        writes, children = list[Write](), list[Child]()
+        for _, request in self.requests():
+            meta, at = request.response_object.metadata, request.at
+            if not request.succeeded or not meta.resource_version:
+                continue
+            revision = int(meta.resource_version)
+            owner = next(filter(None, map(meta.label, owner_labels)), "")
+            if meta.controller is None:
+                writes.append(
+                    Write(
+                        revision=revision, at=at, uid=meta.uid, name=meta.name, owner=owner,
+                        draining=False, stamp="",
+                    )
+                )  # fmt: skip
+            else:
+                children.append(
+                    Child(
+                        revision=revision, at=at, uid=meta.uid, name=meta.name,
+                        parent=meta.controller.uid, owner=owner, deleted=request.verb == "delete",
+                    )
+                )  # fmt: skip
+        return Trace(
+            writes=sorted(writes, key=lambda write: write.revision), sent=list(self.sent()),
+            children=children, leases=(), events=(), outages=(), leading=(),
+        )  # fmt: skip
 
     def refusals(self) -> Iterator[tuple[str, str]]:
         """Yield which shard was refused a write by an admission policy, and what it was told."""

@@ -22,7 +22,6 @@ from sharder.core.names import ObjectRef, RingName, owner_label
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.e2e.test_kopf import rights
 from tests.e2e.writers import WriteLog
-from tests.history.traces import Trace, Write
 from tests.history.writers import foreign
 from tests.long.proxied_pods import ProxiedPods
 from tests.support.eventually import eventually
@@ -172,22 +171,6 @@ async def log(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[W
 
 
 async def test_every_secret_is_handled_by_its_owner_alone(log: WriteLog) -> None:
-    writes = [
-        Write(
-            revision=int(obj.metadata.resource_version),
-            at=0,
-            uid=obj.metadata.uid,
-            name=obj.metadata.name,
-            owner=obj.metadata.label(OWNER),
-            draining=False,
-            stamp="",
-        )
-        for _, obj in log.answers()
-        if obj.metadata.controller is None
-    ]
-    trace = Trace(
-        writes=sorted(writes, key=lambda write: write.revision), sent=list(log.sent()),
-        children=(), leases=(), events=(), outages=(), leading=(),
-    )  # fmt: skip
+    trace = log.trace(OWNER)
     assert sum(bool(sent.shard) for sent in trace.sent) > 200
     assert list(foreign(trace)) == []

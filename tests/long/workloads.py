@@ -17,7 +17,6 @@ from sharder.core.names import RingName, owner_label
 from sharder.kube.client import MERGE_PATCH, Client, connect
 from tests.e2e.writers import WriteLog
 from tests.history.behind import behind
-from tests.history.traces import Child, Trace, Write
 from tests.history.writers import foreign
 from tests.support.eventually import eventually
 
@@ -246,32 +245,9 @@ class Judge:
         self.made = defaultdict[str, set[str]](set)
         """The pods that were ever created for each Job and StatefulSet, and the ReplicaSets of
         each Deployment, by the name of their parent."""
-        writes, children = list[Write](), list[Child]()
-        for _, request in log.requests():
-            obj, at = request.response_object, request.at
-            meta = obj.metadata
-            if not request.succeeded or not meta.resource_version:
-                continue
-            revision = int(meta.resource_version)
-            owner = next(filter(None, map(meta.label, OWNERS)), "")
-            if meta.controller is None:
-                writes.append(
-                    Write(
-                        revision=revision, at=at, uid=meta.uid, name=meta.name, owner=owner,
-                        draining=False, stamp="",
-                    )
-                )  # fmt: skip
-                continue
-            children.append(
-                Child(
-                    revision=revision, at=at, uid=meta.uid, name=meta.name,
-                    parent=meta.controller.uid, owner=owner, deleted=request.verb == "delete",
-                )
-            )  # fmt: skip
-            if obj.kind in {"Pod", "ReplicaSet"} and meta.controller.kind != "ReplicaSet":
-                self.made[meta.controller.name].add(meta.uid)
-        trace = Trace(
-            writes=sorted(writes, key=lambda write: write.revision), sent=list(log.sent()),
-            children=children, leases=(), events=(), outages=(), leading=(),
-        )  # fmt: skip
+        for _, obj in log.answers():
+            parent = obj.metadata.controller
+            if parent and parent.kind != "ReplicaSet" and obj.kind in {"Pod", "ReplicaSet"}:
+                self.made[parent.name].add(obj.metadata.uid)
+        trace = log.trace(*OWNERS)
         self.foreign, self.behind = list(foreign(trace)), list(behind(trace))
