@@ -43,5 +43,5 @@ async def _is_good(session: aiohttp.ClientSession, url: str) -> bool:
     try:
         async with session.get(url, allow_redirects=False) as answer:
             return answer.status < 400
-    except (TimeoutError, aiohttp.ClientError, OSError):
+    except (aiohttp.ClientError, OSError):
         return False

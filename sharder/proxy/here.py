@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.versions import number_of
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.shard.identity import Identity, Ownership
 
@@ -82,13 +83,13 @@ class Here:
 
         What the controller has not seen in the listed version can have left and come back.
         """
-        self._versions[resource] = _number(version)
+        self._versions[resource] = number_of(version)
         now = {meta.uid: meta for meta in metas}
         gone = [main for main in self if main.resource == resource and main.meta.uid not in now]
         for main in gone:
             self._remove(resource, main.meta)
         for meta in now.values():
-            known, listed = self._mains.get(meta.uid), _number(meta.resource_version)
+            known, listed = self._mains.get(meta.uid), number_of(meta.resource_version)
             if known is not None and known.shown < listed:
                 known.since, known.delivered = listed - 1, None
             self._put(resource, meta)
@@ -105,7 +106,7 @@ class Here:
 
     def _is_news(self, resource: GroupResource, meta: ObjectMeta) -> bool:
         """Note how far our watch has come; return whether that is further than before."""
-        before, now = self._versions.get(resource, 0), _number(meta.resource_version)
+        before, now = self._versions.get(resource, 0), number_of(meta.resource_version)
         self._versions[resource] = max(before, now)
         return now > before
 
@@ -120,7 +121,7 @@ class Here:
             uid=meta.uid,
             resource_version=meta.resource_version,
         )
-        version = _number(meta.resource_version)
+        version = number_of(meta.resource_version)
         main = self._mains.setdefault(meta.uid, Main(resource, kept, since=version - 1))
         main.meta = kept
         self._uids[resource, meta.ref] = meta.uid
@@ -145,7 +146,7 @@ class Here:
 
     def knows(self, resource: GroupResource, meta: ObjectMeta) -> bool:
         """Return whether our own watch has shown an object, or already that it left."""
-        reached = self._versions.get(resource, -1) >= _number(meta.resource_version)
+        reached = self._versions.get(resource, -1) >= number_of(meta.resource_version)
         return meta.uid in self._mains or reached
 
     def is_delivered(self, uid: str) -> bool:
@@ -155,7 +156,7 @@ class Here:
 
     def deliver(self, meta: ObjectMeta) -> None:
         """Record that the controller gets a state of an object now, in which it does not drain."""
-        main, version = self._mains.get(meta.uid), _number(meta.resource_version)
+        main, version = self._mains.get(meta.uid), number_of(meta.resource_version)
         if main is None or version <= main.since:
             return
         main.shown = max(main.shown, version)
@@ -169,8 +170,8 @@ class Here:
         been shown to it in a later version stays: a list can be older than a watch.
         """
         main = self._mains.get(uid)
-        if main is not None and main.shown <= _number(version):
-            main.since, main.delivered = max(main.since, _number(version)), None
+        if main is not None and main.shown <= number_of(version):
+            main.since, main.delivered = max(main.since, number_of(version)), None
 
     def leave_but(
         self, resource: GroupResource, namespace: str, uids: Collection[str], version: str
@@ -222,8 +223,3 @@ class Here:
             is_quiet = self._now() >= main.last_write + QUIET_SECONDS
             if is_quiet or self._now() >= main.draining_since + PATIENCE_SECONDS:
                 yield main
-
-
-def _number(version: str) -> int:
-    """Return a resource version as a number: the API server orders them so."""
-    return int(version) if version.isdecimal() else 0

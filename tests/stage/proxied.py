@@ -65,7 +65,7 @@ class Pipe(AbstractStreamWriter):
 
     @override
     def enable_compression(self, encoding: str = "", strategy: int | None = None) -> None:
-        raise NotImplementedError
+        raise NotImplementedError  # the proxy compresses nothing
 
     @override
     def enable_chunking(self) -> None:

@@ -231,7 +231,7 @@ class ObjectCount:
         except (Forbidden, NotFound):
             return
         except ApiError:
-            pass
+            pass  # whatever ended the watch, the count after it begins another
         self.moved(name)
 
     def _counts(self, name: RingName, listed: _Listed, event: WatchEvent[PartialObject]) -> bool:

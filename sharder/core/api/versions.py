@@ -6,6 +6,11 @@ def is_older(version: str, than: str) -> bool:
     return _is_number(version) and _is_number(than) and _order(version) < _order(than)
 
 
+def number_of(version: str) -> int:
+    """Return a version as a number, 0 if there is none or an aggregated API uses text."""
+    return int(version) if version.isdecimal() else 0
+
+
 def _is_number(version: str) -> bool:
     return version.isascii() and version.isdecimal()
 

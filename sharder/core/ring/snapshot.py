@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, HashKey, RingResource
+from sharder.core.api.versions import number_of
 from sharder.core.keys import main_key, namespace_key, owner_key
 from sharder.core.leases.membership import Members
 from sharder.core.names import RECALLED, GroupResource, RingName, ShardName, is_label_value
@@ -236,8 +237,7 @@ class RingSnapshot:
 
 def version_of(obj: PartialObject) -> int:
     """Return the object's resourceVersion, 0 if it has none or an aggregated API uses text."""
-    version = obj.metadata.resource_version
-    return int(version) if version.isdecimal() else 0
+    return number_of(obj.metadata.resource_version)
 
 
 def _hashed(key: str, kind: MainKind | None) -> str:

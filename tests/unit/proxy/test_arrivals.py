@@ -37,7 +37,7 @@ class Pods:
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     async def get(self, ref: ObjectRef) -> PartialObject:
-        raise NotImplementedError
+        raise NotImplementedError  # nothing reads single objects here
 
     async def stream(
         self, labels: str = "", fields: str = ""

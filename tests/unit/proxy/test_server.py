@@ -50,7 +50,7 @@ async def no_token() -> Token:
 
 
 def no_children(_: GroupResource, _namespace: str) -> Readable[PartialObject]:
-    raise NotImplementedError
+    raise NotImplementedError  # no object arrives in these tests
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Stage:
         here.deliver(JOB)
 
         async def read(_: GroupResource, _ref: ObjectRef) -> ObjectMeta:
-            raise NotImplementedError
+            raise NotImplementedError  # every child is unknown, and no test writes one
 
         gate = Gate(
             identity=ME,
