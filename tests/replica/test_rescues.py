@@ -12,6 +12,7 @@ from tests.replica.world import (
     GONE,
     LEASE_PATH,
     NEXT,
+    OWNER,
     SECRETS,
     World,
 )
@@ -142,6 +143,33 @@ async def test_nothing_is_drained_for_a_shard_that_joins_before_all_are_rescued(
     world.join("p2")
     await eventually(lambda: any(o.endswith("*") for o in world.owners().values()), within=20)
     assert drained == []
+
+
+@staged
+async def test_a_shard_that_goes_right_before_a_write_loses_the_children_first(
+    world: World,
+) -> None:
+    await world.quiet("p0", "p1", "p2")
+    await world.put("s", "p0", to="p1", draining=True)
+    await world.put("s-c", "p0", CONFIGMAPS, of="s")
+
+    async def arrive() -> None:
+        """Let another replica finish the move, to a shard that works."""
+        await world.label("s-c", {OWNER: "p2"}, CONFIGMAPS)
+        await world.label("s", {OWNER: "p2"})
+
+    async def go() -> None:
+        """Let that shard end, and the write fail, so that it is decided again."""
+        await world.puppets["p2"].release()
+        await world.annotate("s", {"example.com/changed": "yes"})
+        await asyncio.sleep(1)
+
+    world.before("GET", "s", arrive)
+    world.before("PATCH", "s", go)
+    await world.acknowledge("s")
+
+    await eventually(lambda: world.owner("s") == "p1")
+    assert world.owner("s-c", CONFIGMAPS) == "p1"
 
 
 @staged

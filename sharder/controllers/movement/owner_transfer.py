@@ -25,7 +25,7 @@ from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.leases.membership import Standing
-from sharder.core.movement.planner import is_free, plan_handover, plan_main
+from sharder.core.movement.planner import is_free, plan_handover, plan_main, plan_owned
 from sharder.core.movement.step import Assign, Keep, Send, Step, next_step, position_of
 from sharder.core.names import ObjectRef, ShardName
 from sharder.core.ring.snapshot import RingSnapshot, Role
@@ -52,8 +52,6 @@ class _Parent:
 
     resource: Resource
     obj: PartialObject
-    is_led: bool
-    """Whether no shard worked on it when its dependents were listed: the list has all of them."""
     goal: ShardName | None = None
     """The shard to which it is sent."""
     waits: float = 0.0
@@ -102,8 +100,9 @@ class OwnerTransfer:
                 if not self._mover.is_current(self._snapshot):
                     break
                 begun += 1
-                parent = _Parent(main, obj, not leads or obj.metadata.uid in led)
-                await moves.add(self._carry(parent, dependents.get(obj.metadata.uid, ())))
+                parent, uid = _Parent(main, obj), obj.metadata.uid
+                plan = plan_owned if leads and uid not in led else plan_main
+                await moves.add(self._carry(parent, dependents.get(uid, ()), plan))
         later = [obj.metadata.ref for obj in found[begun:]]
         return self._left | dict.fromkeys(later, CHANGED_SECONDS)
 
@@ -124,10 +123,10 @@ class OwnerTransfer:
         is_known = is_settled and self._mover.takes
         return (self._mover.unassigned.searched(obj, key) if is_known else None) or UNKNOWN
 
-    async def _carry(self, parent: _Parent, dependents: Sequence[Dependent]) -> None:
-        """Move an object after its dependents; without any, move it one step."""
+    async def _carry(self, parent: _Parent, dependents: Sequence[Dependent], plan: Decide) -> None:
+        """Move an object after its dependents; without any, move it one step of the plan."""
         if not dependents:
-            await self._move(parent, partial(self._plan, parent))
+            await self._move(parent, partial(self._planned, plan))
         else:
             await self._send(parent)
             if parent.goal is not None and not parent.waits:
@@ -190,11 +189,8 @@ class OwnerTransfer:
         key = self._key(parent.resource, parent.obj)
         return self._mover.failures.is_stubborn(key) and not self._mover.failures.wait(key)
 
-    def _plan(self, parent: _Parent, snapshot: RingSnapshot, obj: PartialObject) -> Step:
-        step = plan_main(snapshot, obj)
-        if isinstance(step, Assign) and not parent.is_led:
-            parent.leave()  # its shard has gone, or released it, since then
-            step = Keep("its dependents are listed first")
+    def _planned(self, plan: Decide, snapshot: RingSnapshot, obj: PartialObject) -> Step:
+        step = plan(snapshot, obj)
         self._stats.note(step)
         return step
 

@@ -192,10 +192,11 @@ def reserving(
 def plan_owned(snapshot: RingSnapshot, obj: PartialObject) -> Step:
     """Return the step for an object of a main resource that had an owner when it was listed.
 
-    If the object was released since then, the hand-over moves its controlled objects first.
+    If its shard has released it since then, or is gone, the hand-over moves its controlled objects
+    first.
     """
-    if snapshot.owner_of(obj) is None:
-        return Keep("its shard has just released it; its controlled objects move first")
+    if snapshot.owner_of(obj) is None or (snapshot.leads(obj) and is_free(snapshot, obj)):
+        return Keep("its shard has released it, or is gone; its controlled objects move first")
     return plan_main(snapshot, obj)
 
 
