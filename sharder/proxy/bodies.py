@@ -4,7 +4,7 @@ Every object of the API has its ObjectMeta in field 1, inside an envelope (apima
 pkg/runtime/serializer/protobuf/doc.go, and pkg/apis/meta/v1/generated.proto).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,13 +19,22 @@ _BROKEN: Final = (msgspec.DecodeError, IndexError, UnicodeDecodeError, Recursion
 _DECODER: Final = msgspec.json.Decoder(PartialObject)
 
 
+class _Options(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The options of a deletion that parameters can give."""
+
+    grace_period_seconds: int | None = None
+    orphan_dependents: bool | None = None
+    propagation_policy: str | None = None
+    dry_run: Sequence[str] = ()
+
+
 def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
     """Return the metadata of the object in a body; in protobuf only name, namespace and owners.
 
     Raises:
         InvalidObject: it is neither JSON nor protobuf, or broken.
     """
-    kind = content_type.partition(";")[0].strip()
+    kind = _kind(content_type)
     try:
         if kind == PROTOBUF:
             return _from_protobuf(body)
@@ -38,16 +47,52 @@ def metadata_of(body: bytes, content_type: str) -> ObjectMeta:
 
 def labelled(body: bytes, content_type: str, key: str, value: str) -> bytes:
     """Return a body whose metadata `metadata_of` can read, with a label more."""
-    if content_type.partition(";")[0].strip() != PROTOBUF:
-        tree = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        metadata = msgspec.json.decode(tree.get("metadata", b"{}"), type=dict[str, Any])
-        metadata["labels"] = {**(metadata.get("labels") or {}), key: value}
-        return msgspec.json.encode({**tree, "metadata": metadata})
-    entry = _field(1, key.encode()) + _field(2, value.encode())
-    envelope = body[len(_MAGIC) :]
-    raw = _last(envelope, 2)
-    meta = _joined(raw, 1) + _field(11, entry)  # the last entry of a key counts
-    return _MAGIC + _with(envelope, 2, _with(raw, 1, meta))
+    if _kind(content_type) == PROTOBUF:
+        entry = _field(1, key.encode()) + _field(2, value.encode())
+        return _changed(body, 1, lambda meta: meta + _field(11, entry))  # the last of a key counts
+    tree = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    metadata = msgspec.json.decode(tree.get("metadata", b"{}"), type=dict[str, Any])
+    metadata["labels"] = {**(metadata.get("labels") or {}), key: value}
+    return msgspec.json.encode({**tree, "metadata": metadata})
+
+
+def deletion_of(
+    uid: str, body: bytes, content_type: str, query: Mapping[str, str]
+) -> tuple[bytes, str]:
+    """Return the DeleteOptions of a request for one object only, and their content type.
+
+    Without a body, parameters are options (apiserver, pkg/endpoints/handlers/delete.go).  A uid
+    in the given options counts.
+
+    Raises:
+        InvalidObject: they are neither JSON nor protobuf, or broken.
+    """
+    try:
+        if not body:
+            given = {**query, "dryRun": [query["dryRun"]] if "dryRun" in query else []}
+            body, content_type = (
+                msgspec.json.encode(msgspec.convert(given, _Options, strict=False)),
+                "",
+            )
+        if _kind(content_type) == PROTOBUF:
+            only = _field(1, uid.encode())
+            return _changed(body, 2, lambda given: only + given), content_type
+        tree = msgspec.json.decode(body, type=dict[str, Any])
+    except _BROKEN as error:
+        raise InvalidObject(f"cannot read the options of the deletion: {error}") from error
+    conditions = {"uid": uid, **(tree.get("preconditions") or {})}
+    return msgspec.json.encode({**tree, "preconditions": conditions}), "application/json"
+
+
+def _kind(content_type: str) -> str:
+    return content_type.partition(";")[0].strip()
+
+
+def _changed(body: bytes, field: int, change: Callable[[bytes], bytes]) -> bytes:
+    """Return an object in its envelope with a changed field."""
+    raw = _object_in(body)
+    changed = _with(raw, field, change(_joined(raw, field)))
+    return _MAGIC + _with(body[len(_MAGIC) :], 2, changed)
 
 
 def _with(message: bytes, wanted: int, value: bytes) -> bytes:
@@ -71,7 +116,7 @@ def _field(number: int, value: bytes) -> bytes:
 def lease_in(body: bytes, content_type: str) -> Lease:
     """Return the Lease in a body, in protobuf only name, holder and duration; empty if none."""
     try:
-        if content_type.partition(";")[0].strip() != PROTOBUF:
+        if _kind(content_type) != PROTOBUF:
             return msgspec.json.decode(body, type=Lease)
         raw = _object_in(body)
         meta, spec = _joined(raw, 1), _joined(raw, 2)

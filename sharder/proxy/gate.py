@@ -81,9 +81,6 @@ class Gate:
             return self._created(target, body())
         if not self.concerns(target.resource):
             return None
-        if target.verb is Verb.DELETE_COLLECTION:
-            why = "the proxy of this shard deletes objects one by one only"
-            raise Refused(405, f"{target.resource}: {why}")
         if self.is_main(target.resource):
             return await self._main_of(target, body)
         main = self.here.of_uid(self.shown_parent(target.resource, target.ref))

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, nullcontext
-from typing import Final
-from urllib.parse import urlencode
+from typing import Final, NamedTuple
+from urllib.parse import quote, urlencode
 
 import msgspec
 from aiohttp import web
@@ -16,10 +16,11 @@ from sharder.core.errors import ApiError, InvalidObject
 from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
 from sharder.proxy.answers import copied, expired, plain
-from sharder.proxy.bodies import labelled, metadata_of
+from sharder.proxy.bodies import deletion_of, labelled, metadata_of
 from sharder.proxy.copies import Copies
 from sharder.proxy.election import LEASES
 from sharder.proxy.gate import Refused
+from sharder.proxy.here import Main
 from sharder.proxy.streams import Selectors, Sight
 from sharder.proxy.targets import Target, Verb, as_json, is_set, target_of
 from sharder.proxy.view import View
@@ -27,12 +28,33 @@ from sharder.proxy.view import View
 MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes; the API server accepts 3 MB."""
 
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
 _log = logging.getLogger(__name__)
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    next_page: str = msgspec.field(default="", name="continue")
 
 
 class _Listed(msgspec.Struct, frozen=True):
     items: Sequence[PartialObject] | None = None
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: _ListMeta = _ListMeta()
+
+    @property
+    def metas(self) -> Sequence[ObjectMeta]:
+        return [each.metadata for each in self.items or ()]
+
+
+class _Call(NamedTuple):
+    """A write on its way."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class ProxyServer:
@@ -52,7 +74,8 @@ class ProxyServer:
             if target is None:
                 return await self._pass(request)
             return await self._about_objects(request, target)
-        except Refused as refused:
+        except (Refused, InvalidObject) as error:
+            refused = error if isinstance(error, Refused) else Refused(415, str(error))
             _log.info("refused %s %s: %s", request.method, request.path, refused)
             return web.json_response(refused.status, status=refused.code)
         except (OSError, ApiError) as error:
@@ -69,15 +92,16 @@ class ProxyServer:
                 status, content, kind = said
                 return web.Response(status=status, body=content, content_type=kind)
         match target.verb:
-            case Verb.LIST if view.gate.is_main(target.resource):
-                return await self._list(request, target)
+            case Verb.LIST if view.gate.concerns(target.resource):
+                is_main = view.gate.is_main(target.resource)
+                return await (self._list if is_main else self._list_children)(request, target)
             case Verb.WATCH if view.gate.concerns(target.resource):
                 return await self._watch(request, target)
-            case Verb.LIST if view.gate.concerns(target.resource):
-                return await self._list_children(request, target)
             case Verb.GET if view.gate.is_main(target.resource):
                 return await self._get(request, target)
-            case Verb.CREATE | Verb.WRITE | Verb.DELETE_COLLECTION:
+            case Verb.DELETE_COLLECTION if view.gate.concerns(target.resource):
+                return await self._delete_collection(request, target)
+            case Verb.CREATE | Verb.WRITE:
                 return await self._write(request, target)
             case _:
                 return await self._pass(request)
@@ -104,7 +128,7 @@ class ProxyServer:
                 return await copied(request, answer)
             body = await answer.read()
             listed = msgspec.json.decode(body, type=_Listed)
-            metas = [each.metadata for each in listed.items or ()]
+            metas = listed.metas
             if not any(sight.selectors):
                 uids, version = {meta.uid for meta in metas}, listed.metadata.resource_version
                 view.gate.here.leave_but(target.resource, target.namespace, uids, version)
@@ -133,17 +157,52 @@ class ProxyServer:
             if main is not None and is_new and target.resource in gate.controlled:
                 # As the webhook does; but a child without the label would not be shown again.
                 body = labelled(body, kind, gate.identity.owner_label, gate.identity.shard)
-        except InvalidObject as error:
+        except InvalidObject:
             if gate.concerns(target.resource):
-                raise Refused(415, str(error)) from error
+                raise
             main = None
         if main is None:
             return await self._pass(request)
+        call = _Call(request.method, _path_of(request), request.query, request.headers, body)
+        return await self._begin(main, call)
+
+    async def _delete_collection(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Delete what is here of a collection, one by one; the rest has left, or is to arrive.
+
+        The API server would list it first, and delete what leaves in the meantime.
+        """
+        gate, headers = self._view.gate, plain(request.headers)
+        labels = self._view.labels_of(target.resource)
+        async with self._open(request, labels=labels, instead="GET") as answer:
+            if answer.status >= 300:
+                return await copied(request, answer)
+            listed = msgspec.json.decode(await answer.read(), type=_Listed)
+        given = await request.read(), request.headers.get("Content-Type", ""), request.query
+        for meta in listed.metas:
+            if meta.namespace != target.namespace:
+                raise Refused(405, f"{target.resource} are deleted in one namespace at a time")
+            try:
+                main = await gate.admit(Target(Verb.WRITE, target.resource, meta.ref), ObjectMeta)
+            except Refused:
+                if gate.holds_lease():
+                    continue
+                raise
+            path = f"{_path_of(request)}/{quote(meta.name)}"
+            body, headers["Content-Type"] = deletion_of(meta.uid, *given)
+            done = await self._begin(main, _Call("DELETE", path, {}, headers, body))
+            if done.status >= 300 and done.status != 404:
+                return done
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+        return web.json_response({**status, "metadata": {"continue": listed.metadata.next_page}})
+
+    async def _begin(self, main: Main | None, call: _Call) -> web.Response:
+        """Send a write to a main object or its children, None for others; return the answer."""
         with ExitStack() as count:
             # No await between the decision and this count.  A write that has passed is under way
             # until the API server has answered, even if the controller does not wait for it.
-            count.enter_context(gate.here.writing(main))
-            sent = self._send(request, body, count.pop_all())
+            if main is not None:
+                count.enter_context(self._view.gate.here.writing(main))
+            sent = self._send(call, count.pop_all())
             writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
         self._writing.add(writing)
         writing.add_done_callback(self._written)
@@ -154,12 +213,13 @@ class ProxyServer:
         if not writing.cancelled():
             writing.exception()  # whoever waited has got it, if anybody did
 
-    async def _send(self, request: web.Request, body: bytes, count: ExitStack) -> web.Response:
+    async def _send(self, call: _Call, count: ExitStack) -> web.Response:
         """Send a write, which is given up when the Lease ends."""
         seconds = max(0.1, self._view.left())
+        target = call.path + _asked(call.query, {"timeout": f"{seconds:.3f}s"})
         with count:
-            async with self._open(
-                request, query={"timeout": f"{seconds:.3f}s"}, seconds=seconds, body=body
+            async with self._passage.open(
+                call.method, target, plain(call.headers), call.body or None, seconds=seconds
             ) as answer:
                 content = await answer.read()
         return web.Response(status=answer.status, body=content, headers=plain(answer.headers))
@@ -198,31 +258,34 @@ class ProxyServer:
         *,
         labels: str = "",
         query: Mapping[str, str] | None = None,
-        seconds: float | None = None,
         reads: bool = False,
-        body: bytes | None = None,
+        instead: str = "",
     ) -> AsyncIterator[Answer]:
-        """Send the request on, with another body if it is given.
+        """Send the request on, or another method for the metadata of the same objects instead.
 
         `reads` is whether we read the answer, which is JSON then.
         """
         headers, target = plain(request.headers), request.raw_path
-        if reads:
-            headers["Accept"] = as_json(headers.get("Accept", ""))
+        if reads or instead:
+            headers["Accept"] = _METADATA if instead else as_json(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
-        if labels or query:
-            asked = MultiDict(request.query)
-            asked.update(query or {})
-            if labels:
-                given = asked.get("labelSelector")
-                asked["labelSelector"] = f"{given},{labels}" if given else labels
-            target = f"{_path_of(request)}?{urlencode(list(asked.items()))}"
-        sent = await request.read() if body is None else body
+        if labels:
+            given = request.query.get("labelSelector")
+            narrowed = {"labelSelector": f"{given},{labels}" if given else labels}
+            target = _path_of(request) + _asked(request.query, {**narrowed, **(query or {})})
+        body = b"" if instead else await request.read()
         silence = SILENT_SECONDS if is_set(request.query, "allowWatchBookmarks") else None
         async with self._passage.open(
-            request.method, target, headers, sent or None, seconds=seconds, silence=silence
+            instead or request.method, target, headers, body or None, silence=silence
         ) as answer:
             yield answer
+
+
+def _asked(query: Mapping[str, str], more: Mapping[str, str]) -> str:
+    """Return the query of a URL with other values of these parameters; names can come twice."""
+    changed = MultiDict(query)
+    changed.update(more)
+    return f"?{urlencode(list(changed.items()))}"
 
 
 def _path_of(request: web.Request) -> str:

@@ -247,14 +247,6 @@ async def test_a_write_to_a_child_that_is_not_there_is_not_sent() -> None:
     assert await shard.answer(Verb.WRITE, PODS, POD, pod("", None)) == 200, "it creates"
 
 
-async def test_a_collection_of_the_ring_is_not_deleted_at_once() -> None:
-    shard = Shard()
-
-    assert await shard.answer(Verb.DELETE_COLLECTION, PODS, ObjectRef("demo", "")) == 405
-    secrets = GroupResource("", "secrets")
-    assert await shard.answer(Verb.DELETE_COLLECTION, secrets, ObjectRef("demo", "")) == 200
-
-
 def test_an_object_is_released_when_its_writes_have_ended() -> None:
     shard = Shard()
     main = shard.here.of_uid("u1")

@@ -7,7 +7,7 @@ import pytest
 from sharder.core.api.meta import OwnerReference
 from sharder.core.errors import InvalidObject
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.proxy.bodies import PROTOBUF, labelled, metadata_of
+from sharder.proxy.bodies import PROTOBUF, deletion_of, labelled, metadata_of
 from sharder.proxy.targets import Target, Verb, as_json, target_of
 
 JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
@@ -141,3 +141,36 @@ def test_a_label_more_changes_nothing_else() -> None:
 def test_what_cannot_be_read_is_an_error(body: bytes, kind: str) -> None:
     with pytest.raises(InvalidObject):
         metadata_of(body, kind)
+
+
+def test_a_deletion_is_for_one_object_only() -> None:
+    options = {"propagationPolicy": "Orphan", "preconditions": {"resourceVersion": "5"}}
+    body, kind = deletion_of("u1", json.dumps(options).encode(), "application/json", {})
+    assert kind == "application/json"
+    assert json.loads(body) == {**options, "preconditions": {"resourceVersion": "5", "uid": "u1"}}
+
+    message = b"k8s\x00" + field(2, b"\x08\x05" + field(2, field(2, b"5")))
+    with_uid = field(2, field(1, b"u1") + field(2, b"5"))
+    sent = b"k8s\x00" + field(2, b"\x08\x05" + with_uid)
+    assert deletion_of("u1", message, PROTOBUF, {}) == (sent, PROTOBUF)
+
+
+def test_a_deletion_of_another_object_stays_one() -> None:
+    body, _ = deletion_of("u1", b'{"preconditions": {"uid": "u2"}}', "", {})
+    assert json.loads(body) == {"preconditions": {"uid": "u2"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "query"),
+    [
+        (b"{", "", {}),
+        (b"[]", "", {}),
+        (b"k8s", PROTOBUF, {}),
+        (b"", "", {"gracePeriodSeconds": "soon"}),
+    ],
+)
+def test_a_deletion_that_cannot_be_read_is_an_error(
+    body: bytes, kind: str, query: dict[str, str]
+) -> None:
+    with pytest.raises(InvalidObject):
+        deletion_of("u1", body, kind, query)

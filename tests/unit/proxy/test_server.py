@@ -30,7 +30,8 @@ from tests.support.eventually import eventually
 JOBS, PODS = GroupResource("batch", "jobs"), GroupResource("", "pods")
 RING = RingName("jobs")
 ME = Identity(ring=RING, shard=ShardName("me"))
-JOBS_PATH, JOB_PATH = "/apis/batch/v1/jobs", "/apis/batch/v1/namespaces/demo/jobs/one"
+JOBS_IN_DEMO = "/apis/batch/v1/namespaces/demo/jobs"
+JOBS_PATH, JOB_PATH = "/apis/batch/v1/jobs", f"{JOBS_IN_DEMO}/one"
 JOB = ObjectMeta(
     name="one",
     namespace="demo",
@@ -60,12 +61,14 @@ class Stage:
     answer: Callable[[web.Request], Awaitable[web.StreamResponse]] = nothing
     asked: list[web.Request] = field(default_factory=list)
     left: float = 7.0
+    holds_lease: bool = True
     client: aiohttp.ClientSession = field(init=False)
     server: ProxyServer = field(init=False)
     view: View = field(init=False)
 
     async def api_server(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
+        await request.read()
         return await self.answer(request)
 
     def open(self, passage: Passage) -> ProxyServer:
@@ -82,7 +85,7 @@ class Stage:
             here=here,
             kinds={("batch", "Job"): JOBS},
             controlled=frozenset({PODS}),
-            holds_lease=lambda: True,
+            holds_lease=lambda: self.holds_lease,
             shown_parent=streams.parent,
             read=read,
         )
@@ -286,3 +289,77 @@ async def test_nothing_passes_once_the_controller_sees_that_an_object_has_left(
 
     async with stage.client.put(JOB_PATH, json={}) as answer:
         assert answer.status == 409, "though our own watch has not shown the drain yet"
+
+
+def listed(*uids: str, namespace: str = "demo") -> web.Response:
+    metas = [{"name": "one", "namespace": namespace, "uid": uid} for uid in uids]
+    items = [{"metadata": meta} for meta in metas]
+    return web.json_response({"metadata": {"continue": "next"}, "items": items})
+
+
+async def test_a_collection_is_deleted_one_by_one(stage: Stage) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        deletes = request.method == "DELETE"
+        assert stage.view.gate.here.in_flight() == int(deletes)
+        return web.json_response({}) if deletes else listed("u1")
+
+    stage.answer = answer
+    query = "labelSelector=a%3Db&limit=5&gracePeriodSeconds=0&dryRun=All"
+    async with stage.client.delete(f"{JOBS_IN_DEMO}?{query}") as said:
+        assert (said.status, await said.json()) == (200, {
+            "kind": "Status", "apiVersion": "v1", "status": "Success",
+            "metadata": {"continue": "next"},
+        })  # fmt: skip
+
+    listing, deletion = stage.asked
+    assert (listing.method, listing.query["limit"]) == ("GET", "5")
+    assert listing.query["labelSelector"] == f"a=b,{ME.selector},!{ME.drain_label}"
+    assert (deletion.path, list(deletion.query)) == (JOB_PATH, ["timeout"])
+    assert json.loads(await deletion.read()) == {
+        "gracePeriodSeconds": 0, "dryRun": ["All"], "preconditions": {"uid": "u1"},
+    }  # fmt: skip
+
+
+async def test_what_is_not_here_stays_when_its_collection_is_deleted(stage: Stage) -> None:
+    stage.view.gate.here.leave("u1", "9")
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return listed("u1")
+
+    stage.answer = answer
+    async with stage.client.delete(JOBS_IN_DEMO) as said:
+        assert said.status == 200
+    stage.holds_lease = False
+    async with stage.client.delete(JOBS_IN_DEMO) as said:
+        assert said.status == 409
+
+    assert {request.method for request in stage.asked} == {"GET"}
+
+
+@pytest.mark.parametrize(("status", "said"), [(404, 200), (409, 409), (403, 403)])
+async def test_an_error_ends_the_deletion_of_a_collection(
+    status: int, said: int, stage: Stage
+) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status) if request.method == "DELETE" else listed("u1", "u1")
+
+    stage.answer = answer
+    async with stage.client.delete(JOBS_IN_DEMO, json={"propagationPolicy": "Orphan"}) as found:
+        assert found.status == said
+    assert len(stage.asked) == (3 if said == 200 else 2)
+
+
+async def test_a_collection_is_deleted_in_one_namespace_only(stage: Stage) -> None:
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return listed("u1")
+
+    stage.answer = answer
+    async with stage.client.delete(JOBS_PATH) as said:
+        assert said.status == 405
+    assert [request.method for request in stage.asked] == ["GET"]
+
+
+async def test_a_collection_outside_the_ring_is_deleted_at_once(stage: Stage) -> None:
+    async with stage.client.delete("/api/v1/namespaces/demo/secrets") as said:
+        assert said.status == 200
+    assert [request.method for request in stage.asked] == ["DELETE"]
