@@ -71,6 +71,7 @@ class ProxyServer:
         """Answer one request."""
         target = target_of(request.method, _path_of(request), request.query)
         try:
+            _check(request)
             if target is None:
                 return await self._pass(request)
             return await self._about_objects(request, target)
@@ -279,6 +280,18 @@ class ProxyServer:
             instead or request.method, target, headers, body or None, silence=silence
         ) as answer:
             yield answer
+
+
+def _check(request: web.Request) -> None:
+    """Refuse what the proxy cannot read; clients then try it in another way.
+
+    client-go sends JSON after the first 415 to CBOR, and the client of Java watches by HTTP after
+    a 503 to a WebSocket.
+    """
+    if "cbor" in request.content_type:
+        raise Refused(415, "the proxy of this shard reads JSON and protobuf only")
+    if request.headers.get("Upgrade", "").lower().startswith(("websocket", "spdy")):
+        raise Refused(503, "the proxy of this shard passes no exec, attach and port forwarding")
 
 
 def _asked(query: Mapping[str, str], more: Mapping[str, str]) -> str:

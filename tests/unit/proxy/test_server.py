@@ -363,3 +363,49 @@ async def test_a_collection_outside_the_ring_is_deleted_at_once(stage: Stage) ->
     async with stage.client.delete("/api/v1/namespaces/demo/secrets") as said:
         assert said.status == 200
     assert [request.method for request in stage.asked] == ["DELETE"]
+
+
+BY_DYNAMIC_CLIENT = {"Accept": "application/json;q=0.9,application/cbor;q=1"}
+
+
+@pytest.mark.parametrize("path", [JOBS_PATH, f"{JOBS_PATH}?watch=1", "/api/v1/pods?watch=1"])
+async def test_a_client_that_prefers_cbor_gets_json_of_what_is_read(
+    path: str, stage: Stage
+) -> None:
+    async with stage.client.get(path, headers=BY_DYNAMIC_CLIENT) as answer:
+        assert answer.status == 200
+    assert stage.asked[0].headers["Accept"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "kind"),
+    [
+        ("POST", "/api/v1/namespaces/demo/pods", "application/cbor"),
+        ("PUT", JOB_PATH, "application/cbor"),
+        ("PATCH", JOB_PATH, "application/apply-patch+cbor"),
+        ("DELETE", JOBS_IN_DEMO, "application/cbor"),
+        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/demo/leases/lock", "application/cbor"),
+    ],
+)
+async def test_what_is_sent_as_cbor_has_to_be_sent_as_json(
+    method: str, path: str, kind: str, stage: Stage
+) -> None:
+    headers = BY_DYNAMIC_CLIENT | {"Content-Type": kind}
+    async with stage.client.request(method, path, headers=headers, data=b"\xa0") as answer:
+        assert answer.status == 415
+        assert (await answer.json())["reason"] == "UnsupportedMediaType"
+    assert stage.asked == []
+
+
+async def test_an_upgrade_is_refused_and_the_connection_can_be_used_again(stage: Stage) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await stage.client.ws_connect(f"{JOBS_PATH}?watch=1")
+    assert refused.value.status == 503, "at 200 and 503 the client of Java watches by HTTP"
+
+    spdy = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+    path = "/api/v1/namespaces/demo/pods/one/exec"
+    async with stage.client.post(path, headers=spdy) as answer:
+        assert "no exec" in (await answer.json())["message"]
+    async with stage.client.get("/version") as answer:
+        assert answer.status == 200
+    assert [request.path for request in stage.asked] == ["/version"]
