@@ -173,6 +173,20 @@ async def test_a_shard_that_goes_right_before_a_write_loses_the_children_first(
 
 
 @staged
+async def test_an_edit_in_the_middle_of_a_rescue_does_not_hold_it_up(world: World) -> None:
+    await world.begin("p0", "p1")
+    await family(world, "site", "p0", to="p0")
+
+    async def edit() -> None:
+        await world.annotate("site", {"example.com/changed": "yes"})
+
+    world.before("PATCH", "site", edit)
+    await world.puppets["p0"].release()
+    await eventually(lambda: world.owner("site-c", CONFIGMAPS) == "p1", within=10)
+    assert await eventually(lambda: world.owner("site") == "p1", within=60) < 0.5
+
+
+@staged
 async def test_an_object_that_cannot_be_sent_gets_a_shard_all_the_same(world: World) -> None:
     await world.begin("p0", "p1")
     await family(world, "site", "p0", to="p0")

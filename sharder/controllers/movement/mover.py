@@ -6,7 +6,7 @@ checks that this process leads; after a conflict the object is read and decided 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Set
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
@@ -88,9 +88,10 @@ class Mover:
         """The slots that one namespace can take: most, so that one whose writes all wait for a
         webhook stops no other one."""
         self._turns = WeakValueDictionary[ObjectKey, asyncio.Lock]()
-        self._results: dict[ObjectKey, tuple[str, PartialObject]] = {}
-        """Our last writes: the resource version that each replaced, and the object after the
-        write."""
+        self._results: dict[ObjectKey, tuple[Set[str], PartialObject]] = {}
+        """Our last writes: versions that are older, and the object after the write.
+
+        The version that was given, and the one that was replaced: after a conflict they differ."""
 
     async def move(
         self,
@@ -116,12 +117,13 @@ class Mover:
         key = ObjectKey(ResourceKey(ring, resource.id), obj.metadata.ref)
         async with self._turn(key) as waited:
             try:
-                replaced, result = self._results.get(key, (None, obj))
-                if obj.metadata.resource_version == replaced:
-                    obj = result  # a pass and the hand-over can meet the same objects
+                given = obj.metadata.resource_version
+                older, result = self._results.get(key, (frozenset[str](), obj))
+                if given in older:
+                    obj = result  # two steps in a row, or a pass and the hand-over
                 elif waited:
                     obj = await read(self._objects, resource, key.ref)
-                step = await self._write(resource, key, obj, decide, is_due=is_due)
+                step = await self._write(resource, key, given, obj, decide, is_due=is_due)
             except NotFound:
                 self.drains.gone(key)
                 step = Keep("deleted")
@@ -145,6 +147,7 @@ class Mover:
         self,
         resource: Resource,
         key: ObjectKey,
+        given: str,
         obj: PartialObject,
         decide: Decide,
         *,
@@ -175,7 +178,7 @@ class Mover:
                             naming_the_rule(resource.id),
                         ):
                             result = await self._objects.of(resource).patch(key.ref, body)
-                            self._remember(key, obj, result)
+                            self._remember(key, {given, obj.metadata.resource_version}, result)
                             self.written.note(snapshot, key, obj, result, step)
                     self.failures.written(key)
             except ShardReturned as error:
@@ -195,9 +198,9 @@ class Mover:
         share = asyncio.Semaphore(max(1, self.limit * 3 // 4))
         return self._shares.setdefault(namespace, share)
 
-    def _remember(self, key: ObjectKey, before: PartialObject, result: PartialObject) -> None:
+    def _remember(self, key: ObjectKey, older: Set[str], result: PartialObject) -> None:
         self._results.pop(key, None)
-        self._results[key] = before.metadata.resource_version, result
+        self._results[key] = older, result
         if len(self._results) > MAX_RESULTS:
             del self._results[next(iter(self._results))]
 
@@ -270,7 +273,7 @@ class Mover:
         if snapshot.owner_of(obj) is not None:
             return 0.0
         key = ObjectKey(ResourceKey(snapshot.name, resource.id), obj.metadata.ref)
-        _, written = self._results.get(key, (None, obj))
+        _, written = self._results.get(key, (frozenset[str](), obj))
         was_assigned = (
             written.metadata.uid == obj.metadata.uid and snapshot.owner_of(written) is not None
         )
