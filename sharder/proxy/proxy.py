@@ -30,6 +30,7 @@ from sharder.shard.cluster import Cluster
 from sharder.shard.context import ShardContext
 from sharder.shard.identity import Handled, Identity, resources_of
 from sharder.shard.membership import Membership
+from sharder.shard.rights import rights_behind_proxy
 from sharder.shard.settings import Settings
 
 _POLL_SECONDS: Final = 0.1
@@ -153,6 +154,7 @@ class Proxy:
             ring=self._ring,
             settings=self._settings,
             handled=handled,
+            needed=rights_behind_proxy,
             stop=self._stop,
             metrics=process_metrics(),
             clock=self._clock,

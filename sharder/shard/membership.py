@@ -75,7 +75,8 @@ class Membership:
     settings: Settings
     handled: Handled
     rights: Sequence[Right] = ()
-    """Rights that the shard needs beside those for its resources and its Lease."""
+    """Rights that the shard needs beside those of `needed`."""
+    needed: Callable[[Handled, ObjectRef], Sequence[Right]] = needed_rights
     stop: asyncio.Event
     metrics: ShardMetrics
     clock: Clock
@@ -151,7 +152,7 @@ class Membership:
         If the API server does not answer a check, the shard continues with a warning.  Returns
         False if `stop` is set first.
         """
-        rights = (*needed_rights(self.handled, context.lease), *self.rights)
+        rights = (*self.needed(self.handled, context.lease), *self.rights)
         check = RingCheck(context.cluster, self.ring, self.handled)
         errors, failures = ErrorLog("start work", ignore), 0
         while not self.stop.is_set():

@@ -9,6 +9,7 @@ from sharder.shard.identity import Handled, children_of
 
 MAIN_VERBS: Final = ("get", "list", "watch", "patch")
 CHILD_VERBS: Final = ("get", "list", "watch", "create", "patch")
+_READ: Final = ("get", "list", "watch")
 LEASE_VERBS: Final = ("get", "create", "patch")
 LEASES: Final = GroupResource("coordination.k8s.io", "leases")
 
@@ -33,6 +34,12 @@ def needed_rights(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:
             for verb in LEASE_VERBS
         ),
     )
+
+
+def rights_behind_proxy(handled: Handled, lease: ObjectRef) -> tuple[Right, ...]:
+    """Return the same for a shard behind a proxy: how children are written is its own matter."""
+    reads = [Right(verb=verb, resource=each) for each in children_of(handled) for verb in _READ]
+    return (*needed_rights(dict.fromkeys(handled, ()), lease), *reads)
 
 
 def advice(missing: Sequence[Right]) -> str:

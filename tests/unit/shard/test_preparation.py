@@ -1,7 +1,7 @@
 """What a shard makes sure of before it takes its Lease."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from typing_extensions import override
@@ -17,10 +17,11 @@ from sharder.core.errors import (
     SharderError,
     Unavailable,
 )
-from sharder.core.names import RingName
+from sharder.core.names import ObjectRef, RingName
 from sharder.sdk import Shard
 from sharder.sdk.testing.fake_clock import FixedRng
-from sharder.shard.rights import LEASES, needed_rights
+from sharder.shard.identity import Handled
+from sharder.shard.rights import LEASES, needed_rights, rights_behind_proxy
 from tests.unit.sdk.scene import (
     CONFIGMAPS,
     LEASE,
@@ -123,8 +124,14 @@ async def test_a_shard_whose_rights_cannot_be_checked_goes_on_with_a_warning(
     assert caplog.messages == [f"rights not checked: {fault}"]
 
 
-def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
-    rights = needed_rights({SECRETS.id: (CONFIGMAPS.id,)}, LEASE)
+@pytest.mark.parametrize(
+    ("needed", "of_children"),
+    [(needed_rights, ["create", "patch"]), (rights_behind_proxy, [])],
+)
+def test_the_rights_that_are_needed_are_those_of_the_documentation(
+    needed: Callable[[Handled, ObjectRef], Sequence[Right]], of_children: list[str]
+) -> None:
+    rights = needed({SECRETS.id: (CONFIGMAPS.id,)}, LEASE)
     verbs = {
         resource: [right.verb for right in rights if right.resource == resource]
         for resource in (SECRETS.id, CONFIGMAPS.id, LEASES)
@@ -132,7 +139,7 @@ def test_the_rights_that_are_needed_are_those_of_the_documentation() -> None:
 
     assert verbs == {
         SECRETS.id: ["get", "list", "watch", "patch"],
-        CONFIGMAPS.id: ["get", "list", "watch", "create", "patch"],
+        CONFIGMAPS.id: ["get", "list", "watch", *of_children],
         LEASES: ["get", "create", "patch"],
     }
     assert {(r.namespace, r.name) for r in rights if r.resource == LEASES} == {
