@@ -41,8 +41,8 @@ class Copies:
         try:
             async with asyncio.TaskGroup() as group:
                 reading = group.create_task(_read_lines(answer, lines))
-                while line := await lines.get():
-                    await self._deliver(stream, response, line, lines)
+                while await self._deliver(stream, response, lines):
+                    pass
                 reading.cancel()
         except* (OSError, msgspec.DecodeError):
             pass  # either side has gone; the controller watches again
@@ -50,19 +50,16 @@ class Copies:
             self._reading.remove(lines)
 
     async def _deliver(
-        self,
-        stream: Stream,
-        response: web.StreamResponse,
-        first: bytes,
-        lines: asyncio.Queue[bytes],
-    ) -> None:
-        view, batch, events = self._view, [first], [event_of(first)]
+        self, stream: Stream, response: web.StreamResponse, lines: asyncio.Queue[bytes]
+    ) -> bool:
+        """Write the lines that have come; return whether there will be more."""
+        view, batch = self._view, [await lines.get()]
         is_main = view.gate.is_main(stream.sight.resource)
-        if is_main and _arrives(events[0], view):
+        if is_main and batch[0] and _arrives(event_of(batch[0]), view):
             await asyncio.sleep(TOGETHER_SECONDS)
         while batch[-1] and lines.qsize():
             batch.append(lines.get_nowait())
-        events += [event_of(line) for line in batch[1:] if line]
+        events = [event_of(line) for line in batch if line]
         if is_main:
             if not any(stream.sight.selectors):
                 for event in events:
@@ -74,8 +71,7 @@ class Copies:
         await response.write(b"".join(line + b"\n" for line in batch if line))
         for event in events:
             view.streams.shown(stream, event)
-        if not batch[-1]:
-            lines.put_nowait(b"")
+        return bool(batch[-1])
 
 
 def _leave(stream: Stream, event: Event, here: Here) -> None:

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName, owner_label
@@ -258,6 +259,28 @@ async def test_a_watch_that_nobody_reads_ends_with_its_client(stage: Stage) -> N
         return not stage.view.streams.is_watching(JOBS)
 
     await eventually(is_over, within=5)
+
+
+async def test_nothing_is_shown_after_the_end_of_a_watch(stage: Stage) -> None:
+    goes_on = asyncio.Event()
+
+    async def job(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        event = {"type": "ADDED", "object": {"metadata": {"uid": "new", "resourceVersion": "9"}}}
+        await response.write(json.dumps(event).encode() + b"\n")
+        await goes_on.wait()
+        await response.write(f"{LINE}\n".encode() * 1000)
+        return response
+
+    stage.answer = job
+    async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
+        await asyncio.sleep(0.02)  # the job waits for others
+        stage.server.copies.end()
+        goes_on.set()
+        await asyncio.sleep(0.2)
+        stage.view.gate.here.changed(JOBS, replace(JOB, resource_version="9"))
+        assert (await answer.read()).count(b"\n") == 1
 
 
 END = {
