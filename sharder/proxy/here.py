@@ -12,6 +12,7 @@ the last write to it or its children has ended, or when no write is in flight an
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from sharder.core.api.meta import ObjectMeta
@@ -43,14 +44,20 @@ class Main:
     """The last version that was delivered to the controller."""
     delivered: float | None = None
     """When (monotonic seconds) the controller got it first; None: not since it came."""
-    in_flight: int = 0
-    """Writes to it and its children that are not answered yet."""
-    last_write: float = float("-inf")
 
     @property
     def is_here(self) -> bool:
         """Whether the controller can write to it and its children."""
         return self.delivered is not None and self.draining_since is None
+
+
+@dataclass(slots=True)
+class _Writes:
+    """Writes to an object and its children: they count even when it is gone, and comes back."""
+
+    unanswered: int = 0
+    until: float = -inf
+    """When (monotonic seconds) the last one has ended, or can be carried out no more."""
 
 
 class Here:
@@ -64,7 +71,7 @@ class Here:
         self._uids: dict[tuple[GroupResource, ObjectRef], str] = {}
         self._versions: dict[GroupResource, int] = {}
         """How far our own watch of each resource has come."""
-        self._in_flight = 0
+        self._writes: dict[str, _Writes] = {}
 
     def __len__(self) -> int:
         return len(self._mains)
@@ -197,29 +204,36 @@ class Here:
         return at is not None and self._now() >= at + CACHED_SECONDS
 
     @contextmanager
-    def writing(self, main: Main) -> Iterator[None]:
-        """Count a write to an object or its children while the body sends it."""
-        main.in_flight += 1
-        self._in_flight += 1
+    def writing(self, main: Main, seconds: float) -> Iterator[None]:
+        """Count a write to an object or its children while the body sends it.
+
+        The API server gives it up after `seconds`; without an answer, it counts until then.
+        """
+        writes = self._writes.setdefault(main.meta.uid, _Writes())
+        writes.unanswered, end = writes.unanswered + 1, self._now() + seconds
         try:
             yield
+            end = self._now()
         finally:
-            main.in_flight -= 1
-            self._in_flight -= 1
-            main.last_write = self._now()
+            writes.unanswered, writes.until = writes.unanswered - 1, max(writes.until, end)
 
-    def in_flight(self) -> int:
-        """Return how many writes are not answered yet."""
-        return self._in_flight
+    def in_flight(self) -> bool:
+        """Return whether there are writes that can still be carried out."""
+        return any(each.unanswered or each.until > self._now() for each in self._writes.values())
 
     def to_release(self) -> Iterator[Main]:
         """Yield the draining objects on which certainly no write is under way.
 
         Each is looked at when it is its turn: until then, its drain can have been withdrawn.
         """
-        for main in list(self):
-            if main.draining_since is None or main.in_flight:
+        since = self._now() - QUIET_SECONDS
+        ended = [uid for uid, w in self._writes.items() if not w.unanswered and w.until < since]
+        for uid in ended:
+            del self._writes[uid]
+        for main in [main for main in self if main.draining_since is not None]:
+            writes = self._writes.get(main.meta.uid, _Writes())
+            if main.draining_since is None or writes.unanswered:
                 continue
-            is_quiet = self._now() >= main.last_write + QUIET_SECONDS
-            if is_quiet or self._now() >= main.draining_since + PATIENCE_SECONDS:
+            is_late = self._now() >= main.draining_since + PATIENCE_SECONDS
+            if self._now() >= writes.until + (0 if is_late else QUIET_SECONDS):
                 yield main

@@ -198,12 +198,13 @@ class ProxyServer:
 
     async def _begin(self, main: Main | None, call: _Call) -> web.Response:
         """Send a write to a main object or its children, None for others; return the answer."""
+        seconds = max(0.1, self._view.left())
         with ExitStack() as count:
             # No await between the decision and this count.  A write that has passed is under way
             # until the API server has answered, even if the controller does not wait for it.
             if main is not None:
-                count.enter_context(self._view.gate.here.writing(main))
-            sent = self._send(call, count.pop_all())
+                count.enter_context(self._view.gate.here.writing(main, seconds))
+            sent = self._send(call, seconds, count.pop_all())
             writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
         self._writing.add(writing)
         writing.add_done_callback(self._written)
@@ -214,9 +215,8 @@ class ProxyServer:
         if not writing.cancelled():
             writing.exception()  # whoever waited has got it, if anybody did
 
-    async def _send(self, call: _Call, count: ExitStack) -> web.Response:
+    async def _send(self, call: _Call, seconds: float, count: ExitStack) -> web.Response:
         """Send a write, which is given up when the Lease ends."""
-        seconds = max(0.1, self._view.left())
         target = call.path + _asked(call.query, {"timeout": f"{seconds:.3f}s"})
         with count:
             async with self._passage.open(

@@ -218,10 +218,10 @@ def test_a_write_to_an_object_that_is_gone_is_still_in_flight() -> None:
     shard = Shard()
     main = shard.here.of_uid("u1")
     assert main is not None
-    with shard.here.writing(main):
+    with shard.here.writing(main, 7):
         shard.here.removed(JOBS, job(version=2))
-        assert shard.here.in_flight() == 1
-    assert shard.here.in_flight() == 0
+        assert shard.here.in_flight()
+    assert not shard.here.in_flight()
 
 
 async def test_a_child_on_another_shard_is_not_written() -> None:
@@ -251,11 +251,11 @@ def test_an_object_is_released_when_its_writes_have_ended() -> None:
     shard = Shard()
     main = shard.here.of_uid("u1")
     assert main is not None
-    with shard.here.writing(main):
+    with shard.here.writing(main, 7):
         shard.here.changed(JOBS, job(drains=True, version=2))
         shard.now += PATIENCE_SECONDS
         assert list(shard.here.to_release()) == []
-        assert shard.here.in_flight() == 1
+        assert shard.here.in_flight()
     assert list(shard.here.to_release()) == [main], "it has waited long enough"
 
 
@@ -263,13 +263,39 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
     shard = Shard()
     main = shard.here.of_uid("u1")
     assert main is not None
-    with shard.here.writing(main):
+    with shard.here.writing(main, 7):
         pass
     shard.here.changed(JOBS, job(drains=True, version=2))
     assert list(shard.here.to_release()) == []
 
     shard.now += QUIET_SECONDS
     assert list(shard.here.to_release()) == [main]
+
+
+def test_an_object_that_comes_back_is_not_released_before_writes_to_it_have_ended() -> None:
+    shard = Shard()
+    main = shard.here.of_uid("u1")
+    assert main is not None
+    with shard.here.writing(main, 7):
+        shard.here.removed(JOBS, job(version=2))
+        shard.here.changed(JOBS, job(drains=True, version=3))
+        shard.now += PATIENCE_SECONDS
+        assert list(shard.here.to_release()) == []
+    assert len(list(shard.here.to_release())) == 1
+
+
+def test_a_write_without_an_answer_can_be_carried_out_until_its_time_is_over() -> None:
+    shard = Shard()
+    main = shard.here.of_uid("u1")
+    assert main is not None
+    with pytest.raises(ConnectionError), shard.here.writing(main, 7):
+        raise ConnectionError
+    shard.here.changed(JOBS, job(drains=True, version=2))
+
+    shard.now += 6
+    assert (list(shard.here.to_release()), shard.here.in_flight()) == ([], True)
+    shard.now += 1 + QUIET_SECONDS
+    assert (list(shard.here.to_release()), shard.here.in_flight()) == ([main], False)
 
 
 def test_an_object_whose_drain_is_withdrawn_while_another_is_released_stays() -> None:
