@@ -14,14 +14,14 @@ from sharder.proxy.here import Main
 from sharder.proxy.view import View
 from sharder.runtime.error_log import Once
 from sharder.runtime.reflector import follow
+from sharder.runtime.task_pool import race
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
 from sharder.shard.objects import OwnObject, guarded
 from sharder.shard.watched import Watched
 
-_RETRY_SECONDS: Final = 0.5
 _POLL_SECONDS: Final = 0.1
-"""Between two looks for objects that can be released."""
+"""Between two looks for what is listed, and for objects that can be released."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +34,9 @@ class Followers:
         self._view = view
         self._mains = mains
         self._watched: dict[GroupResource, Watched[OwnObject]] = {}
+        self._listed = set[GroupResource]()
+        """What has been listed since they began, or began anew."""
+        self._anew = asyncio.Event()
 
     def problem(self, seconds: float) -> str:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
@@ -44,18 +47,12 @@ class Followers:
         found = self._context.found[resource]
         return self._context.cluster.objects(found, self._context.identity.selector)
 
-    async def read(self, resource: GroupResource) -> None:
-        """List the objects of a resource now, which our watch may not have shown yet."""
-        while True:
-            try:
-                listed = await self.objects(resource).list()
-            except ApiError as error:
-                _log.warning("cannot list %s: %s", resource, error)
-                await self._context.clock.sleep(_RETRY_SECONDS)
-            else:
-                metas = [obj.metadata for obj in listed.items]
-                self._view.gate.here.listed(resource, metas, listed.resource_version)
-                return
+    async def list_anew(self) -> None:
+        """List all objects now, which our watches may not have shown yet, and go on from there."""
+        self._listed = set()
+        self._anew.set()
+        while len(self._listed) < len(self._mains):
+            await self._context.clock.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
         """Follow the objects of all main resources until cancelled.
@@ -63,11 +60,18 @@ class Followers:
         Raises:
             LeaseLost: a resource is served in another version, so the process must start again.
         """
+        while True:
+            self._anew.clear()
+            self._listed = set()
+            await race(self._follow_all(self._listed), self._anew.wait())
+
+    async def _follow_all(self, listed: set[GroupResource]) -> None:
         async with asyncio.TaskGroup() as group:
             for resource in self._mains:
-                group.create_task(self._follow(self._context.found[resource]), name="follow")
+                found = self._context.found[resource]
+                group.create_task(self._follow(found, listed), name="follow")
 
-    async def _follow(self, resource: Resource) -> None:
+    async def _follow(self, resource: Resource, listed: set[GroupResource]) -> None:
         context, here = self._context, self._view.gate.here
         source = Watched(
             self.objects(resource.id),
@@ -82,6 +86,7 @@ class Followers:
                 match event:
                     case Listed(items, version):
                         here.listed(resource.id, [obj.metadata for obj in items], version)
+                        listed.add(resource.id)
                     case Changed(obj):
                         here.changed(resource.id, obj.metadata)
                     case Removed(obj):
@@ -154,8 +159,7 @@ class Work:
 
     async def _work(self) -> None:
         """Let the controller write, once we know what was taken before we had the Lease."""
-        for resource in self._view.gate.kinds.values():
-            await self._followers.read(resource)
+        await self._followers.list_anew()
         self._view.open(self._left)
         while True:
             await asyncio.sleep(_POLL_SECONDS)

@@ -1,33 +1,64 @@
-"""The releases of a proxied shard."""
+"""What a proxied shard follows, and releases."""
 
 import asyncio
+import random
+from collections.abc import AsyncGenerator
 from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from sharder.core.api.meta import ObjectMeta
+from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.ports import Bookmark, Changed, Listed, WatchEvent
 from sharder.proxy.here import Here
-from sharder.proxy.work import Work
+from sharder.proxy.work import Followers, Work
+from sharder.runtime.clock import SystemClock
 from sharder.shard.identity import Identity
 from tests.support.eventually import eventually
+
+JOBS = GroupResource("batch", "jobs")
+ME = Identity(ring=RingName("jobs"), shard=ShardName("me"))
+
+
+class Jobs:
+    """Jobs of which one is made while they are listed: the watch shows it first."""
+
+    def __init__(self) -> None:
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+        self.made = asyncio.Event()
+
+    async def list(self, _: object = None) -> Listed[PartialObject]:
+        listed = Listed([self.job("2")] if self.made.is_set() else [], "2")
+        await self.goes_on.wait()
+        return listed
+
+    async def watch(self, _: str) -> AsyncGenerator[WatchEvent[PartialObject], None]:
+        yield Bookmark("2")
+        await self.made.wait()
+        yield Changed(self.job("3"))
+        await asyncio.Event().wait()
+
+    def job(self, version: str) -> PartialObject:
+        labels = {ME.owner_label: "me"}
+        meta = ObjectMeta(name="one", uid="u1", resource_version=version, labels=labels)
+        return PartialObject(metadata=meta)
 
 
 async def test_an_object_that_cannot_be_released_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("sharder.proxy.work._POLL_SECONDS", 0.01)
-    identity = Identity(ring=RingName("jobs"), shard=ShardName("me"))
-    view, followers = Mock(), Mock()
+    view, followers = Mock(), Mock(list_anew=AsyncMock())
     view.gate.kinds = {}
-    view.gate.here = Here(identity, lambda: 100.0)
-    labels = {identity.owner_label: "me", identity.drain_label: "true"}
+    view.gate.here = Here(ME, lambda: 100.0)
+    labels = {ME.owner_label: "me", ME.drain_label: "true"}
     meta = ObjectMeta(name="one", uid="u1", resource_version="1", labels=labels)
-    view.gate.here.changed(GroupResource("batch", "jobs"), meta)
+    view.gate.here.changed(JOBS, meta)
     patch = AsyncMock(side_effect=Unavailable("not now"))
     followers.objects.return_value.patch = patch
-    work = Work(Mock(identity=identity), view, followers, left=Mock(), end_streams=Mock())
+    work = Work(Mock(identity=ME), view, followers, left=Mock(), end_streams=Mock())
 
     async def is_repeated() -> bool:
         return patch.await_count > 2
@@ -38,3 +69,30 @@ async def test_an_object_that_cannot_be_released_is_logged_once(
         await eventually(is_repeated, within=5)
         stop.set()
     assert len(caplog.records) == 1
+
+
+async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() -> None:
+    jobs, clock = Jobs(), SystemClock()
+    context = Mock(identity=ME, clock=clock, rng=random.Random(1))
+    context.cluster.objects.return_value = jobs
+    context.found = {JOBS: Mock(id=JOBS)}
+    here = Here(ME, clock.monotonic)
+    view = Mock()
+    view.gate.here = here
+    followers = Followers(context, view, [JOBS])
+
+    async def has_listed() -> bool:
+        return here.has_listed(JOBS)
+
+    following = asyncio.ensure_future(followers.run())
+    await eventually(has_listed, within=5)
+    jobs.goes_on.clear()
+    listing = asyncio.ensure_future(followers.list_anew())
+    await asyncio.sleep(0.1)
+    jobs.made.set()
+    await asyncio.sleep(0.1)
+    jobs.goes_on.set()
+    await listing
+    await asyncio.sleep(0.1)
+    following.cancel()
+    assert len(here) == 1
