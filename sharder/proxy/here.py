@@ -88,17 +88,19 @@ class Here:
     ) -> None:
         """Replace the objects of a resource by a new list of a version.
 
-        What the controller has not seen in the listed version can have left and come back.
+        What the controller has not seen in the listed version can have left and come back.  A list
+        that is older than our watch shows that etcd was restored: nothing seen before counts.
         """
-        self._versions[resource] = number_of(version)
+        before, self._versions[resource] = self._versions.get(resource, 0), number_of(version)
+        is_restored = self._versions[resource] < before
         now = {meta.uid: meta for meta in metas}
         gone = [main for main in self if main.resource == resource and main.meta.uid not in now]
         for main in gone:
             self._remove(resource, main.meta)
         for meta in now.values():
             known, listed = self._mains.get(meta.uid), number_of(meta.resource_version)
-            if known is not None and known.shown < listed:
-                known.since, known.delivered = listed - 1, None
+            if known is not None and (is_restored or known.shown < listed):
+                known.since, known.shown, known.delivered = listed - 1, -1, None
             self._put(resource, meta)
 
     def changed(self, resource: GroupResource, meta: ObjectMeta) -> None:

@@ -341,3 +341,19 @@ def test_what_a_list_shows_newer_than_the_controller_saw_can_have_left_and_come_
 
     shard.here.deliver(job(version=8))
     assert shard.here.named(JOBS, ONE) is not None
+
+
+def test_what_was_shown_before_etcd_was_restored_counts_no_longer() -> None:
+    shard = Shard()
+    shard.here.changed(JOBS, job(drains=True, version=900))
+    shard.here.changed(JOBS, job(version=901))
+    shard.here.deliver(job(version=901))
+    assert shard.here.named(JOBS, ONE) is not None
+
+    shard.here.listed(JOBS, [job(version=5)], "6")
+    assert shard.here.named(JOBS, ONE) is None
+
+    shard.here.deliver(job(version=5))
+    assert shard.here.named(JOBS, ONE) is not None
+    shard.here.leave(job().uid, "7")
+    assert shard.here.named(JOBS, ONE) is None
