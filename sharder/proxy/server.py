@@ -87,17 +87,16 @@ class ProxyServer:
 
     async def _about_objects(self, request: web.Request, target: Target) -> web.StreamResponse:
         view = self._view
-        if target.resource == LEASES:
-            body = await request.read()
-            if (said := view.lock.answer(target, body, request.content_type)) is not None:
-                status, content, kind = said
-                return web.Response(status=status, body=content, content_type=kind)
+        if (said := await self._of_lock(request, target)) is not None:
+            return said
         match target.verb:
             case Verb.LIST if view.gate.concerns(target.resource):
-                is_main = view.gate.is_main(target.resource)
-                return await (self._list if is_main else self._list_children)(request, target)
+                return await self._list(request, target)
             case Verb.WATCH if view.gate.concerns(target.resource):
                 return await self._watch(request, target)
+            case Verb.WATCH:
+                view.watches(target.resource)
+                return await self._pass(request)
             case Verb.GET if view.gate.is_main(target.resource):
                 return await self._get(request, target)
             case Verb.DELETE_COLLECTION if view.gate.concerns(target.resource):
@@ -106,6 +105,14 @@ class ProxyServer:
                 return await self._write(request, target)
             case _:
                 return await self._pass(request)
+
+    async def _of_lock(self, request: web.Request, target: Target) -> web.Response | None:
+        """Answer for the controller's own election, None if the request is not about it."""
+        body = await request.read() if target.resource == LEASES else b""
+        if (said := self._view.lock.answer(target, body, request.content_type)) is None:
+            return None
+        status, content, kind = said
+        return web.Response(status=status, body=content, content_type=kind)
 
     async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
         """Show a main object only if it is here; a client that sees it can act on it."""
@@ -118,11 +125,13 @@ class ProxyServer:
             return await copied(request, answer)
 
     async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
-        """List the main objects of this shard, when their children were shown.
+        """List the objects of this shard, main objects when their children were shown.
 
-        The list is whole: to the controller, what it lacks is gone.
+        Such a list is whole: to the controller, what it lacks is gone.
         """
         view, sight = self._view, _sight(request, target)
+        if not view.gate.is_main(target.resource):
+            return await self._list_children(request, target)
         labels, whole = view.labels_of(target.resource), {"limit": "0"}
         async with self._open(request, labels=labels, query=whole, reads=True) as answer:
             if answer.status >= 300:

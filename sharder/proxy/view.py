@@ -1,5 +1,6 @@
 """What the controller sees of the cluster: the objects of this shard, and a Lock that it holds."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
@@ -10,6 +11,8 @@ from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
 from sharder.proxy.health import Health
 from sharder.proxy.streams import Selectors, Sight, Streams
+
+_log = logging.getLogger(__name__)
 
 
 def _none() -> float:
@@ -30,6 +33,9 @@ class View:
     """Returns for how many seconds this shard certainly holds its Lease."""
     shown: set[Sight] = field(default_factory=set)
     """What this proxy has shown of the main resources, in a list or a stream."""
+
+    outside: set[GroupResource] = field(default_factory=set)
+    """What the controller has watched besides the resources of the ring."""
 
     def absence(self, seconds: float) -> str:
         """Return why the controller does not work for `seconds`, empty if it does."""
@@ -64,6 +70,15 @@ class View:
         return any(
             Sight(sight.resource, *more) in self.shown for more in product(namespaces, selectors)
         )
+
+    def watches(self, resource: GroupResource) -> None:
+        """Record what the controller watches outside the ring, and log it once."""
+        if resource not in self.outside:
+            self.outside.add(resource)
+            _log.info(
+                "the controller watches %s, which is not of the ring: every shard handles it",
+                resource,
+            )
 
     def labels_of(self, resource: GroupResource) -> str:
         """Return the labels of the objects of a resource of the ring that the controller sees."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from sharder.core.api.meta import Resource
+from sharder.core.api.meta import Json, Resource
 from sharder.core.errors import ApiError, Conflict, NotFound
-from sharder.core.names import GroupResource
+from sharder.core.names import WATCHES_ANNOTATION, GroupResource
 from sharder.ports import Changed, Listed, Removed
 from sharder.proxy.here import Main
 from sharder.proxy.view import View
@@ -120,6 +120,8 @@ class Work:
         self._left = left
         self._end_streams = end_streams
         self._failures = Once[str]()
+        self._told = ""
+        """What the Lease says of the resources outside the ring."""
 
     @property
     def objects(self) -> int:
@@ -163,8 +165,21 @@ class Work:
         self._view.open(self._left)
         while True:
             await asyncio.sleep(_POLL_SECONDS)
+            await self._tell_outside()
             for main in self._view.gate.here.to_release():
                 await self._release_one(main)
+
+    async def _tell_outside(self) -> None:
+        """Let the Lease say what else the controller watches, once for each new resource."""
+        outside, context = ",".join(sorted(map(str, self._view.outside))), self._context
+        if outside == self._told:
+            return
+        self._told = outside
+        try:
+            body: Json = {"metadata": {"annotations": {WATCHES_ANNOTATION: outside}}}
+            await context.leases.patch(context.lease, body)
+        except ApiError as error:
+            _log.warning("cannot write to the Lease what the controller watches: %s", error)
 
     async def _release_one(self, main: Main) -> None:
         """Acknowledge a drain; after a conflict our watch shows the object again."""

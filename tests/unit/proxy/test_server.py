@@ -148,6 +148,14 @@ async def test_the_selector_of_the_client_still_counts(stage: Stage) -> None:
     assert stage.asked[0].query["labelSelector"] == f"a=b,{ME.selector}"
 
 
+async def test_what_the_controller_watches_outside_the_ring_is_known(stage: Stage) -> None:
+    for path in ("secrets?watch=1", "pods?watch=1", "configmaps", "secrets?watch=1"):
+        async with stage.client.get(f"/api/v1/{path}") as answer:
+            assert answer.status == 200
+
+    assert stage.view.outside == {GroupResource("", "secrets")}
+
+
 async def test_a_lease_can_be_a_child(stage: Stage) -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "x", "controller": True}
     lease = {"metadata": {"name": "a", "ownerReferences": [owner]}}

@@ -9,7 +9,7 @@ import pytest
 
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.core.errors import Unavailable
-from sharder.core.names import GroupResource, RingName, ShardName
+from sharder.core.names import WATCHES_ANNOTATION, GroupResource, RingName, ShardName
 from sharder.ports import Bookmark, Changed, Listed, WatchEvent
 from sharder.proxy.here import Here
 from sharder.proxy.work import Followers, Work
@@ -46,7 +46,7 @@ class Jobs:
         return PartialObject(metadata=meta)
 
 
-async def test_an_object_that_cannot_be_released_is_logged_once(
+async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_else_is_watched(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("sharder.proxy.work._POLL_SECONDS", 0.01)
@@ -56,9 +56,11 @@ async def test_an_object_that_cannot_be_released_is_logged_once(
     labels = {ME.owner_label: "me", ME.drain_label: "true"}
     meta = ObjectMeta(name="one", uid="u1", resource_version="1", labels=labels)
     view.gate.here.changed(JOBS, meta)
+    view.outside = {GroupResource("", "secrets"), GroupResource("batch", "cronjobs")}
     patch = AsyncMock(side_effect=Unavailable("not now"))
     followers.objects.return_value.patch = patch
-    work = Work(Mock(identity=ME), view, followers, left=Mock(), end_streams=Mock())
+    context = Mock(identity=ME, leases=Mock(patch=AsyncMock()))
+    work = Work(context, view, followers, left=Mock(), end_streams=Mock())
 
     async def is_repeated() -> bool:
         return patch.await_count > 2
@@ -69,6 +71,10 @@ async def test_an_object_that_cannot_be_released_is_logged_once(
         await eventually(is_repeated, within=5)
         stop.set()
     assert len(caplog.records) == 1
+    said = {WATCHES_ANNOTATION: "cronjobs.batch,secrets"}
+    context.leases.patch.assert_awaited_once_with(
+        context.lease, {"metadata": {"annotations": said}}
+    )
 
 
 async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() -> None:
