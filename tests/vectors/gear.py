@@ -9,7 +9,8 @@ import msgspec
 
 from sharder.core.names import ShardName
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategies.least_loaded import Chain, LeastLoaded, place_at, weights
+from sharder.core.placement.ranking import place_at, weights
+from sharder.core.placement.strategies.least_loaded import Chain, LeastLoaded
 from tests.support.values_placement import shard
 from tests.vectors.gear_file import (
     ActiveCapacity,
@@ -260,4 +261,4 @@ def _check_active_capacity(case: ActiveCapacity) -> Result:
     chain = Chain(LeastLoaded(scene.layout), Demand("", 0), scene.tally)
     (load,) = chain.loads(scene.layout.available)
     what = f"active capacity of {active} in {case.max_active_gears}"
-    return compared(what, percent=(case.active_capacity, load / chain.percent))
+    return compared(what, percent=(case.active_capacity, chain.percent(load)))

@@ -1,12 +1,16 @@
-"""Rendezvous hashing: keys rank the shards, and each shard ranks first for a share of the keys.
+"""Choices by the hash of a key: which shard ranks first, and which place in a list is drawn.
+
+Rendezvous hashing ranks the shards for each key, and each shard ranks first for a share of them.
 
 Source: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates" (1998); weights
 by Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).  gNMIc hashes the shard
 last with FNV-1a, which mixes too little: one of five pods ranks first for half of all keys.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import log
 
 from xxhash import xxh3_64_intdigest
@@ -51,3 +55,18 @@ def unit(digest: int) -> float:
     """Return a number in (0, 1) for a hash of 64 bits."""
     # A float represents 52 bits plus one half exactly; the half avoids the results 0 and 1.
     return ((digest >> 12) + 0.5) / 2**52
+
+
+def weights(many: int) -> range:
+    """Return the weights of `many` places in a list.
+
+    The first place has half the number of places, rounded up, and each further place has one more.
+    So the last one is chosen up to three times as often as the first.
+    """
+    first = (many + 1) // 2
+    return range(first, first + many)
+
+
+def place_at(position: int, many: int) -> int:
+    """Return the place, of `many`, that a number below the sum of their weights selects."""
+    return bisect_right(list(accumulate(weights(many))), position)

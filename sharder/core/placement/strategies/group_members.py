@@ -29,6 +29,11 @@ class GroupMembers(msgspec.Struct, frozen=True, gc=False):
         """Return how many members are in the zone of a shard's place, None without a zone."""
         return self.in_zone.get(place, 0) if place else None
 
+    def around(self, shard: Shard) -> str:
+        """Return how many members are on and near a shard, for people."""
+        zone = f"{self.near(shard.place)} in its zone" if shard.zone else "it has no zone"
+        return f"{self.here(shard)} of its group here, {zone}"
+
 
 NO_MEMBERS: Final = GroupMembers({}, {}, frozenset())
 

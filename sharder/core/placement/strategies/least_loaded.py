@@ -12,9 +12,8 @@ not only the last one.  Its random number comes from the object's key here, so t
 make the same choice.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import lcm
 from typing import Final, TypeAlias
 
@@ -27,6 +26,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
+from sharder.core.placement.ranking import place_at, weights
 from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
 
@@ -51,7 +51,7 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
 class LeastLoaded(Strategy):
     """Gear placement; sticks."""
 
-    __slots__ = ("capacities", "common", "different", "pools_differ", "zones_differ")
+    __slots__ = ("capacities", "different", "pools_differ", "zones_differ")
 
     def __init__(self, layout: Layout) -> None:
         """Compute what does not depend on the object."""
@@ -62,7 +62,6 @@ class LeastLoaded(Strategy):
             for name, limit in layout.declared.items()
         }
         self.different = set(self.capacities.values())
-        self.common = lcm(*filter(None, self.different))
         self.zones_differ = len({bool(shard.zone) for shard in layout.available}) > 1
         self.pools_differ = len({bool(shard.pool) for shard in layout.available}) > 1
 
@@ -87,9 +86,7 @@ class LeastLoaded(Strategy):
     def declines(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Objection:
         """Decline the shards that a hard filter drops."""
         cuts = islice(Chain(self, demand, counts).cuts(candidates), HARD)
-        dropped = {
-            s.name: cut.objection for cut, those in _dropped(candidates, cuts) for s in those
-        }
+        dropped = {name: cut.objection for name, cut in _dropped(candidates, cuts).items()}
         return lambda shard: dropped.get(shard.name)
 
     @override
@@ -100,9 +97,8 @@ class LeastLoaded(Strategy):
         chain = Chain(self, demand, counts)
         cuts = list(chain.cuts(candidates))
         fates = {
-            shard.name: f"dropped by {cut.name}: {cut.objection}"
-            for cut, shards in _dropped(candidates, cuts)
-            for shard in shards
+            name: f"dropped by {cut.name}: {cut.objection}"
+            for name, cut in _dropped(candidates, cuts).items()
         }
         row = weights(len(cuts[-1].kept))
         for shard, weight in zip(cuts[-1].kept, row, strict=True):
@@ -110,13 +106,13 @@ class LeastLoaded(Strategy):
         return {s.name: f"{chain.remark_on(s)}; {fates[s.name]}" for s in candidates}
 
 
-def _dropped(
-    candidates: Sequence[Shard], cuts: Iterator[Cut] | Sequence[Cut]
-) -> Iterator[tuple[Cut, list[Shard]]]:
-    """Yield the cuts with the shards that they drop."""
-    for before, cut in pairwise((Cut("", tuple(candidates), ""), *cuts)):
+def _dropped(candidates: Sequence[Shard], cuts: Iterable[Cut]) -> dict[ShardName, Cut]:
+    """Return the cut that drops each shard."""
+    dropped: dict[ShardName, Cut] = {}
+    for cut in cuts:
         kept = {shard.name for shard in cut.kept}
-        yield cut, [shard for shard in before.kept if shard.name not in kept]
+        dropped = {s.name: cut for s in candidates if s.name not in kept} | dropped
+    return dropped
 
 
 class Chain:
@@ -126,7 +122,7 @@ class Chain:
     parts that are the same for all shards of a ring.  Fractions would be ten times slower.
     """
 
-    __slots__ = ("_counts", "_layout", "_members", "_of", "_parts", "_zones", "percent")
+    __slots__ = ("_counts", "_layout", "_members", "_of", "_parts", "_whole", "_zones")
 
     def __init__(self, of: LeastLoaded, demand: Demand, counts: Counts) -> None:
         self._of = of
@@ -134,10 +130,13 @@ class Chain:
         self._counts = counts
         self._members = group_members_of(demand, of.layout, counts)
         self._zones: Mapping[str, Sequence[Shard]] = {}
-        """The shards by place that the first filter by zone keeps."""
-        self.percent = 0
-        """The number of parts that make one percent."""
-        self._parts: dict[int | None, int] = {}
+        """The shards by place that the filters by zone keep."""
+        holding, known = counts.holding, of.capacities.keys()
+        largest = max((n for n, at in holding.items() if not known.isdisjoint(at)), default=1)
+        self._whole = lcm(*[capacity or largest for capacity in of.different])
+        """The parts of a full shard; without capacities, the shard with most objects is full."""
+        self._parts = {each: self._whole // (each or largest) for each in of.different}
+        """The parts that one object adds on a shard, by the capacity of the shard."""
 
     def cuts(self, candidates: Sequence[Shard]) -> Iterator[Cut]:
         """Yield the results for `candidates`, which are not empty.
@@ -153,47 +152,21 @@ class Chain:
                 return
 
     def loads(self, shards: Sequence[Shard]) -> list[int]:
-        """Return the load of each shard, in parts: 100 · objects / capacity, in percent.
-
-        Without capacities, the shard with most objects is full.
-        """
-        parts, on, capacities = self._parts_of_one(), self._counts.on_each, self._of.capacities
-        if len(parts) == 1:  # the usual case: all have the same capacity, or none
-            (part,) = parts.values()
-            return [on.get(shard.name, 0) * part for shard in shards]
+        """Return the load of each shard, in parts."""
+        on, parts, capacities = self._counts.on_each, self._parts, self._of.capacities
+        if len(parts) == 1:  # the usual case: an object is one part of each shard
+            return [on.get(shard.name, 0) for shard in shards]
         return [on.get(s.name, 0) * parts[capacities[s.name]] for s in shards]
-
-    def _parts_of_one(self) -> Mapping[int | None, int]:
-        """Return the parts that one object adds on a shard, by the capacity of the shard."""
-        if not self._parts:
-            holding, known = self._counts.holding, self._of.capacities.keys()
-            largest = max((n for n, at in holding.items() if not known.isdisjoint(at)), default=1)
-            self.percent = self._of.common * largest
-            different = self._of.different
-            self._parts = {each: 100 * (self.percent // (each or largest)) for each in different}
-        return self._parts
-
-    def _total(self, shards: Sequence[Shard]) -> int:
-        """Return the sum of the loads of the shards, in parts; faster than `loads`."""
-        parts, on = self._parts_of_one(), self._counts.on_each
-        if len(parts) > 1:
-            return sum(self.loads(shards))
-        return sum([on.get(shard.name, 0) for shard in shards]) * next(iter(parts.values()))
 
     def remark_on(self, shard: Shard) -> str:
         """Return the load of a shard and the members of the group there, for people."""
         (parts,) = self.loads([shard])
-        load = f"active load {self._shown(parts)}"
-        if not self._members.on:
-            return load
-        here, near = self._members.here(shard), self._members.near(shard.place)
-        return f"{load}, {here} of its group here, " + (
-            f"{near} in its zone" if shard.zone else "it has no zone"
-        )
+        load = f"active load {self.percent(parts):.4g} %"
+        return f"{load}, {self._members.around(shard)}" if self._members.on else load
 
-    def _shown(self, load: int, *, among: int = 1) -> str:
-        """Return the mean of `among` loads with the sum `load`, for people."""
-        return f"{load / (among * self.percent):.4g} %"
+    def percent(self, load: int, *, among: int = 1) -> float:
+        """Return the mean of `among` loads with the sum `load`, in percent of a full shard."""
+        return 100 * load / (among * self._whole)
 
     def apart_from_members(self, shards: Shards) -> tuple[Shards, str]:
         """Keep the shards without a member of the group, if the ring requires that."""
@@ -237,22 +210,30 @@ class Chain:
         near = self._members.in_zone
         if not near:
             return shards, ""
-        zones = self._layout.by_place(shards)
-        self._zones = _least(zones, {place: near.get(place, 0) for place in zones})
-        return _within(self._zones, shards), "another zone has fewer of the group"
+        self._zones = zones = self._layout.by_place(shards)
+        kept = self._in_least({place: near.get(place, 0) for place in zones}, shards)
+        return kept, "another zone has fewer of the group"
 
     def in_zones_with_lowest_load(self, shards: Shards) -> tuple[Shards, str]:
         """Prefer the zones with the lowest mean load."""
         # As upstream, the first member of a group can go to any zone.
-        if not self._members.on:
+        zones = self._zones or (self._layout.by_place(shards) if self._members.on else {})
+        if len(zones) < 2:
             return shards, ""
-        zones = self._zones or self._layout.by_place(shards)
-        if len(zones) == 1:
-            return shards, ""
+        self._zones = zones
         scale = lcm(*map(len, zones.values()))
-        means = {p: self._total(here) * (scale // len(here)) for p, here in zones.items()}
-        kept = _within(_least(zones, means), shards)
-        return kept, "the mean load of another zone is lower"
+        means = {p: sum(self.loads(here)) * (scale // len(here)) for p, here in zones.items()}
+        return self._in_least(means, shards), "the mean load of another zone is lower"
+
+    def _in_least(self, amounts: Mapping[str, int], shards: Shards) -> Shards:
+        """Keep the zones with the smallest amount; `shards` are those of all zones."""
+        least, before = min(amounts.values()), len(self._zones)
+        self._zones = {p: here for p, here in self._zones.items() if amounts[p] == least}
+        if len(self._zones) == before:
+            return shards
+        if len(self._zones) == 1:
+            return tuple(*self._zones.values())
+        return tuple([shard for shard in shards if shard.place in self._zones])
 
     def pooled(self, shards: Shards) -> tuple[Shards, str]:
         """Prefer shards in a pool."""
@@ -261,14 +242,14 @@ class Chain:
 
     def with_fewest_members(self, shards: Shards) -> tuple[Shards, str]:
         """Prefer the shards with the fewest members."""
-        on, objection = self._members.on, "another shard holds fewer of the group"
+        on = self._members.on
         if not on:
             return shards, ""
         kept = tuple([shard for shard in shards if shard.name not in on])
         if not kept:
             least = min(on[shard.name] for shard in shards)
             kept = tuple([shard for shard in shards if on[shard.name] == least])
-        return kept, objection
+        return kept, "another shard holds fewer of the group"
 
     def with_lower_loads(self, shards: Shards) -> tuple[Shards, str]:
         """Sort the shards by load, and drop those far above the mean."""
@@ -278,12 +259,12 @@ class Chain:
         if many <= FEWEST:
             return order, ""
         # The bound is the mean load plus one hundredth of the room that is free at the mean.
-        bounds = 99 * sum(loads) + 100 * self.percent * many
+        bounds = 99 * sum(loads) + self._whole * many
         most = bounds // (100 * many)
         above = len([load for load in loads if load > most])
         dropped = max(0, min(above, many - max(FEWEST, many // 5)))
-        limit = self._shown(bounds, among=100 * many)
-        return order[dropped:], f"its load is above the limit of {limit}"
+        limit = self.percent(bounds, among=100 * many)
+        return order[dropped:], f"its load is above the limit of {limit:.4g} %"
 
     def in_pools_with_room(self, shards: Shards) -> tuple[Shards, str]:
         """Prefer the pools with most room."""
@@ -291,10 +272,9 @@ class Chain:
         # Without a limit, all pools have the same room.
         if limit is None or not shards[0].pool:
             return shards, ""
-        pools = {shard.pool for shard in shards}
         room = {
             pool: limit - sum(self._counts.on(s.name) for s in self._layout.pools[pool])
-            for pool in pools
+            for pool in {shard.pool for shard in shards}
         }
         roomy = sum(room[s.pool] >= limit // 2 for s in shards)
         take = max(FEWEST, len(shards) * 4 // 5, roomy)
@@ -319,35 +299,3 @@ FILTERS: Final[tuple[tuple[str, Callable[[Chain, Shards], tuple[Shards, str]]], 
 
 HARD: Final = 3
 """So many filters, the first ones, can drop all shards."""
-
-
-def _least(
-    zones: Mapping[str, Sequence[Shard]], amounts: Mapping[str, int]
-) -> Mapping[str, Sequence[Shard]]:
-    """Return the zones with the smallest amount."""
-    least = min(amounts.values())
-    return {place: here for place, here in zones.items() if amounts[place] == least}
-
-
-def _within(zones: Mapping[str, Sequence[Shard]], shards: Shards) -> Shards:
-    """Return the shards that are in these zones; `zones` contain no other shards."""
-    if len(zones) == 1:
-        return tuple(*zones.values())
-    if sum(map(len, zones.values())) == len(shards):
-        return shards
-    return tuple([shard for shard in shards if shard.place in zones])
-
-
-def weights(many: int) -> range:
-    """Return the weights of `many` places in a list.
-
-    The first place has half the number of places, rounded up, and each further place has one more.
-    So the last one is chosen up to three times as often as the first.
-    """
-    first = (many + 1) // 2
-    return range(first, first + many)
-
-
-def place_at(position: int, many: int) -> int:
-    """Return the place, of `many`, that a number below the sum of their weights selects."""
-    return bisect_right(list(accumulate(weights(many))), position)

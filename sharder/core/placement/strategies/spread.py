@@ -74,14 +74,11 @@ class Spread(Strategy):
                 for s in candidates
             }
         members = group_members_of(demand, self.layout, counts)
-
-        def remark(shard: Shard, score: int) -> str:
-            here = f"{members.here(shard)} of its group here"
-            zone = f"{members.near(shard.place)} in its zone" if shard.zone else "it has no zone"
-            return f"score {score} of {FULL_SCORE}: {here}, {zone}"
-
         scores = spread_scores(candidates, members, FULL_SCORE)
-        return {s.name: remark(s, score) for s, score in zip(candidates, scores, strict=True)}
+        return {
+            shard.name: f"score {score} of {FULL_SCORE}: {members.around(shard)}"
+            for shard, score in zip(candidates, scores, strict=True)
+        }
 
 
 def spread_scores(shards: Sequence[Shard], members: GroupMembers, full: int) -> list[int]:
