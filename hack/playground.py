@@ -23,7 +23,7 @@ from hack.control_plane import ControlPlane
 from hack.objects import namespace
 from hack.ports import free_ports
 from sharder.core.api.ring import ControllerRing, StrategyName
-from sharder.core.fence.policy import fence_of
+from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
 
 ROOT = Path(__file__).parent.parent

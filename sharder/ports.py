@@ -13,8 +13,8 @@ from sharder.core.api.meta import Json, PartialObject, Resource
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 
 if TYPE_CHECKING:  # commands use few of the ports, and start faster without these
-    from sharder.core.status.stats import StatsOf
-    from sharder.core.status.transitions import Transition
+    from sharder.core.status.conditions import StatsOf
+    from sharder.core.status.phases import Transition
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -18,7 +18,7 @@ from sharder.cli import app, reports
 from sharder.cli.command import COMMANDS, Argument, Command
 from sharder.core.api.ring import StrategyName
 from sharder.core.diagnosis.check import CheckReport
-from sharder.core.preview.report import PlanReport
+from sharder.core.preview.plan import PlanReport
 from sharder.core.status.phases import ShardPhase
 
 ROOT: Final = Path(__file__).parents[2]

@@ -20,8 +20,7 @@ from sharder.core.movement.desired import choose, demand_of
 from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.preview.observe import states_of
-from sharder.core.preview.plan import plan_ring, report
-from sharder.core.preview.report import PlanReport
+from sharder.core.preview.plan import PlanReport, plan_ring, report
 from sharder.core.preview.state import Planned
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.snapshot import RingSnapshot, Role

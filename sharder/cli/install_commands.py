@@ -64,7 +64,7 @@ def fence(call: Call, ring: str, *, accounts: list[ObjectRef]) -> None:
     import yaml
 
     from sharder.cli.cluster_view import view_of
-    from sharder.core.fence.policy import fence_of
+    from sharder.core.fence import fence_of
 
     snapshot = call.read(partial(view_of, name=ring)).snapshot
     yaml.safe_dump_all(fence_of(snapshot.ring, accounts), sys.stdout, sort_keys=False, width=1000)

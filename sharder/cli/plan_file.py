@@ -7,7 +7,7 @@ from sharder.config.strategies import custom_of
 from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, plan_dump
-from sharder.core.preview.report import PlanReport
+from sharder.core.preview.plan import PlanReport
 from sharder.core.preview.what_if import WhatIf
 
 

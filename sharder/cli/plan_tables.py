@@ -17,7 +17,7 @@ from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.plurals import counted
 from sharder.core.preview.observe import Number, beside
-from sharder.core.preview.report import Assignment, PlanReport, ShardLoad
+from sharder.core.preview.plan import Assignment, PlanReport, ShardLoad
 from sharder.core.ring.snapshot import Role
 
 _SHOWN_REASONS: Final = 5

@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from sharder.console.models import Event
 from sharder.core.names import NO_RING, GroupResource, RingName, ShardName
-from sharder.core.status.stats import StatsOf
-from sharder.core.status.transitions import Transition, sentence
+from sharder.core.status.conditions import StatsOf
+from sharder.core.status.phases import Transition, sentence
 from sharder.ports import Backlog, Journal
 from sharder.runtime.clock import Clock
 

@@ -10,8 +10,8 @@ from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import Shard as MemberShard
 from sharder.core.names import ShardName
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.conditions import stats_of
 from sharder.core.status.phases import ShardPhase, leases_of, phases_of
-from sharder.core.status.stats import stats_of
 from sharder.ports import Backlog
 from sharder.runtime.clock import Clock
 

@@ -4,7 +4,7 @@ from typing import Final, NoReturn
 
 from sharder.controllers.ports import Ports
 from sharder.core.errors import ApiError
-from sharder.core.fence.probe import Proof, UnknownFence
+from sharder.core.fence import Proof, UnknownFence
 from sharder.core.names import RingName
 
 PROVE_SECONDS: Final = 60.0

@@ -8,13 +8,167 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NoReturn
 
-from sharder.controllers.leader_controllers import LeaderControllers
-from sharder.controllers.movement.handover_loop import HandoverLoop
+from sharder.controllers.cache_events import Subscriber
+from sharder.controllers.counting.monitor import TallyMonitor
+from sharder.controllers.fence_proofs import FenceProofs
+from sharder.controllers.lease_controller import LeaseController
+from sharder.controllers.movement.controller import HandoverLoop, Movement
+from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.ports import Ports
+from sharder.controllers.ring_controller import Problems, RingController
+from sharder.controllers.ring_status import StatusReports
+from sharder.controllers.ring_transitions import RingTransitions
 from sharder.core.errors import LeaseLost
+from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName
+from sharder.core.status.phases import Kind, Transition, sentence
+from sharder.core.webhook_configuration import validation_of
+from sharder.runtime.backoff import Backoff
 from sharder.runtime.lease_lock import LeaseHolder
 from sharder.runtime.supervisor import supervise
+from sharder.runtime.workqueue import K, Worker, WorkQueue
+
+RING_BACKOFF = Backoff(base=5.0, cap=300.0)
+"""Delays between attempts to reconcile a ring that fails, as in the reference."""
+
+APPLY_SECONDS = 30.0
+"""Seconds between two applies of a webhook configuration: another client can delete or edit it,
+and without it new objects stay unassigned."""
+
+REGISTRATION_SECONDS = 1.0
+"""Seconds between two checks of the common part of the webhook configurations: the trusted CA can
+change."""
+
+MOTION_SECONDS = 1.0
+"""Seconds from a movement to the status that shows it, together with all movements in between."""
+
+LEASE_BACKOFF = Backoff(base=1.0, cap=30.0)
+"""Delays between attempts to reconcile a Lease: short compared with its duration, because a
+takeover waits for the next attempt."""
+
+
+class LeaderControllers:
+    """The controllers of one term of leadership."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._rings: WorkQueue[RingName] = self._queue(ports, "controllerring", RING_BACKOFF)
+        self._resyncs: WorkQueue[RingName] = self._queue(ports, "resync", RING_BACKOFF)
+        self._balances: WorkQueue[RingName] = self._queue(ports, "rebalance", RING_BACKOFF)
+        self._leases: WorkQueue[ObjectRef] = self._queue(ports, "lease", LEASE_BACKOFF)
+        self._problems = Problems()
+        self._has_looked = False
+        self._ports = ports = replace(
+            ports,
+            on_problem=self._report,
+            on_change=self._rings.add,
+            on_moved=lambda ring: self._rings.add_after(ring, MOTION_SECONDS),
+            resync_ring=self._resyncs.add,
+        )
+        self._movement = Movement(ports)
+        self._fence_proofs = FenceProofs(ports)
+        self._reports = StatusReports(
+            ports, self._movement, fault_of=self._problems.of, fence_of=self._fence_proofs.of
+        )
+        self._ring_controller = RingController(
+            ports, reports=self._reports, problems=self._problems, period=self._apply_period
+        )
+
+    async def run(self) -> None:
+        """Run all controllers until cancelled."""
+        self._ports.journal.leads(self._movement.stats)
+        self._ports.journal.happened(NO_RING, self._became_leader)
+        try:
+            await self._run()
+        finally:
+            self._ports.journal.leads(None)
+
+    async def _run(self) -> None:
+        ports, movement = self._ports, self._movement
+        tally_monitor = TallyMonitor(ports, movement.watches.recheck)
+        subscriber = Subscriber(
+            ring=self._ring_changed, steps=self._resyncs.add, lease=self._leases.add
+        )
+        reconcile_ring = self._while_leading(self._reconcile_ring)
+        reconcile_lease = self._while_leading(LeaseController(ports).reconcile)
+        with ports.cache.subscribed(subscriber):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._rings.run(reconcile_ring, concurrency=4))
+                group.create_task(self._leases.run(reconcile_lease, concurrency=16))
+                group.create_task(self._resyncs.run(movement.resync.reconcile, concurrency=4))
+                group.create_task(self._balances.run(movement.rebalancer.reconcile, concurrency=2))
+                group.create_task(tally_monitor.run(), name="tally monitor")
+                group.create_task(ports.annotation_warnings.report(), name="annotation warnings")
+                group.create_task(movement.run(), name="movement")
+                group.create_task(self._record_leader(), name="leader Event")
+                group.create_task(RingTransitions(ports, movement).run(), name="ring transitions")
+                group.create_task(self._follow_registration(), name="registration")
+                group.create_task(self._fence_proofs.run(), name="fences")
+
+    async def _reconcile_ring(self, ring: RingName) -> float | None:
+        """Reconcile a ring; `NO_RING` stands for what concerns all rings."""
+        if ring != NO_RING:
+            return await self._ring_controller.reconcile(ring)
+        if not self._has_looked:  # for rings that were deleted while nobody led
+            for deleted in await self._ring_controller.deleted():
+                self._rings.add(deleted)
+            self._has_looked = True
+        body = validation_of(self._ports.registration())
+        await self._ports.validations.apply(ObjectRef("", VALIDATION_NAME), body)
+        return self._apply_period
+
+    @staticmethod
+    def _queue(ports: Ports, name: str, backoff: Backoff) -> WorkQueue[K]:
+        return WorkQueue[K](
+            clock=ports.clock,
+            rng=ports.rng,
+            backoff=backoff,
+            name=name,
+            metrics=ports.metrics.client_go,
+        )
+
+    def _report(self, ring: RingName, source: str, problem: str | None) -> None:
+        if self._problems.found(ring, source, problem):
+            self._rings.add(ring)
+
+    @property
+    def _became_leader(self) -> Transition:
+        holder = self._ports.holder
+        return Transition(kind=Kind.LEADER, detail=holder.identity if holder else "one replica")
+
+    async def _record_leader(self) -> None:
+        holder, became = self._ports.holder, self._became_leader
+        if holder is not None and holder.lease is not None:
+            recorder = self._ports.recorder
+            await recorder.record(holder.lease, became.kind, sentence(became), warning=False)
+
+    def _ring_changed(self, ring: RingName) -> None:
+        self._rings.add(ring)
+        self._balances.add(ring)
+
+    def _while_leading(self, reconcile: Worker[K]) -> Worker[K]:
+        """Run `reconcile` only while we lead: a paused process has outdated state."""
+
+        async def guarded(key: K) -> float | None:
+            return await reconcile(key) if self._ports.leads() else AGAIN_SECONDS
+
+        return guarded
+
+    async def _follow_registration(self) -> NoReturn:
+        """Apply all configurations after a change of their common part, such as the trusted CA."""
+        known = None
+        while True:
+            registration = self._ports.registration()
+            if registration != known:
+                known = registration
+                for ring in (NO_RING, *self._ports.cache.rings()):
+                    self._rings.add(ring)
+            await self._ports.clock.sleep(REGISTRATION_SECONDS)
+
+    @property
+    def _apply_period(self) -> float:
+        return min(self._ports.sync_period, APPLY_SECONDS)
+
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ from sharder.core.errors import Conflict, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import invalid_annotations
-from sharder.core.leases.state import ShardState, duration_of
-from sharder.core.leases.validity import MAX_LEASES, problem_of
+from sharder.core.leases.state import MAX_LEASES, ShardState, duration_of, problem_of
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.runtime.error_log import Once
 

@@ -9,7 +9,7 @@ from sharder.controllers.cache import ClusterCache
 from sharder.controllers.permissions import Watching
 from sharder.controllers.scope import Part
 from sharder.core.api.ring import ControllerRing
-from sharder.core.fence.probe import Proof
+from sharder.core.fence import Proof
 from sharder.core.names import RingName, ShardName
 from sharder.core.webhook_configuration import Registration
 from sharder.metrics.registry import Metrics

@@ -10,7 +10,7 @@ from sharder.core.leases.state import ShardState
 from sharder.core.names import RingName
 from sharder.core.placement.strategy import Strategy
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import StatsOf
+from sharder.core.status.conditions import StatsOf
 from sharder.metrics.registry import Metrics
 from sharder.metrics.ring_gauges import Series
 from sharder.runtime.clock import Clock

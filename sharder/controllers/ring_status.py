@@ -11,7 +11,7 @@ from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RingStatus
 from sharder.core.errors import NotFound
-from sharder.core.fence.probe import Proof
+from sharder.core.fence import Proof
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
@@ -19,6 +19,7 @@ from sharder.core.status.conditions import (
     READY,
     DesiredCondition,
     Fault,
+    ObjectStats,
     condition_of,
     covered,
     exhausted,
@@ -27,7 +28,6 @@ from sharder.core.status.conditions import (
     watched,
 )
 from sharder.core.status.fence_condition import fenced
-from sharder.core.status.stats import ObjectStats
 from sharder.core.status.status import (
     MAX_SHARDS,
     StatusThrottle,

@@ -16,7 +16,7 @@ from sharder.controllers.ring_status import about
 from sharder.core.api.ring import ControllerRing, LastRebalance
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.transitions import (
+from sharder.core.status.phases import (
     Kind,
     Phases,
     Transition,

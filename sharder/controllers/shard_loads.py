@@ -14,8 +14,8 @@ from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import ObjectRef
 from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.status.conditions import ObjectStats
 from sharder.core.status.phases import leases_of
-from sharder.core.status.stats import ObjectStats
 
 MAX_RESOURCES: Final = 8
 """Limit on the resources of one shard's capacity in the status: shards can declare any number."""

@@ -8,8 +8,7 @@ import msgspec
 from sharder.core.api.cluster import Right, User
 from sharder.core.api.meta import Json
 from sharder.core.errors import Rejected
-from sharder.core.fence.policy import PROBE_MANAGER
-from sharder.core.fence.probe import NoFence, Proof, proof_of
+from sharder.core.fence import PROBE_MANAGER, NoFence, Proof, proof_of
 from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, RingName
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand

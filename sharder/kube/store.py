@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from sharder.core.api.meta import Json, PartialObject, Resource
-from sharder.core.api.versions import is_older
+from sharder.core.api.meta import Json, PartialObject, Resource, is_older
 from sharder.core.errors import InvalidObject, Rewound
 from sharder.core.names import FIELD_MANAGER, ObjectRef
 from sharder.core.nesting import CUT, cut, name_in

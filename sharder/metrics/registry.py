@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from sharder.core.names import GroupResource, RingName
-from sharder.core.status.transitions import Transition
+from sharder.core.status.phases import Transition
 from sharder.metrics import replica
 from sharder.metrics.client_go import ClientGoMetrics
 from sharder.metrics.collectors import RING, Families

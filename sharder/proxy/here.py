@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from sharder.core.api.meta import ObjectMeta
-from sharder.core.api.versions import number_of
+from sharder.core.api.meta import ObjectMeta, number_of
 from sharder.core.names import GroupResource, ObjectRef
 from sharder.shard.identity import Identity, Ownership
 

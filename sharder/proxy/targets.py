@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-from sharder.core.api.paths import namespace_in, resource_path
+from sharder.core.api.meta import namespace_in, resource_path
 from sharder.core.names import GroupResource, ObjectRef
 
 

@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Final, NoReturn, TypeAlias, TypeVar
 
 from sharder.core.api.lease import MAX_PROBLEM, Lease
-from sharder.core.api.versions import is_older
+from sharder.core.api.meta import is_older
 from sharder.core.errors import ApiError, Conflict, LeaseLost, NotFound, Unavailable
 from sharder.core.leases.election import Free, Held, LeaseTiming, Ours
 from sharder.core.leases.state import is_given_up

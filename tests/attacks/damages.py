@@ -24,19 +24,19 @@ _APP: Final = "tests/unit/webhook/test_app.py"
 
 DAMAGES: Final[Mapping[str, Damage]] = {
     "A3": Damage(
-        "sharder/core/leases/validity.py",
+        "sharder/core/leases/state.py",
         "if not is_label_value(lease.metadata.name):",
         "if not lease.metadata.name:",
         f"{_LEASES}/test_validity.py::test_a_lease_whose_name_is_no_label_value_makes_no_shard",
     ),
     "A4": Damage(
-        "sharder/core/leases/validity.py",
+        "sharder/core/leases/state.py",
         'if not is_complete(lease):\n        return "acquireTime',
         'if not lease:\n        return "acquireTime',
         f"{_LEASES}/test_validity.py::test_a_held_lease_without_its_times_makes_no_shard",
     ),
     "A5": Damage(
-        "sharder/core/leases/validity.py",
+        "sharder/core/leases/state.py",
         "if not MIN_DURATION_SECONDS <= seconds <= MAX_DURATION_SECONDS:",
         "if seconds > 2**31:",
         f"{_LEASES}/test_validity.py::test_a_held_lease_with_a_duration_out_of_range_makes_no_shard",
@@ -49,7 +49,7 @@ DAMAGES: Final[Mapping[str, Damage]] = {
         "test_a_held_lease_that_is_watched_is_judged_by_its_silence_whatever_its_times_say",
     ),
     "A8": Damage(
-        "sharder/core/leases/validity.py",
+        "sharder/core/leases/state.py",
         "found = _SURPLUS if shards > MAX_LEASES else None",
         "found = None",
         f"{_LEASES}/test_validity.py::test_only_the_oldest_leases_count",

@@ -9,7 +9,7 @@ import yaml
 
 from sharder.core.api.meta import ObjectMeta
 from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
-from sharder.core.fence.policy import fence_of
+from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
 from tests.chart.matrix import MATRIX
 from tests.chart.rendering import Helm

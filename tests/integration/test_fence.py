@@ -17,8 +17,7 @@ from hack.playground import CRD
 from sharder.core.api.meta import Json, ObjectMeta, PartialObject, Resource
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
 from sharder.core.errors import Rejected
-from sharder.core.fence.policy import digest_of, fence_of
-from sharder.core.fence.probe import Fence, NoFence
+from sharder.core.fence import Fence, NoFence, digest_of, fence_of
 from sharder.core.names import (
     RING_LABEL,
     GroupResource,

@@ -6,7 +6,7 @@ import uuid
 
 from hack import objects
 from hack.control_plane import KubectlError
-from sharder.controllers.leader_controllers import APPLY_SECONDS
+from sharder.controllers.leader import APPLY_SECONDS
 from sharder.core.api.meta import Json
 from tests.support.eventually import eventually
 from tests.support.service import Service

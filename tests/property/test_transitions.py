@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sharder.core.leases.membership import Standing
 from sharder.core.names import ShardName
-from sharder.core.status.transitions import (
+from sharder.core.status.phases import (
     Kind,
     Phases,
     phases_after,

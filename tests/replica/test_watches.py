@@ -6,7 +6,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
-from sharder.core.fence.policy import fence_of
+from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
 from tests.replica.staged import staged

@@ -12,7 +12,7 @@ from sharder.core.api.lease import format_time
 from sharder.core.api.meta import Json, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ApiError
-from sharder.core.fence.policy import fence_of
+from sharder.core.fence import fence_of
 from sharder.core.names import RING_LABEL, GroupResource, ObjectRef
 from sharder.core.placement.strategy import CustomFunction
 from sharder.kube.client import JSON, MERGE_PATCH, REQUEST_SECONDS

@@ -7,7 +7,7 @@ from pathlib import Path
 from sharder.controllers import annotation_warnings as mistakes
 from sharder.controllers.movement import failures, overdue
 from sharder.core.status import conditions
-from sharder.core.status.transitions import Kind
+from sharder.core.status.phases import Kind
 from tests.support.documents import ROOT, code, section
 
 TROUBLESHOOTING = Path("docs/troubleshooting.md")

@@ -31,7 +31,7 @@ from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import ObjectStats, Waiting, unowned_of
+from sharder.core.status.conditions import ObjectStats, Waiting, unowned_of
 from sharder.ports import Changed, Removed, Store, WatchEvent
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import WorkQueue

@@ -25,7 +25,7 @@ from sharder.controllers.scope import (
 )
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot, Role
-from sharder.core.status.stats import Troubled, Waiting
+from sharder.core.status.conditions import Troubled, Waiting
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import RingName
 from sharder.core.ring.snapshot import RingSnapshot
-from sharder.core.status.stats import Troubled
+from sharder.core.status.conditions import Troubled
 from sharder.runtime.event_loop import in_slices
 
 OVERDUE = "DrainOverdue"

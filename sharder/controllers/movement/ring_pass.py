@@ -17,7 +17,7 @@ from sharder.core.api.ring import RingResource
 from sharder.core.movement.desired import excess_of
 from sharder.core.movement.planner import keep_priority_of, plan_displaced
 from sharder.core.names import ShardName
-from sharder.core.placement.displacement import LowestPriorities
+from sharder.core.placement.ranking import LowestPriorities
 from sharder.runtime.task_pool import batch
 
 CONCURRENT_PARTS: Final = 8

@@ -1,4 +1,4 @@
-"""Object metadata as it is on the wire, and resources as the API server serves them.
+"""Object metadata as it is on the wire, resources as the API server serves them, and paths.
 
 The structs contain only the fields that sharding uses.  Decoding skips all others, so it is cheap.
 The structs are immutable.
@@ -7,6 +7,7 @@ The structs are immutable.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, Union
+from urllib.parse import unquote
 
 import msgspec
 
@@ -116,3 +117,46 @@ class Resource:
     def api_version(self) -> str:
         """The apiVersion of its objects."""
         return f"{self.id.group}/{self.version}" if self.id.group else self.version
+
+
+def is_older(version: str, than: str) -> bool:
+    """Return whether a resourceVersion is lower; those that are not numbers have no order.
+
+    The versions of one resource are numbers that grow (KEP-5504).
+    """
+    return _is_number(version) and _is_number(than) and _order(version) < _order(than)
+
+
+def number_of(version: str) -> int:
+    """Return a version as a number, 0 if there is none or an aggregated API uses text."""
+    return int(version) if version.isdecimal() else 0
+
+
+def _is_number(version: str) -> bool:
+    return version.isascii() and version.isdecimal()
+
+
+def _order(version: str) -> tuple[int, str]:
+    digits = version.lstrip("0")
+    return len(digits), digits
+
+
+def resource_path(path: str) -> tuple[str, str, list[str]] | None:
+    """Return group, version and the parts after them; None if the path names no resource.
+
+    Source: apiserver, pkg/endpoints/request/requestinfo.go.
+    """
+    root, *parts = [unquote(part) for part in path.strip("/").split("/")]
+    if root == "api" and len(parts) >= 2:
+        return "", parts[0], parts[1:]
+    if root == "apis" and len(parts) >= 3:
+        return parts[0], parts[1], parts[2:]
+    return None
+
+
+def namespace_in(parts: list[str]) -> tuple[str, list[str]]:
+    """Return the namespace, empty for none, and the parts after it: resource, name and more."""
+    is_within = parts[0] == "namespaces" and len(parts) > 2
+    if is_within and parts[2] not in {"status", "finalize"}:
+        return parts[1], parts[2:]
+    return "", parts

@@ -9,7 +9,7 @@ import msgspec
 from sharder.core.api.cluster import Schema
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis import crd, installation, webhook
+from sharder.core.diagnosis import installation, webhook
 from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, ok, unknown, warn
 from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable, unseen
 from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
@@ -69,7 +69,7 @@ def report(facts: Facts) -> CheckReport:
 
 def diagnose(facts: Facts) -> Iterator[Finding]:
     """Yield the findings, those of the installation first."""
-    yield crd.crd(facts.schema)
+    yield installation.crd(facts.schema)
     yield installation.leader(facts.leader, facts.leader_ref, facts.now)
     yield from installation.certificates(facts.certificates, facts.now)
     if isinstance(facts.rings, Unread):

@@ -18,10 +18,10 @@ from sharder.core.leases.state import (
     age_at,
     duration_of,
     is_held,
+    problem_of,
     state_of,
     stops_after,
 )
-from sharder.core.leases.validity import problem_of
 from sharder.core.names import STATE_LABEL
 
 

@@ -16,12 +16,14 @@ from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
+    MAX_LEASES,
     SILENT_DURATIONS,
+    classify,
     is_given_up,
     is_held,
+    problem_of,
     stops_after,
 )
-from sharder.core.leases.validity import MAX_LEASES, classify, problem_of
 from sharder.core.names import ObjectRef, ShardName
 
 MAX_KEPT: Final = 2 * MAX_LEASES

@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.leases.state import ShardState, is_held, state_of
-from sharder.core.leases.validity import problem_of
+from sharder.core.leases.state import ShardState, is_held, problem_of, state_of
 from sharder.core.names import (
     CAPACITY_ANNOTATION,
     CORDONED_ANNOTATION,

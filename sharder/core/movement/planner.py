@@ -34,7 +34,7 @@ from sharder.core.movement.step import (
 )
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.tally import Reservation
-from sharder.core.placement.displacement import KeepPriority
+from sharder.core.placement.ranking import KeepPriority
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 PAUSED: Final = Keep("movement is paused")

@@ -1,17 +1,23 @@
 """Choices by the hash of a key: which shard ranks first, and which place in a list is drawn.
 
 Rendezvous hashing ranks the shards for each key, and each shard ranks first for a share of them.
+The objects with the lowest score on a shard leave it first if it is above its ceiling, but pinned
+objects leave last (docs/placement.md, "Ceilings").
 
 Source: Thaler and Ravishankar, "Using Name-Based Mappings to Increase Hit Rates" (1998); weights
-by Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005).  gNMIc hashes the shard
-last with FNV-1a, which mixes too little: one of five pods ranks first for half of all keys.
+by Schindelhauer and Schomaker, "Weighted Distributed Hash Tables" (2005); what leaves first from
+gNMIc's operator (placement_blrh.go).  gNMIc hashes the shard last with FNV-1a, which mixes too
+little: one of five pods ranks first for half of all keys.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from heapq import nsmallest
 from itertools import accumulate
 from math import log
+from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar
 
 from xxhash import xxh3_64_intdigest
 
@@ -70,3 +76,39 @@ def weights(many: int) -> range:
 def place_at(position: int, many: int) -> int:
     """Return the place, of `many`, that a number below the sum of their weights selects."""
     return bisect_right(list(accumulate(weights(many))), position)
+
+
+T = TypeVar("T")
+
+
+class KeepPriority(NamedTuple):
+    """How strongly an object stays on its shard, the most important field first.
+
+    Keys break ties.
+    """
+
+    pinned: bool
+    score: float
+    key: str
+
+
+class LowestPriorities(Generic[T]):
+    """The objects that have to leave a shard, selected from those that are offered one by one."""
+
+    def __init__(self, excess: int) -> None:
+        """Begin without objects; `excess` is how many have to leave."""
+        self._excess = excess
+        self._offers: list[tuple[KeepPriority, T]] = []
+
+    def offer(self, priority: KeepPriority, item: T) -> None:
+        """Consider an object; at most twice as many as have to leave are kept in memory."""
+        self._offers.append((priority, item))
+        if len(self._offers) > 2 * self._excess:
+            self._offers = self._lowest()
+
+    def items(self) -> list[T]:
+        """Return the objects that have to leave, the one with the lowest priority first."""
+        return [item for _, item in self._lowest()]
+
+    def _lowest(self) -> list[tuple[KeepPriority, T]]:
+        return nsmallest(self._excess, self._offers, key=itemgetter(0))

@@ -17,7 +17,7 @@ from sharder.core.movement.planner import keep_priority_of, plan_displaced, plan
 from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Step, Withdraw
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.tally import Tally
-from sharder.core.placement.displacement import LowestPriorities
+from sharder.core.placement.ranking import LowestPriorities
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 _PART: Final = "plan"

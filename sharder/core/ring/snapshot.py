@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import PartialObject, number_of
 from sharder.core.api.ring import ControllerRing, HashKey, RingResource
-from sharder.core.api.versions import number_of
 from sharder.core.keys import main_key, namespace_key, owner_key
 from sharder.core.leases.membership import Members
 from sharder.core.names import RECALLED, GroupResource, RingName, ShardName, is_label_value

@@ -5,8 +5,7 @@ from typing import Final
 
 from sharder.core.api.lease import parse_time
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus
-from sharder.core.fence.policy import digest_of, how_to_apply
-from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
+from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, how_to_apply
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, is_subdomain
 from sharder.core.plurals import counted, named

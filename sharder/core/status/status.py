@@ -23,8 +23,7 @@ from sharder.core.api.ring import (
     RingStatus,
     ShardStatus,
 )
-from sharder.core.status.conditions import FROM_COUNTS, DesiredCondition, condition_of
-from sharder.core.status.stats import ObjectStats
+from sharder.core.status.conditions import FROM_COUNTS, DesiredCondition, ObjectStats, condition_of
 
 MAX_SHARDS = 200
 """Maximum shards that a status lists, to bound its size."""

@@ -9,8 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from sharder.core.api.meta import PartialObject
-from sharder.core.api.versions import is_older
+from sharder.core.api.meta import PartialObject, is_older
 from sharder.core.errors import Unavailable
 from sharder.core.names import ObjectRef
 from sharder.ports import Changed, Listed, Removed

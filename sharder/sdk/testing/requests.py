@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import Json
-from sharder.core.api.paths import namespace_in, resource_path
+from sharder.core.api.meta import Json, namespace_in, resource_path
 
 _REASONS: Final = {
     400: "BadRequest",

@@ -7,7 +7,7 @@ import msgspec
 
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import ControllerRing
-from sharder.core.fence.policy import fence_of
+from sharder.core.fence import fence_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, drain_label, owner_label
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.storage import Tree

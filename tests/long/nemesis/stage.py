@@ -18,7 +18,7 @@ from typing_extensions import override
 from hack.control_plane import ControlPlane, write_private
 from hack.playground import RING, ROOT, SHARDS, Playground, wait_until_ready
 from sharder.core.api.ring import StrategyName
-from sharder.core.fence.probe import Fence
+from sharder.core.fence import Fence
 from sharder.core.names import RingName
 from sharder.kube.client import connect
 from sharder.kube.reviews import prove_fence

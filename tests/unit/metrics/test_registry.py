@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from sharder.core.names import GroupResource, RingName, ShardName
-from sharder.core.status.transitions import Kind, Transition
+from sharder.core.status.phases import Kind, Transition
 from sharder.metrics.registry import Metrics
 
 RING = RingName("demo")

@@ -1,10 +1,10 @@
-"""Facts about `sharder.core.diagnosis.crd`: what the API server would drop is named."""
+"""Facts about `sharder.core.diagnosis.installation`: what the API server would drop is named."""
 
 import msgspec
 
 from sharder.core.api.cluster import Schema
-from sharder.core.diagnosis.crd import crd, missing_in
 from sharder.core.diagnosis.finding import Level
+from sharder.core.diagnosis.installation import crd, missing_in
 from tests.unit.core.diagnosis.installed import released
 
 

@@ -1,9 +1,8 @@
-"""Facts about `sharder.core.fence.probe`."""
+"""Facts about `sharder.core.fence`."""
 
 import pytest
 
-from sharder.core.fence.policy import answer
-from sharder.core.fence.probe import Fence, UnknownFence, proof_of
+from sharder.core.fence import Fence, UnknownFence, answer, proof_of
 from sharder.core.names import RingName
 from tests.support.values import DEMO
 

@@ -1,8 +1,8 @@
-"""Facts about `sharder.core.leases.validity`: which Leases of a ring count."""
+"""Facts about `sharder.core.leases.state`: which Leases of a ring count."""
 
 import pytest
 
-from sharder.core.leases.validity import MAX_LEASES, classify, problem_of
+from sharder.core.leases.state import MAX_LEASES, classify, problem_of
 from sharder.core.names import SHARDER_IDENTITY
 from tests.support.values import SELF, A, B, C, lease
 

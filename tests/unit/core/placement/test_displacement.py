@@ -1,8 +1,8 @@
-"""Facts about `sharder.core.placement.displacement`: which objects go when there are too many."""
+"""Facts about `sharder.core.placement.ranking`: which objects go when there are too many."""
 
 import pytest
 
-from sharder.core.placement.displacement import KeepPriority, LowestPriorities
+from sharder.core.placement.ranking import KeepPriority, LowestPriorities
 
 HOLDS = {
     "weak": KeepPriority(pinned=False, score=1, key="a"),

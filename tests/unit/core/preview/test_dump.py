@@ -9,7 +9,7 @@ from sharder.core.api.meta import Json
 from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, parse_stream, plan_dump, plural_of
-from sharder.core.preview.report import PlanReport
+from sharder.core.preview.plan import PlanReport
 
 RENEWED = "2026-03-01T12:00:00.000000Z"
 RING: Mapping[str, Json] = {

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.placement.displacement`: a whole ring, placed at one moment."""
+"""Facts about `sharder.core.placement.ranking`: a whole ring, placed at one moment."""
 
 from itertools import pairwise
 

@@ -6,13 +6,14 @@ from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.status.conditions import (
     DesiredCondition,
     Fault,
+    ObjectStats,
+    Troubled,
     covered,
     exhausted,
     paused,
     ready,
     watched,
 )
-from sharder.core.status.stats import ObjectStats, Troubled
 from tests.support.values import SECRETS, WIDGETS, A, B
 
 NOTHING = RingStatus()

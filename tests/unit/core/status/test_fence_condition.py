@@ -6,8 +6,7 @@ import pytest
 
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.ring import Condition, RingStatus
-from sharder.core.fence.policy import digest_of
-from sharder.core.fence.probe import Fence, NoFence, Proof, UnknownFence
+from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import ShardName
 from sharder.core.status.fence_condition import FORGOTTEN_AFTER, fenced

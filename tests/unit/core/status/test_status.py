@@ -8,13 +8,8 @@ from sharder.core.api.ring import (
     RingStatus,
     ShardStatus,
 )
-from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ready
-from sharder.core.status.stats import ObjectStats
-from sharder.core.status.status import (
-    is_urgent,
-    status_of,
-    with_counts,
-)
+from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ObjectStats, ready
+from sharder.core.status.status import is_urgent, status_of, with_counts
 from tests.support.values import NOW, ring
 
 EMPTY = RingStatus()

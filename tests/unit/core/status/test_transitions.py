@@ -3,12 +3,12 @@
 import pytest
 
 from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.validity import classify
+from sharder.core.leases.state import classify
 from sharder.core.names import SHARDER_IDENTITY, ShardName
-from sharder.core.status.phases import ShardPhase
-from sharder.core.status.transitions import (
+from sharder.core.status.phases import (
     Kind,
     Phases,
+    ShardPhase,
     phases_after,
     sentence,
     silence_of,
