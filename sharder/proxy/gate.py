@@ -85,7 +85,7 @@ class Gate:
             return await self._main_of(target, body)
         main = self.here.of_uid(self.shown_parent(target.resource, target.ref))
         if main is not None:
-            return self._held(main, 404, target)
+            return self._cached(self._held(main, 404, target))
         try:
             child = await self.read(target.resource, target.ref)
         except NotFound as error:
@@ -113,7 +113,9 @@ class Gate:
         main = self.here.of_uid(reference.uid)
         if self.identity.ownership_of(child) is not Ownership.OURS:
             main = None
-        elif main is None and await self._is_deleted(reference, child.namespace):
+        elif main is not None:
+            main = self._cached(main)
+        elif await self._is_deleted(reference, child.namespace):
             main = Main(target.resource, child)  # the last shard of its parent cleans up
         return self._held(main, 404, target)
 
@@ -130,9 +132,15 @@ class Gate:
         reference = self._parent(meta)
         if reference is None:
             return None
-        main = self._held(self.here.of_uid(reference.uid), 409, target)
+        return self._cached(self._held(self.here.of_uid(reference.uid), 409, target))
+
+    def _cached(self, main: Main) -> Main:
+        """Return an object if the controller has had time to cache it and its children.
+
+        Until then its children look like orphans, or like none.
+        """
         if not self.here.is_cached(main):
-            raise Refused(409, f"{reference.kind} {reference.name} has just arrived; try again")
+            raise Refused(409, f"{main.resource} {main.meta.ref} has just arrived; try again")
         return main
 
     def _parent(self, meta: ObjectMeta) -> OwnerReference | None:

@@ -25,7 +25,7 @@ that was about to write has noticed that the object left."""
 PATIENCE_SECONDS: Final = 30.0
 """Seconds after which an object is released as soon as no write is in flight."""
 CACHED_SECONDS: Final = 0.25
-"""Seconds after an object was delivered, in which its children are not created: what was delivered
+"""Seconds after an object was delivered, in which its children are not written: what was delivered
 is not yet in the cache of the controller."""
 
 
