@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import ObjectMeta, PartialObject, number_of
 from sharder.core.errors import ApiError
 from sharder.core.names import GroupResource
 from sharder.ports import Readable
@@ -52,12 +52,20 @@ class Arrivals:
         self._controlled = controlled
         self._children = children
 
-    async def ready(self, resource: GroupResource, found: Collection[ObjectMeta]) -> None:
-        """Return when objects that the controller has not seen yet can be delivered."""
-        new = {meta.uid: meta for meta in found if not self._here.is_delivered(meta.uid)}
+    async def ready(
+        self, resource: GroupResource, shown: Collection[ObjectMeta], gone: Collection[ObjectMeta]
+    ) -> None:
+        """Return when objects that the controller has not seen yet, or sees no more, can be shown.
+
+        That is not before our own watch, which shows drains, has come so far.  Shown earlier, a
+        new object would not be here until it changes, and one that is gone would still be here.
+        """
+        new = {meta.uid: meta for meta in shown if not self._here.is_delivered(meta.uid)}
+        versions = [number_of(meta.resource_version) for meta in (*new.values(), *gone)]
+        while self._here.reached(resource) < max(versions, default=-1):
+            await self._clock.sleep(_POLL_SECONDS)
         if not new:
             return
-        await self._until_known(resource, new)
         try:
             async with asyncio.timeout(HELD_SECONDS):
                 await self._until_shown(resource, new)
@@ -69,14 +77,6 @@ class Arrivals:
         """Record that the controller gets these objects."""
         for meta in found:
             self._here.deliver(meta)
-
-    async def _until_known(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
-        """Wait for our own watch, which shows drains: an object must not be here without it.
-
-        Delivered before, it would not be here until it changes.
-        """
-        while not all(self._here.knows(resource, meta) for meta in new.values()):
-            await self._clock.sleep(_POLL_SECONDS)
 
     async def _until_shown(self, resource: GroupResource, new: Mapping[str, ObjectMeta]) -> None:
         for child in self._controlled[resource]:

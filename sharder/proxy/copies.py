@@ -63,9 +63,10 @@ class Copies:
         if is_main:
             if not any(stream.sight.selectors):
                 for event in events:
-                    _leave(stream, event, view.gate.here)
+                    _end_initial(stream, event, view.gate.here)
             shown = [each.meta for each in events if each.type in SHOWING]
-            await view.arrivals.ready(stream.sight.resource, shown)
+            gone = [each.meta for each in events if each.type == "DELETED"]
+            await view.arrivals.ready(stream.sight.resource, shown, gone)
             # Delivered before it is written: the controller can answer at once.
             view.arrivals.delivered(shown)
         await response.write(b"".join(line + b"\n" for line in batch if line))
@@ -74,12 +75,10 @@ class Copies:
         return bool(batch[-1])
 
 
-def _leave(stream: Stream, event: Event, here: Here) -> None:
-    """Record what the controller is about to see gone, be it by the end of initial events."""
+def _end_initial(stream: Stream, event: Event, here: Here) -> None:
+    """Record what the controller is about to see gone by the end of the initial events."""
     sight, meta = stream.sight, event.meta
-    if event.type == "DELETED":
-        here.leave(meta.uid, meta.resource_version)
-    elif meta.annotation(INITIAL_END) == "true":
+    if meta.annotation(INITIAL_END) == "true":
         here.leave_but(sight.resource, sight.namespace, stream.initial, meta.resource_version)
         stream.initial.clear()
     elif stream.version is None:

@@ -78,10 +78,6 @@ class Here:
     def __iter__(self) -> Iterator[Main]:
         return iter(self._mains.values())
 
-    def has_listed(self, resource: GroupResource) -> bool:
-        """Return whether the objects of a resource are known."""
-        return resource in self._versions
-
     def listed(
         self, resource: GroupResource, metas: Iterable[ObjectMeta], version: str = ""
     ) -> None:
@@ -152,10 +148,9 @@ class Here:
         for main in self:
             main.shown, main.delivered = -1, None
 
-    def knows(self, resource: GroupResource, meta: ObjectMeta) -> bool:
-        """Return whether our own watch has shown an object, or already that it left."""
-        reached = self._versions.get(resource, -1) >= number_of(meta.resource_version)
-        return meta.uid in self._mains or reached
+    def reached(self, resource: GroupResource) -> int:
+        """Return up to which version our own watch has shown the objects of a resource."""
+        return self._versions.get(resource, -1)
 
     def is_delivered(self, uid: str) -> bool:
         """Return whether the controller has seen an object, and it did not drain since."""

@@ -142,7 +142,7 @@ class ProxyServer:
             if not any(sight.selectors):
                 uids, version = {meta.uid for meta in metas}, listed.metadata.resource_version
                 view.gate.here.leave_but(target.resource, target.namespace, uids, version)
-            await view.arrivals.ready(target.resource, metas)
+            await view.arrivals.ready(target.resource, metas, ())
             view.arrivals.delivered(metas)
             view.show(sight)
             return web.Response(status=answer.status, body=body, headers=plain(answer.headers))

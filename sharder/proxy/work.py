@@ -42,6 +42,11 @@ class Followers:
         """Return why a resource could not be watched for `seconds`, empty if all could be."""
         return next(filter(None, (w.problem(seconds) for w in self._watched.values())), "")
 
+    @property
+    def have_listed(self) -> bool:
+        """Whether all objects are known, up to where the watches have come."""
+        return len(self._listed) == len(self._mains)
+
     def objects(self, resource: GroupResource) -> OwnObjects:
         """Return the objects of this shard."""
         found = self._context.found[resource]
@@ -51,7 +56,7 @@ class Followers:
         """List all objects now, which our watches may not have shown yet, and go on from there."""
         self._listed = set()
         self._anew.set()
-        while len(self._listed) < len(self._mains):
+        while not self.have_listed:
             await self._context.clock.sleep(_POLL_SECONDS)
 
     async def run(self) -> None:
@@ -131,8 +136,7 @@ class Work:
     @property
     def is_empty(self) -> bool:
         """Whether this shard certainly has no objects."""
-        gate = self._view.gate
-        return all(map(gate.here.has_listed, gate.kinds.values())) and not self.objects
+        return self._followers.have_listed and not self.objects
 
     def problem(self, seconds: float) -> str:
         """Return why the controller cannot work, empty if it can."""

@@ -62,7 +62,7 @@ class Shard:
         """Return whether the job can be delivered within a second."""
         try:
             async with asyncio.timeout(1):
-                await self.arrivals.ready(JOBS, [JOB])
+                await self.arrivals.ready(JOBS, [JOB], ())
         except TimeoutError:
             return False
         return True
@@ -109,7 +109,7 @@ async def test_an_object_waits_for_our_own_watch_without_a_limit(
     shard.here.removed(JOBS, replace(JOB, resource_version="6"))
     later = replace(JOB, resource_version="7")
 
-    ready = asyncio.ensure_future(shard.arrivals.ready(JOBS, [later]))
+    ready = asyncio.ensure_future(shard.arrivals.ready(JOBS, [later], ()))
     await asyncio.sleep(0.3)
     assert not ready.done(), "delivered now, it would never be here"
 

@@ -178,13 +178,12 @@ async def test_an_object_that_was_shown_later_than_in_a_list_without_it_is_here(
     assert (await shard.writes())[0] == 409
 
 
-def test_an_object_that_has_left_again_is_known() -> None:
+def test_our_own_watch_has_also_shown_what_has_left_again() -> None:
     shard = Shard()
-    other = ObjectMeta(name="two", namespace="demo", uid="u2", resource_version="5")
-    assert not shard.here.knows(JOBS, other)
+    assert shard.here.reached(JOBS) == 1
 
-    shard.here.removed(JOBS, other)
-    assert shard.here.knows(JOBS, other)
+    shard.here.removed(JOBS, ObjectMeta(name="two", uid="u2", resource_version="5"))
+    assert shard.here.reached(JOBS) == 5
 
 
 async def test_the_last_shard_of_a_deleted_object_cleans_up_its_children() -> None:

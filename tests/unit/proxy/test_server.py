@@ -301,11 +301,10 @@ DELETED = {"type": "DELETED", "object": {"metadata": {"uid": "u1", "resourceVers
 @pytest.mark.parametrize(
     ("path", "shown"),
     [
-        (f"{JOBS_PATH}?watch=1", json.dumps(DELETED) + "\n"),
         (f"{JOBS_PATH}?watch=1&sendInitialEvents=true", json.dumps(END) + "\n"),
         (f"{JOBS_PATH}?limit=500", json.dumps({"metadata": {"resourceVersion": "9"}})),
     ],
-    ids=["watch", "initial events", "list"],
+    ids=["initial events", "list"],
 )
 async def test_nothing_passes_once_the_controller_sees_that_an_object_has_left(
     path: str, shown: str, stage: Stage
@@ -440,3 +439,25 @@ async def test_an_upgrade_is_refused_and_the_connection_can_be_used_again(stage:
     async with stage.client.get("/version") as answer:
         assert answer.status == 200
     assert [request.path for request in stage.asked] == ["/version"]
+
+
+@pytest.mark.parametrize("selector", ["", "&labelSelector=app"])
+async def test_the_controller_sees_that_an_object_has_left_after_our_own_watch(
+    selector: str, stage: Stage
+) -> None:
+    async def show(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(json.dumps(DELETED).encode() + b"\n")
+        await asyncio.sleep(1)
+        return response
+
+    stage.answer = show
+    async with stage.client.get(f"{JOBS_PATH}?watch=1{selector}") as answer:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await answer.content.readline()
+        assert stage.view.gate.here.named(JOBS, ObjectRef("demo", "one")) is not None
+
+        stage.view.gate.here.removed(JOBS, replace(JOB, resource_version="9"))
+        assert json.loads(await answer.content.readline()) == DELETED

@@ -88,7 +88,7 @@ async def test_what_is_assigned_while_the_objects_are_listed_is_not_forgotten() 
     followers = Followers(context, view, [JOBS])
 
     async def has_listed() -> bool:
-        return here.has_listed(JOBS)
+        return followers.have_listed
 
     following = asyncio.ensure_future(followers.run())
     await eventually(has_listed, within=5)
