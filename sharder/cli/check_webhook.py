@@ -9,7 +9,7 @@ from sharder.core.api.cluster import WebhookConfiguration
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
 from sharder.core.diagnosis.finding import Unread
-from sharder.core.diagnosis.webhook import (
+from sharder.core.diagnosis.installation import (
     Answer,
     Configuration,
     answer_of,

@@ -12,7 +12,6 @@ from sharder.cli.lookup import find
 from sharder.cli.objects import state_and_since
 from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.diagnosis.advice import advice
 from sharder.core.errors import NotFound
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
@@ -21,7 +20,7 @@ from sharder.core.movement.step import Action
 from sharder.core.names import ObjectRef, ShardName, pin_label
 from sharder.core.preview.observe import states_of
 from sharder.core.preview.plan import PlanReport, plan_ring, report
-from sharder.core.preview.state import Planned
+from sharder.core.preview.state import Planned, advice
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase

@@ -14,7 +14,7 @@ import msgspec
 
 from sharder.config.settings import Settings
 from sharder.core.api.selector import LabelSelector
-from sharder.core.durations import parse_duration
+from sharder.core.quantities import parse_duration
 
 Path: TypeAlias = tuple[str, ...]
 

@@ -12,13 +12,12 @@ from typing import NoReturn
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.monitor import TallyMonitor
-from sharder.controllers.fence_proofs import FenceProofs
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS
 from sharder.controllers.ports import Ports
 from sharder.controllers.ring_controller import Problems, RingController
-from sharder.controllers.ring_status import StatusReports
+from sharder.controllers.ring_status import FenceProofs, StatusReports
 from sharder.controllers.ring_transitions import RingTransitions
 from sharder.core.errors import LeaseLost
 from sharder.core.names import NO_RING, VALIDATION_NAME, ObjectRef, RingName

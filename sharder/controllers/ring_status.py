@@ -1,18 +1,25 @@
-"""Write each ring's status at a limited rate."""
+"""Write each ring's status at a limited rate: its conditions, fence, counts and shards.
 
+Only valid Leases make shards, so the number of entries is bounded.
+"""
+
+import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final, NoReturn
 
 from sharder.controllers.movement.controller import Movement
 from sharder.controllers.ports import Ports
-from sharder.controllers.shard_loads import shard_statuses
 from sharder.core.api.meta import PartialObject
-from sharder.core.api.ring import ControllerRing, RingStatus
-from sharder.core.errors import NotFound
-from sharder.core.fence import Proof
+from sharder.core.api.ring import ControllerRing, RingStatus, ShardStatus
+from sharder.core.errors import ApiError, NotFound
+from sharder.core.fence import Proof, UnknownFence
+from sharder.core.leases.register import Membership
+from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
+from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     FAILED,
@@ -28,6 +35,7 @@ from sharder.core.status.conditions import (
     watched,
 )
 from sharder.core.status.fence_condition import fenced
+from sharder.core.status.phases import leases_of
 from sharder.core.status.status import (
     MAX_SHARDS,
     StatusThrottle,
@@ -191,3 +199,99 @@ def about(ring: ControllerRing) -> PartialObject:
         kind="ControllerRing",
         metadata=ring.metadata,
     )
+
+
+PROVE_SECONDS: Final = 60.0
+"""Seconds between two dry runs for a ring, fenced or not: a fence can be applied or removed at any
+time."""
+
+
+class FenceProofs:
+    """The last proof of each ring's fence."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._proofs: dict[RingName, Proof] = {}
+
+    def of(self, ring: RingName) -> Proof | None:
+        """Return the last proof, None before the first proof."""
+        return self._proofs.get(ring)
+
+    async def run(self) -> NoReturn:
+        """Check one ring after the other until cancelled."""
+        while True:
+            rings = self._ports.cache.rings()
+            for gone in self._proofs.keys() - set(rings):
+                del self._proofs[gone]
+            for ring in rings:
+                if self._ports.leads():
+                    await self._prove(ring)
+            await self._ports.clock.sleep(PROVE_SECONDS)
+
+    async def _prove(self, ring: RingName) -> None:
+        try:
+            proof = await self._ports.prove_fence(ring)
+        except ApiError as error:
+            proof = UnknownFence(str(error))
+        if self._proofs.get(ring) != proof:
+            self._proofs[ring] = proof
+            self._ports.on_change(ring)
+
+
+MAX_RESOURCES: Final = 8
+"""Limit on the resources of one shard's capacity in the status: shards can declare any number."""
+
+
+def shard_statuses(
+    snapshot: RingSnapshot,
+    stats: ObjectStats,
+    membership: Membership,
+    *,
+    now: datetime,
+    monotonic: float,
+    most: int,
+) -> list[ShardStatus]:
+    """Return the status of at most `most` shards, those with the most objects, sorted by name.
+
+    Each status takes about 50 µs.  `now` and `monotonic` are the times at which states are judged.
+    """
+
+    def fullest_first(entry: tuple[ObjectRef, Shard]) -> tuple[int, str]:
+        return -stats.by_shard.get(entry[1].name, 0), entry[1].name
+
+    found = []
+    fullest = heapq.nsmallest(most, shards_of(snapshot), key=fullest_first)
+    for ref, shard in sorted(fullest, key=lambda entry: entry[1].name):
+        observed = membership.observed(ref)
+        if observed is None:
+            continue  # Its Lease was deleted after the snapshot was built.
+        objects = stats.by_shard.get(shard.name, 0)
+        found.append(
+            ShardStatus(
+                name=shard.name,
+                state=observed.state(now, monotonic),
+                objects=objects,
+                load={OBJECTS: str(objects)},
+                capacity=_capacity(snapshot, shard),
+                zone=shard.zone,
+                pool=shard.pool,
+                cordoned=shard.cordoned,
+                evacuating=shard.evacuating,
+            )
+        )
+    return found
+
+
+def shards_of(snapshot: RingSnapshot) -> Iterator[tuple[ObjectRef, Shard]]:
+    """Yield the shards sorted by name, each with its Lease; of several Leases, the held one."""
+    shards = snapshot.members.shards
+    for name, lease in sorted(leases_of(snapshot.members).items()):
+        yield lease.metadata.ref, shards.get(name) or Shard(name=name)
+
+
+def _capacity(snapshot: RingSnapshot, shard: Shard) -> dict[str, str]:
+    declared = {name: plain(shard.capacity[name]) for name in sorted(shard.capacity)}
+    declared.pop(OBJECTS, None)
+    ceiling = snapshot.placer.layout.declared_by(shard)
+    first = {} if ceiling is None else {OBJECTS: str(ceiling)}
+    return dict([*first.items(), *declared.items()][:MAX_RESOURCES])

@@ -25,7 +25,7 @@ from sharder.core.api.ring import (
 )
 from sharder.core.api.selector import LabelSelector
 from sharder.core.names import GroupResource, is_label_key, is_label_value
-from sharder.core.placement.strategies.registry import FOLLOWING
+from sharder.core.placement.placer import FOLLOWING
 from sharder.core.rebalance.measures import AUTO
 from sharder.core.ring.build import reason_against
 

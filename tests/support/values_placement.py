@@ -13,10 +13,9 @@ from sharder.core.placement.counting.counts import Counts, Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import NO_GROUP, Demand, identity_of
 from sharder.core.placement.placer import Placer
-from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.least_loaded import Chain, Cut, LeastLoaded
 from sharder.core.placement.strategies.spread import FULL_SCORE, spread_scores
-from sharder.core.placement.strategy import Layout
+from sharder.core.placement.strategy import Layout, group_members_of
 from tests.support.simulated import Placed
 from tests.support.values import A
 

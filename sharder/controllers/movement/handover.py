@@ -8,13 +8,13 @@ objects that it has listed itself; the queue does not touch these meanwhile (doc
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import BACKOFF as READ_BACKOFF
 from sharder.controllers.movement.dependents import DependentsFollower
 from sharder.controllers.movement.failures import Failures
 from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, HandoverQueue
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.owner_transfer import OwnerTransfer
+from sharder.controllers.movement.written_steps import ResyncStats
 from sharder.controllers.permissions import read
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, Part, ResourceKey

@@ -13,9 +13,9 @@ from sharder.controllers.permissions import read
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.ring import MovementSpec
-from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import RingName
+from sharder.core.quantities import parse_duration
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import Troubled
 from sharder.runtime.event_loop import in_slices

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.movement.dependents import (
     Dependent,
     DependentsFollower,
@@ -20,6 +19,7 @@ from sharder.controllers.movement.dependents import (
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Decide, Mover
 from sharder.controllers.movement.unassigned import UNKNOWN
+from sharder.controllers.movement.written_steps import ResyncStats
 from sharder.controllers.ports import BACKOFF
 from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject, Resource

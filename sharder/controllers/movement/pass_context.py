@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from sharder.controllers.counting.resync_stats import ResyncStats
 from sharder.controllers.counting.unread_parts import Unreadable
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
+from sharder.controllers.movement.written_steps import ResyncStats
 from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part, ResourceKey

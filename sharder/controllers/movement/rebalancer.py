@@ -21,12 +21,12 @@ from sharder.controllers.scope import ListRequest, part_in_words, requests_of, s
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
-from sharder.core.durations import parse_duration
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
 from sharder.core.names import ObjectRef, RingName
 from sharder.core.plurals import named
+from sharder.core.quantities import parse_duration
 from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.packed import Outcome, unpack
 from sharder.core.rebalance.run import Move

@@ -9,7 +9,7 @@ import msgspec
 from sharder.core.api.cluster import Schema
 from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.diagnosis import installation, webhook
+from sharder.core.diagnosis import installation
 from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, ok, unknown, warn
 from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable, unseen
 from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
@@ -25,9 +25,9 @@ class RingReads:
 
     ring: ControllerRing
     members: Members | Unread
-    configuration: webhook.Configuration | Unread | None
+    configuration: installation.Configuration | Unread | None
     """The webhook configuration of the ring; None if there is none."""
-    answer: webhook.Answer | Unread
+    answer: installation.Answer | Unread
     """The answer to a probe of the webhook."""
 
 
@@ -98,9 +98,9 @@ def _of_ring(reads: RingReads, now: datetime) -> Iterator[Finding]:
     elif SHARDS not in bad:
         many = counted(len(members.available), "shard")
         yield ok(SHARDS, f"{many} available, all Leases valid and renewed", ring=ring.name)
-    yield webhook.configuration(ring, reads.configuration)
+    yield installation.configuration(ring, reads.configuration)
     available = 0 if isinstance(members, Unread) else len(members.available)
-    yield webhook.webhook(ring, reads.answer, available=available)
+    yield installation.webhook(ring, reads.answer, available=available)
 
 
 def _facts_of(reads: RingReads, now: datetime) -> RingFacts:

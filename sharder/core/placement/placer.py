@@ -9,16 +9,49 @@ out").
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from sharder.core.api.ring import StrategyName
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.ceilings import Ceilings
 from sharder.core.placement.counting.counts import NO_COUNTS, Counts
 from sharder.core.placement.demand import Demand
-from sharder.core.placement.strategies.registry import built
+from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategies.custom import Custom
+from sharder.core.placement.strategies.hashing import BoundedLoad, ConsistentHash, Rendezvous
+from sharder.core.placement.strategies.least_loaded import LeastLoaded
+from sharder.core.placement.strategies.spread import Spread
 from sharder.core.placement.strategy import Choice, Layout, Strategy
+
+STRATEGIES: Final[Mapping[StrategyName, type[Strategy]]] = {
+    StrategyName.CONSISTENT_HASH: ConsistentHash,
+    StrategyName.RENDEZVOUS: Rendezvous,
+    StrategyName.BOUNDED_LOAD: BoundedLoad,
+    StrategyName.SPREAD: Spread,
+    StrategyName.LEAST_LOADED: LeastLoaded,
+    StrategyName.CUSTOM: Custom,
+}
+
+FOLLOWING: Final = tuple(name for name, strategy in STRATEGIES.items() if not strategy.sticks)
+
+
+def built(
+    layout: Layout, before: Strategy | None = None, hashed: HashRing | None = None
+) -> Strategy:
+    """Return the strategy for a layout.
+
+    `before` is the strategy of the previous layout, and `hashed` is a ring that was built in
+    pieces; both are used if they have the same shards.
+    """
+    name = layout.spec.strategy
+    if name is StrategyName.CONSISTENT_HASH:
+        known = before.ring if isinstance(before, ConsistentHash) else None
+        return ConsistentHash(layout, hashed or known)
+    return STRATEGIES[name](layout)
+
 
 MAX_NAMED = 3
 """Maximum shards that a reason names."""

@@ -27,8 +27,7 @@ from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import place_at, weights
-from sharder.core.placement.strategies.group_members import group_members_of
-from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy
+from sharder.core.placement.strategy import Choice, Layout, Objection, Strategy, group_members_of
 
 FEWEST: Final = 4
 """The minimum number of shards that the filters for load and room keep, as upstream."""

@@ -16,8 +16,7 @@ from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName
 from sharder.core.placement.counting.counts import Counts
 from sharder.core.placement.demand import NO_GROUP, Demand
-from sharder.core.placement.strategies.group_members import GroupMembers, group_members_of
-from sharder.core.placement.strategy import Choice, Strategy
+from sharder.core.placement.strategy import Choice, GroupMembers, Strategy, group_members_of
 
 FULL_SCORE: Final = 100
 """The score of a shard without members in a zone without members, as since Kubernetes 1.18."""

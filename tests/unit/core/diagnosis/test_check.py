@@ -11,9 +11,8 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import Condition, ControllerRing, RingStatus, unreadable_ring
 from sharder.core.diagnosis.check import Facts, RingReads, report
 from sharder.core.diagnosis.finding import Finding, Level, Unread
-from sharder.core.diagnosis.installation import Certificates
+from sharder.core.diagnosis.installation import Answer, Certificates, Configuration
 from sharder.core.diagnosis.ring import DRAINING, WAITING
-from sharder.core.diagnosis.webhook import Answer, Configuration
 from sharder.core.names import PROBLEM_ANNOTATION, ObjectRef
 from sharder.core.preview.observe import members_of
 from tests.support.alerts import FILE as ALERTS

@@ -1,4 +1,4 @@
-"""Facts about `sharder.core.diagnosis.webhook`: a call that was not made shows."""
+"""Facts about `sharder.core.diagnosis.installation`: a call that was not made shows."""
 
 import msgspec
 import pytest
@@ -7,7 +7,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import ControllerRing, RingResource
 from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.diagnosis.finding import Level, Unread
-from sharder.core.diagnosis.webhook import (
+from sharder.core.diagnosis.installation import (
     NO_SHARD,
     Answer,
     Configuration,

@@ -8,7 +8,6 @@ import pytest
 from sharder.core.api.meta import PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.api.selector import LabelSelector
-from sharder.core.diagnosis.advice import advice
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Action
 from sharder.core.names import (
@@ -16,7 +15,7 @@ from sharder.core.names import (
     pin_label,
 )
 from sharder.core.preview.plan import plan_ring
-from sharder.core.preview.state import Planned
+from sharder.core.preview.state import Planned, advice
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from tests.support.values import (

@@ -12,9 +12,8 @@ from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.ranking import Ranking
-from sharder.core.placement.strategies.group_members import group_members_of
 from sharder.core.placement.strategies.spread import FULL_SCORE, Spread, spread_scores
-from sharder.core.placement.strategy import Layout
+from sharder.core.placement.strategy import Layout, group_members_of
 from tests.support.values_placement import Members
 
 APP = PlacementSpec(strategy=StrategyName.SPREAD, group_by=GroupBy(labels=("app",)))
