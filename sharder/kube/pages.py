@@ -57,7 +57,7 @@ async def pages(
         if not page.metadata.next_page:
             return
         query["continue"] = page.metadata.next_page
-        limit = _limit_after(len(page.items or ()), len(answer))
+        limit = limit_after(len(page.items or ()), len(answer))
 
 
 async def decode_page(answer: bytes, path: str) -> Page:
@@ -69,6 +69,6 @@ async def decode_page(answer: bytes, path: str) -> Page:
         return understand(await asyncio.to_thread(cut, answer), Page, path)
 
 
-def _limit_after(items: int, size: int) -> int:
+def limit_after(items: int, size: int) -> int:
     """Return the limit of the page after a page of `items` objects and `size` bytes."""
     return min(PAGE_LIMIT, max(1, items * PAGE_BYTES // size)) if items else PAGE_LIMIT

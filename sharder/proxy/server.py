@@ -21,6 +21,7 @@ from sharder.proxy.copies import Copies
 from sharder.proxy.election import LEASES
 from sharder.proxy.gate import Refused
 from sharder.proxy.here import Main
+from sharder.proxy.lists import WholeList
 from sharder.proxy.streams import Selectors, Sight
 from sharder.proxy.targets import Target, Verb, as_json, is_set, target_of
 from sharder.proxy.view import View
@@ -132,20 +133,26 @@ class ProxyServer:
         view, sight = self._view, _sight(request, target)
         if not view.gate.is_main(target.resource):
             return await self._list_children(request, target)
-        labels, whole = view.labels_of(target.resource), {"limit": "0"}
-        async with self._open(request, labels=labels, query=whole, reads=True) as answer:
-            if answer.status >= 300:
-                return await copied(request, answer)
-            body = await answer.read()
-            listed = msgspec.json.decode(body, type=_Listed)
-            metas = listed.metas
-            if not any(sight.selectors):
-                uids, version = {meta.uid for meta in metas}, listed.metadata.resource_version
-                view.gate.here.leave_but(target.resource, target.namespace, uids, version)
-            await view.arrivals.ready(target.resource, metas, ())
-            view.arrivals.delivered(metas)
-            view.show(sight)
-            return web.Response(status=answer.status, body=body, headers=plain(answer.headers))
+        labels, listed = view.labels_of(target.resource), WholeList()
+        while True:
+            query = listed.query
+            async with self._open(request, labels=labels, query=query, reads=True) as answer:
+                if answer.status >= 300:
+                    return await copied(request, answer)
+                listed.add(await answer.read())
+            if listed.is_complete:
+                break
+        if not any(sight.selectors):
+            uids = {meta.uid for meta in listed.metas}
+            view.gate.here.leave_but(target.resource, target.namespace, uids, listed.version)
+        await view.arrivals.ready(target.resource, listed.metas, ())
+        view.arrivals.delivered(listed.metas)
+        view.show(sight)
+        response = web.StreamResponse(headers=plain(answer.headers))
+        await response.prepare(request)
+        for piece in listed.pieces():
+            await response.write(piece)
+        return response
 
     async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:
         labels, streams = self._view.labels_of(target.resource), self._view.streams

@@ -1,0 +1,55 @@
+"""A list that is read in pages, and written as if it were one.  Pure.
+
+A long list is neither decoded nor written in one piece: that would block all other requests.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.kube.pages import PAGE_LIMIT, Page, limit_after
+
+_PAGE: Final = msgspec.json.Decoder(Page)
+_OBJECT: Final = msgspec.json.Decoder(PartialObject)
+
+
+class WholeList:
+    """The pages of one consistent state."""
+
+    def __init__(self) -> None:
+        # No resourceVersion: with one, the server can ignore the limit and send all objects.
+        self.query = {
+            "resourceVersion": "",
+            "resourceVersionMatch": "",
+            "limit": str(PAGE_LIMIT),
+            "continue": "",
+        }
+        """The parameters of the next page."""
+        self.is_complete = False
+        self.metas = list[ObjectMeta]()
+        self.version = ""
+        self._items = list[msgspec.Raw]()
+        self._last = b"{}"
+        """The last page: it says that nothing follows."""
+
+    def add(self, body: bytes) -> None:
+        """Add a page; raises `msgspec.DecodeError`."""
+        page, self._last = _PAGE.decode(body), body
+        items = page.items or []
+        self._items += items
+        self.metas += [_OBJECT.decode(each).metadata for each in items]
+        self.version = page.metadata.resource_version
+        self.query["continue"] = page.metadata.next_page
+        self.query["limit"] = str(limit_after(len(items), len(body)))
+        self.is_complete = not page.metadata.next_page
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the list."""
+        head = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])
+        head.pop("items", None)
+        yield msgspec.json.encode({**head, "items": msgspec.Raw(b"[")})[:-1]
+        for at in range(0, len(self._items), PAGE_LIMIT):
+            yield b"," * (at > 0) + b",".join(self._items[at : at + PAGE_LIMIT])
+        yield b"]}"
