@@ -1,0 +1,119 @@
+"""Send requests of the controller on to the API server, and its answers back."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+from multidict import CIMultiDict, MultiDict
+
+from sharder.kube.client import SILENT_SECONDS
+from sharder.kube.passage import Answer, Passage
+from sharder.proxy.gate import Refused
+from sharder.proxy.targets import as_json, is_set
+
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class Call(NamedTuple):
+    """A write on its way."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Forwarder:
+    """Sends requests on, as they are, or changed."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+
+    async def copy(self, request: web.Request, *, labels: str = "") -> web.StreamResponse:
+        """Send a request on, and return the answer as it comes."""
+        async with self.open(request, labels=labels) as answer:
+            return await copied(request, answer)
+
+    @asynccontextmanager
+    async def open(
+        self,
+        request: web.Request,
+        *,
+        labels: str = "",
+        query: Mapping[str, str] | None = None,
+        reads: bool = False,
+        instead: str = "",
+    ) -> AsyncIterator[Answer]:
+        """Send a request on, or another method for the metadata of the same objects instead.
+
+        `labels` are added to its selector, and `query` replaces parameters then.  `reads` is
+        whether we read the answer, which is JSON then.
+        """
+        headers, target = plain(request.headers), request.raw_path
+        if reads or instead:
+            headers["Accept"] = _METADATA if instead else as_json(headers.get("Accept", ""))
+            headers["Accept-Encoding"] = "identity"
+        if labels:
+            given = request.query.get("labelSelector")
+            narrowed = {"labelSelector": f"{given},{labels}" if given else labels}
+            target = path_of(request) + _asked(request.query, {**narrowed, **(query or {})})
+        body = b"" if instead else await request.read()
+        silence = SILENT_SECONDS if is_set(request.query, "allowWatchBookmarks") else None
+        async with self._passage.open(
+            instead or request.method, target, headers, body or None, silence=silence
+        ) as answer:
+            yield answer
+
+    async def write(self, call: Call, seconds: float) -> web.Response:
+        """Send a write, which the API server gives up after so long."""
+        target = call.path + _asked(call.query, {"timeout": f"{seconds:.3f}s"})
+        async with self._passage.open(
+            call.method, target, plain(call.headers), call.body or None, seconds=seconds
+        ) as answer:
+            content = await answer.read()
+        return web.Response(status=answer.status, body=content, headers=plain(answer.headers))
+
+
+def path_of(request: web.Request) -> str:
+    """Return the path as it came, escaped."""
+    return request.raw_path.partition("?")[0]
+
+
+def _asked(query: Mapping[str, str], more: Mapping[str, str]) -> str:
+    """Return the query of a URL with other values of these parameters; names can come twice."""
+    changed = MultiDict(query)
+    changed.update(more)
+    return f"?{urlencode(list(changed.items()))}"
+
+
+def plain(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """Return the headers of an answer whose length may change."""
+    return CIMultiDict(
+        (name, value) for name, value in headers.items() if name.lower() != "content-length"
+    )
+
+
+def expired(refused: Refused) -> web.Response:
+    """Answer a watch as the API server does, with an event: not all clients read the status."""
+    line = msgspec.json.encode({"type": "ERROR", "object": refused.status}) + b"\n"
+    return web.Response(body=line, content_type="application/json")
+
+
+async def copied(request: web.Request, answer: Answer) -> web.StreamResponse:
+    """Copy an answer as it comes."""
+    response = web.StreamResponse(status=answer.status, headers=answer.headers)
+    await response.prepare(request)
+    try:
+        async for chunk in answer.chunks:
+            await response.write(chunk)
+    except OSError:
+        # Half an answer: a second one would be read as its rest.
+        if request.transport is not None:
+            request.transport.abort()
+        return response
+    await response.write_eof()
+    return response

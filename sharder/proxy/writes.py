@@ -1,0 +1,102 @@
+"""Let the controller write to what is here, as long as the Lease is held."""
+
+import asyncio
+from contextlib import ExitStack
+from urllib.parse import quote
+
+from aiohttp import web
+
+from sharder.core.api.meta import ObjectMeta
+from sharder.core.errors import InvalidObject
+from sharder.proxy.bodies import deletion_of, labelled, metadata_of
+from sharder.proxy.forward import Call, Forwarder, copied, path_of, plain
+from sharder.proxy.gate import Refused
+from sharder.proxy.here import Main
+from sharder.proxy.lists import WholeList
+from sharder.proxy.targets import Target, Verb
+from sharder.proxy.view import View
+
+
+class Writes:
+    """The writes of the controller."""
+
+    def __init__(self, view: View, forward: Forwarder) -> None:
+        self._view = view
+        self._forward = forward
+        self._writing = set[asyncio.Task[web.Response]]()
+
+    async def write(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Send a write on if the gate admits it; a child gets the label of this shard."""
+        body, kind = await request.read(), request.headers.get("Content-Type", "")
+        gate, is_new = self._view.gate, target.verb is Verb.CREATE or "apply-patch" in kind
+
+        def meta() -> ObjectMeta:
+            is_whole = is_new or request.method == "PUT"
+            return metadata_of(body, kind) if is_whole else ObjectMeta()
+
+        try:
+            main = await gate.admit(target, meta)
+            if main is not None and is_new and target.resource in gate.controlled:
+                # As the webhook does; but a child without the label would not be shown again.
+                body = labelled(body, kind, gate.identity.owner_label, gate.identity.shard)
+        except InvalidObject:
+            if gate.concerns(target.resource):
+                raise
+            main = None
+        if main is None:
+            return await self._forward.copy(request)
+        call = Call(request.method, path_of(request), request.query, request.headers, body)
+        return await self._begin(main, call)
+
+    async def delete_collection(self, request: web.Request, target: Target) -> web.StreamResponse:
+        """Delete what is here of a collection, one by one; the rest has left, or is to arrive.
+
+        The API server would list it first, and delete what leaves in the meantime.
+        """
+        gate, headers = self._view.gate, plain(request.headers)
+        labels = self._view.labels_of(target.resource)
+        async with self._forward.open(request, labels=labels, instead="GET") as answer:
+            if answer.status >= 300:
+                return await copied(request, answer)
+            listed = WholeList()
+            listed.add(await answer.read())
+        given = await request.read(), request.headers.get("Content-Type", ""), request.query
+        for meta in listed.metas:
+            if meta.namespace != target.namespace:
+                raise Refused(405, f"{target.resource} are deleted in one namespace at a time")
+            try:
+                main = await gate.admit(Target(Verb.WRITE, target.resource, meta.ref), ObjectMeta)
+            except Refused:
+                if gate.holds_lease():
+                    continue
+                raise
+            path = f"{path_of(request)}/{quote(meta.name)}"
+            body, headers["Content-Type"] = deletion_of(meta.uid, *given)
+            done = await self._begin(main, Call("DELETE", path, {}, headers, body))
+            if done.status >= 300 and done.status != 404:
+                return done
+        status = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+        return web.json_response({**status, "metadata": {"continue": listed.query["continue"]}})
+
+    async def _begin(self, main: Main | None, call: Call) -> web.Response:
+        """Send a write to a main object or its children, None for others; return the answer."""
+        seconds = max(0.1, self._view.left())
+        with ExitStack() as count:
+            # No await between the decision and this count.  A write that has passed is under way
+            # until the API server has answered, even if the controller does not wait for it.
+            if main is not None:
+                count.enter_context(self._view.gate.here.writing(main, seconds))
+            sent = self._send(call, seconds, count.pop_all())
+            writing = asyncio.create_task(sent)  # noqa: TID251 - it outlives the request
+        self._writing.add(writing)
+        writing.add_done_callback(self._written)
+        return await asyncio.shield(writing)
+
+    def _written(self, writing: asyncio.Task[web.Response]) -> None:
+        self._writing.discard(writing)
+        if not writing.cancelled():
+            writing.exception()  # whoever waited has got it, if anybody did
+
+    async def _send(self, call: Call, seconds: float, count: ExitStack) -> web.Response:
+        with count:
+            return await self._forward.write(call, seconds)
