@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from sharder.cli.check_certificates import bundle_of, certificates_of
+from sharder.cli.check_proxies import proxied
 from sharder.cli.check_webhook import answer, configuration_of
 from sharder.cli.output import aligned, write
 from sharder.config.settings import Settings
@@ -26,7 +27,7 @@ from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
 from sharder.core.diagnosis.finding import Finding, Unread
 from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable
-from sharder.core.leases.membership import Members, ring_of
+from sharder.core.leases.membership import ring_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, webhook_configuration
 from sharder.core.preview.observe import members_of, selected_namespaces
 from sharder.kube.client import Client
@@ -122,13 +123,14 @@ async def _ring(
     configured: Sequence[WebhookConfiguration] | Unread,
     bundle: CertificateBundle | Unread,
 ) -> RingReads:
-    members = _applied(partial(_members, ring), stored)
+    own = _applied(partial(_own, ring), stored)
     configuration = partial(configuration_of, webhook_configuration(ring.name), bundle=bundle)
     return RingReads(
         ring=ring,
-        members=members,
+        members=_applied(partial(members_of, ring), own),
         configuration=_applied(configuration, configured),
         answer=spaces if isinstance(spaces, Unread) else await answer(client, ring, spaces),
+        proxied=await _guarded(proxied(client, ring, _known(own, []))),
     )
 
 
@@ -137,8 +139,8 @@ def _selected(ring: ControllerRing, spaces: Sequence[PartialObject]) -> frozense
     return selected_namespaces(ring, live, DEFAULT_NAMESPACES)
 
 
-def _members(ring: ControllerRing, stored: Sequence[Lease]) -> Members:
-    return members_of(ring, [each for each in stored if ring_of(each) == ring.name])
+def _own(ring: ControllerRing, stored: Sequence[Lease]) -> list[Lease]:
+    return [each for each in stored if ring_of(each) == ring.name]
 
 
 def _applied(change: Callable[[T], U], read: T | Unread) -> U | Unread:

@@ -9,7 +9,7 @@ from sharder.core.api.cluster import Right, User
 from sharder.core.api.meta import Json
 from sharder.core.errors import Rejected
 from sharder.core.fence import PROBE_MANAGER, NoFence, Proof, proof_of
-from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, RingName
+from sharder.core.names import API_GROUP, API_VERSION, METRICS_PATH, ObjectRef, RingName
 from sharder.kube.client import MERGE_PATCH, Client
 from sharder.kube.errors import understand
 
@@ -45,8 +45,20 @@ async def may_read_metrics(client: Client, token: str) -> HTTPStatus:
 
 async def is_allowed(client: Client, right: Right) -> bool:
     """Return whether this client has a right."""
+    return await _may(client, None, {"resourceAttributes": _attributes(right)})
+
+
+async def may_account(client: Client, account: ObjectRef, right: Right) -> bool:
+    """Return whether a ServiceAccount has a right."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.namespace}")
+    name = f"system:serviceaccount:{account.namespace}:{account.name}"
+    user = User(username=name, groups=(*groups, "system:authenticated"))
+    return await _may(client, user, {"resourceAttributes": _attributes(right)})
+
+
+def _attributes(right: Right) -> Json:
     main, _, subresource = right.resource.resource.partition("/")
-    attributes: Json = {
+    return {
         "verb": right.verb,
         "group": right.resource.group,
         "resource": main,
@@ -54,7 +66,6 @@ async def is_allowed(client: Client, right: Right) -> bool:
         "namespace": right.namespace,
         "name": right.name,
     }
-    return await _may(client, None, {"resourceAttributes": attributes})
 
 
 async def whoami(client: Client) -> str:

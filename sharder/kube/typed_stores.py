@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sharder.core.api.cluster import Secret, WebhookConfiguration
+from sharder.core.api.cluster import Pod, Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease, read_lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, unreadable_ring
@@ -21,6 +21,7 @@ def _served(name: str, kind: str, *, version: str = "v1", namespaced: bool = Fal
 LEASES: Final = _served("leases.coordination.k8s.io", "Lease", namespaced=True)
 RINGS: Final = _served(f"controllerrings.{API_GROUP}", "ControllerRing", version=API_VERSION)
 NAMESPACES: Final = _served("namespaces", "Namespace")
+PODS: Final = _served("pods", "Pod", namespaced=True)
 SECRETS: Final = _served("secrets", "Secret", namespaced=True)
 MUTATING: Final = _served(
     "mutatingwebhookconfigurations.admissionregistration.k8s.io", "MutatingWebhookConfiguration"
@@ -66,6 +67,12 @@ def namespaces(client: Client) -> KubeStore[PartialObject]:
 def secrets(client: Client, *, namespace: str, fields: str = "") -> KubeStore[Secret]:
     """Return the Secrets of a namespace that match the field selector."""
     return KubeStore(client, Secret, SECRETS, Scope(namespace, fields=fields))
+
+
+def pods(client: Client, namespace: str) -> KubeStore[Pod]:
+    """Return the pods of a namespace that have not ended."""
+    live = "status.phase!=Failed,status.phase!=Succeeded"
+    return KubeStore(client, Pod, PODS, Scope(namespace, fields=live))
 
 
 def webhook_configurations(client: Client) -> KubeStore[WebhookConfiguration]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
+from sharder.core.diagnosis.proxies import HANDOVER_SECONDS
 from sharder.core.errors import ConfigError
 
 Manifest: TypeAlias = dict[str, Any]
@@ -17,8 +18,6 @@ NAME: Final = "sharder-proxy"
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 OWN: Final = "/run/sharder-proxy"
 PORT: Final = 16443
-GRACE_SECONDS: Final = 20
-"""What a handover at the end can take, in addition to the controller's own time."""
 DEFAULT_GRACE: Final = 30
 KINDS: Final = frozenset(("Deployment", "StatefulSet"))
 _ADDRESS: Final = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(PORT)}
@@ -57,7 +56,7 @@ def injected(manifest: Manifest, image: str, arguments: Sequence[str]) -> Manife
     _entries(spec, "initContainers").append(_sidecar(image, arguments))
     _entries(spec, "volumes").append({"name": NAME, "emptyDir": {"medium": "Memory"}})
     grace = spec.get("terminationGracePeriodSeconds")
-    spec["terminationGracePeriodSeconds"] = GRACE_SECONDS + (
+    spec["terminationGracePeriodSeconds"] = HANDOVER_SECONDS + (
         DEFAULT_GRACE if grace is None else grace
     )
     return manifest
@@ -76,7 +75,7 @@ def without(manifest: Manifest) -> Manifest:
         _drop(container, "env", lambda each: _ADDRESS.get(each["name"]) == each.get("value"))
     _drop(spec, "initContainers", lambda each: each["name"] == NAME)
     _drop(spec, "volumes", lambda each: each["name"] == NAME)
-    grace = spec["terminationGracePeriodSeconds"] - GRACE_SECONDS
+    grace = spec["terminationGracePeriodSeconds"] - HANDOVER_SECONDS
     if grace == DEFAULT_GRACE:
         del spec["terminationGracePeriodSeconds"]
     else:

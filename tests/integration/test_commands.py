@@ -12,7 +12,14 @@ import pytest
 
 from hack.control_plane import ControlPlane
 from sharder.core.api.meta import Json
-from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION, RingName, pin_label
+from sharder.core.names import (
+    CORDONED_ANNOTATION,
+    EVACUATE_ANNOTATION,
+    WATCHES_ANNOTATION,
+    RingName,
+    pin_label,
+)
+from sharder.proxy.inject import injected
 from sharder.tls.rotation import Policy, new_bundle
 from tests.support.documented_ring import SHARDS, Manifest, Ring, install, secret
 from tests.support.documents import blocks, code, commands, read, section, tables
@@ -125,12 +132,50 @@ def test_every_command_of_the_document_succeeds(ring: Ring, on_call: Path) -> No
         assert done.stdout or ">" in command, command
 
 
-def test_the_server_accepts_a_controller_with_the_proxy(ring: Ring) -> None:
-    shown = "kubectl get deployment my-controller -n my-controller -o yaml"
-    applied = "kubectl apply --server-side --force-conflicts --dry-run=server -f - -o yaml"
-    done = ring.shell(f"{shown} | sharder inject my-ring --image sharder:0.3 | {applied}")
+def test_the_server_takes_the_proxy_into_a_controller_and_out_again(ring: Ring) -> None:
+    shown = "kubectl get deployment my-controller -n my-controller -o json"
 
-    assert (done.returncode, "restartPolicy: Always" in done.stdout) == (0, True), done.stderr
+    def change(options: str) -> Json:
+        applied = "kubectl apply --server-side --force-conflicts -f -"
+        done = ring.shell(f"{shown} | sharder inject my-ring {options} | {applied}")
+        assert done.returncode == 0, done.stderr
+        template: Json = json.loads(ring.shell(shown).stdout)["spec"]["template"]
+        return template
+
+    plain, once = change("--uninject"), change("--image sharder:0.3")
+    assert '"restartPolicy": "Always", "securityContext"' in json.dumps(once)
+    assert change("--image sharder:0.3") == once
+    assert change("--uninject") == plain
+
+
+def test_a_proxied_controller_is_checked(control_plane: ControlPlane, tmp_path: Path) -> None:
+    def more(name: RingName) -> list[Manifest]:
+        account, _, deployment, *_ = workload(name)
+        spec = injected(deployment, "sharder:0.3", [name])["spec"]["template"]["spec"]
+        pod = {"apiVersion": "v1", "kind": "Pod", "spec": spec}
+        pod["metadata"] = {"namespace": name, "name": SHARDS[0]}
+        parent = {"apiVersion": "v1", "kind": "Secret", "name": "my-secret", "uid": "1"}
+        child: Manifest = {"apiVersion": "v1", "kind": "ConfigMap"}
+        child["metadata"] = {
+            "namespace": name,
+            "name": "made",
+            "ownerReferences": [{**parent, "controller": True}],
+        }
+        return [account, pod, child]
+
+    ring = install(control_plane, tmp_path, prefix="proxied", more=more)
+    watches = f"{WATCHES_ANNOTATION}=configmaps,nodes,unserved.example"
+    annotated = ring.shell(f"kubectl annotate lease shard-a -n my-controller {watches}")
+    assert annotated.returncode == 0, annotated.stderr
+
+    done = ring.shell("sharder check my-ring -o json")
+
+    found = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "proxies"]
+    assert [each["level"] for each in found] == ["WARN", "FAIL", "FAIL", "OK"], found
+    said = [each["message"] for each in found]
+    assert f"not ready: {ring.name}/shard-a" in said[0]
+    assert "resources: [secrets], verbs: [get, list, watch, patch]}" in said[1]
+    assert ("configmaps" in said[2], "nodes" in said[3]) == (True, True)
 
 
 def test_those_on_call_may_clean_up_the_resources_of_their_rings(

@@ -1,4 +1,4 @@
-"""Webhook configurations, Secrets, rights, users and schemas as values."""
+"""Webhook configurations, Secrets, rights, users, schemas and pods as values."""
 
 from dataclasses import dataclass
 
@@ -66,3 +66,40 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, "Schema"] = {}
     items: "Schema | None" = None
     enum: tuple[str | int | float | bool | None, ...] = ()
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A container of a pod; an init container that always restarts is a sidecar."""
+
+    name: str = ""
+    args: tuple[str, ...] | None = None
+    restart_policy: str = ""
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a pod consists of."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] | None = None
+    service_account_name: str = "default"
+    termination_grace_period_seconds: int = 30
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a container is ready."""
+
+    name: str = ""
+    ready: bool = False
+
+
+class PodStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What became of a pod."""
+
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+
+
+class Pod(PartialObject, frozen=True, kw_only=True):
+    """A pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()

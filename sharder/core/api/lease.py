@@ -22,6 +22,7 @@ from sharder.core.names import (
     REVISION_LABEL,
     RING_LABEL,
     STATE_LABEL,
+    WATCHES_ANNOTATION,
     WEIGHT_ANNOTATION,
     ZONE_LABEL,
 )
@@ -38,6 +39,9 @@ MAX_LONG_TEXT: Final = 1024
 MAX_PROBLEM: Final = 512
 """Maximum characters of a problem, a sentence that Events and conditions repeat."""
 
+MAX_WATCHES: Final = 4096
+"""Maximum characters of the list of what a controller behind a proxy watches."""
+
 _LABELS: Final = dict.fromkeys(
     (RING_LABEL, STATE_LABEL, REVISION_LABEL, REGION_LABEL, ZONE_LABEL), MAX_TEXT
 )
@@ -49,6 +53,7 @@ _ANNOTATIONS: Final = {
     EVACUATE_ANNOTATION: MAX_TEXT,
     POD_UID_ANNOTATION: MAX_TEXT,
     PROBLEM_ANNOTATION: MAX_PROBLEM,
+    WATCHES_ANNOTATION: MAX_WATCHES,
 }
 """The annotations that are kept, and their maximum characters."""
 

@@ -1,7 +1,7 @@
 """All checks of an installation and its rings, in the order in which they are shown."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -11,6 +11,7 @@ from sharder.core.api.lease import Lease, parse_time
 from sharder.core.api.ring import ControllerRing, UnreadableRing
 from sharder.core.diagnosis import installation
 from sharder.core.diagnosis.finding import Finding, Level, Unread, fail, ok, unknown, warn
+from sharder.core.diagnosis.proxies import Proxied, proxies
 from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable, unseen
 from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
 from sharder.core.leases.membership import Members
@@ -29,6 +30,7 @@ class RingReads:
     """The webhook configuration of the ring; None if there is none."""
     answer: installation.Answer | Unread
     """The answer to a probe of the webhook."""
+    proxied: Proxied | Unread = field(default_factory=Proxied)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +103,7 @@ def _of_ring(reads: RingReads, now: datetime) -> Iterator[Finding]:
     yield installation.configuration(ring, reads.configuration)
     available = 0 if isinstance(members, Unread) else len(members.available)
     yield installation.webhook(ring, reads.answer, available=available)
+    yield from proxies(ring.name, reads.proxied)
 
 
 def _facts_of(reads: RingReads, now: datetime) -> RingFacts:
