@@ -6,7 +6,7 @@ decides whether an object is in scope.
 """
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from typing_extensions import override
 
@@ -50,6 +50,11 @@ class ObjectKey(NamedTuple):
         """The resource."""
         return self.resource_key.resource
 
+    @property
+    def part(self) -> "Part":
+        """The objects of its resource and its namespace."""
+        return Part(self.resource_key, self.ref.namespace)
+
 
 class Part(NamedTuple):
     """A resource of a ring in one namespace, or in all namespaces of the ring.
@@ -62,7 +67,7 @@ class Part(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        return part_in_words(self.resource, self.namespace)
+        return f"{self.resource} in {self.namespace}" if self.namespace else str(self.resource)
 
     @property
     def ring(self) -> RingName:
@@ -80,28 +85,13 @@ class Part(NamedTuple):
 
     def holds(self, key: ObjectKey) -> bool:
         """Return whether the object is in this part."""
-        return self.includes(Part(key.resource_key, key.ref.namespace))
+        return self.includes(key.part)
 
 
-def part_in_words(resource: GroupResource, namespace: str) -> str:
-    """Return the objects of a resource in a namespace, or in all if it is empty, for people."""
-    return f"{resource} in {namespace}" if namespace else str(resource)
+ListScope: TypeAlias = tuple[str, ...]
+"""The namespaces of the requests that together return all objects in scope."""
 
-
-class ListRequest(NamedTuple):
-    """One request: for one namespace, or for all."""
-
-    namespace: str = ""
-
-    def holds(self, namespace: str) -> bool:
-        """Return whether the request includes objects of the namespace."""
-        return self.namespace in {"", namespace}
-
-
-ListScope = tuple[ListRequest, ...]
-"""Requests that together return all objects in scope."""
-
-WHOLE: ListScope = (ListRequest(),)
+WHOLE: Final[ListScope] = ("",)
 """One request for all namespaces, and for cluster-scoped resources."""
 
 
@@ -121,9 +111,9 @@ def splits(
 
 
 def scope_of(snapshot: RingSnapshot) -> ListScope:
-    """Return the requests for a ring."""
+    """Return the namespaces of the requests for a ring."""
     if snapshot.is_split:
-        return tuple(ListRequest(namespace) for namespace in sorted(snapshot.namespaces))
+        return tuple(sorted(snapshot.namespaces))
     return WHOLE
 
 
@@ -147,10 +137,8 @@ def watches_of(snapshot: RingSnapshot) -> Iterator[Watch]:
     list_scope = scope_of(snapshot)
     drains = list_scope if _names_namespaces(snapshot.ring.spec.namespace_selector) else WHOLE
     for resource, role in snapshot.roles.items():
-        resource_key, labels = (
-            ResourceKey(snapshot.name, resource),
-            ownerless_labels(snapshot, role),
-        )
+        resource_key = ResourceKey(snapshot.name, resource)
+        labels = ownerless_labels(snapshot, role)
         yield Watch(resource_key, role, labels, draining=False, list_scope=list_scope)
         if role is not Role.CONTROLLED:
             yield Watch(resource_key, role, snapshot.drain_label, draining=True, list_scope=drains)
@@ -197,7 +185,7 @@ def _text(requirement: Requirement) -> str:
 
 
 def requests_of(resource: Resource, list_scope: ListScope) -> ListScope:
-    """Return the requests for a resource of a ring."""
+    """Return the namespaces of the requests for a resource of a ring."""
     return list_scope if resource.namespaced else WHOLE
 
 

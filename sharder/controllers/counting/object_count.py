@@ -19,7 +19,6 @@ from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
 from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
-    ListRequest,
     Part,
     ResourceKey,
     is_part_of,
@@ -183,12 +182,12 @@ class ObjectCount:
             key = ResourceKey(snapshot.name, main.id)
             with self._noting(Part(key)):
                 resource = await self._objects.find(main.id)
-                for request in requests_of(resource, list_scope):
-                    part = Part(key, request.namespace)
+                for namespace in requests_of(resource, list_scope):
+                    part = Part(key, namespace)
                     if part not in self._unread:
                         with self._noting(part):
                             counts = _PartCounts()
-                            found.append(await self._list(snapshot, counts, resource, request))
+                            found.append(await self._list(snapshot, counts, resource, namespace))
                             state.parts[part] = counts
         return found
 
@@ -197,10 +196,10 @@ class ObjectCount:
         snapshot: RingSnapshot,
         counts: _PartCounts,
         resource: Resource,
-        request: ListRequest,
+        namespace: str,
     ) -> _Listed:
         selector = selector_text(snapshot.ring.spec.object_selector)
-        store = self._objects.of(resource, selector, namespace=request.namespace)
+        store = self._objects.of(resource, selector, namespace=namespace)
 
         def note(obj: PartialObject) -> bool:
             if snapshot.selects(obj):

@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch, WatchedPart
-from sharder.controllers.scope import WHOLE, ListScope, scope_of
+from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch
+from sharder.controllers.scope import WHOLE, Part, ResourceKey, scope_of
 from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
 from sharder.core.ring.snapshot import RingSnapshot
@@ -33,12 +33,12 @@ class _CountedRing:
     tally: Tally
     scope: tuple[object, ...] = ()
     namespaces: frozenset[str] = frozenset()
-    wanted: set[WatchedPart] = field(default_factory=set)
-    unlisted: set[WatchedPart] = field(default_factory=set)
+    wanted: set[Part] = field(default_factory=set)
+    unlisted: set[Part] = field(default_factory=set)
     """The wanted parts that have not been counted yet."""
-    given_up: set[WatchedPart] = field(default_factory=set)
+    given_up: set[Part] = field(default_factory=set)
     """The wanted parts that cannot be read: the tally does not wait for them."""
-    running: dict[WatchedPart, _Running] = field(default_factory=dict)
+    running: dict[Part, _Running] = field(default_factory=dict)
     """The wanted parts, and previous parts until the wanted parts cover their objects."""
 
 
@@ -123,7 +123,7 @@ class Tallies:
         if came_full:
             state.tally.synced = False
         state.namespaces = snapshot.namespaces
-        state.wanted = set(_parts_of(snapshot, scope_of(snapshot)))
+        state.wanted = set(_parts_of(snapshot))
         again = {part for part in state.wanted if relabelled and _spans(part, snapshot)}
         for part in again & state.running.keys():
             state.running.pop(part).task.cancel()
@@ -133,7 +133,6 @@ class Tallies:
             state.unlisted.add(part)
             counting = TallyWatch(
                 self._ports,
-                ring=snapshot.name,
                 part=part,
                 tally=state.tally,
                 listed=partial(self._listed, state, group),
@@ -143,12 +142,12 @@ class Tallies:
             state.running[part] = _Running(counting, task)
         self._settle(state, group)
 
-    def _listed(self, state: _CountedRing, group: asyncio.TaskGroup, part: WatchedPart) -> None:
+    def _listed(self, state: _CountedRing, group: asyncio.TaskGroup, part: Part) -> None:
         state.unlisted.discard(part)
         state.given_up.discard(part)
         self._settle(state, group)
 
-    def _give_up(self, state: _CountedRing, group: asyncio.TaskGroup, part: WatchedPart) -> None:
+    def _give_up(self, state: _CountedRing, group: asyncio.TaskGroup, part: Part) -> None:
         """Continue without a part that cannot be read; the resync reports it."""
         if part in state.wanted:
             state.given_up.add(part)
@@ -157,7 +156,7 @@ class Tallies:
     def _settle(self, state: _CountedRing, group: asyncio.TaskGroup) -> None:
         """Stop the watches whose objects the wanted parts cover."""
         for part in state.running.keys() - state.wanted:
-            if not any(part.overlaps(other) for other in state.unlisted):
+            if not any(part.includes(it) or it.includes(part) for it in state.unlisted):
                 state.running.pop(part).task.cancel()
                 steps = state.tally.dropping(part)
                 group.create_task(self._take(steps), name=f"drop {part}")
@@ -170,17 +169,18 @@ class Tallies:
             await self._clock.sleep(0)
 
 
-def _parts_of(snapshot: RingSnapshot, list_scope: ListScope) -> Iterator[WatchedPart]:
+def _parts_of(snapshot: RingSnapshot) -> Iterator[Part]:
     for resource in snapshot.resources:
-        requests = WHOLE if resource.id in snapshot.cluster_scoped else list_scope
-        yield from (WatchedPart(resource.id, within) for within in requests)
+        key = ResourceKey(snapshot.name, resource.id)
+        namespaces = WHOLE if resource.id in snapshot.cluster_scoped else scope_of(snapshot)
+        yield from (Part(key, namespace) for namespace in namespaces)
 
 
-def _spans(part: WatchedPart, snapshot: RingSnapshot) -> bool:
+def _spans(part: Part, snapshot: RingSnapshot) -> bool:
     """Return whether one watch can show objects of namespaces in and out of scope."""
     if part.resource in snapshot.cluster_scoped:
         return part.resource == _NAMESPACES
-    return not part.within.namespace
+    return not part.namespace
 
 
 def _end(state: _CountedRing) -> None:

@@ -8,17 +8,14 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, NoReturn
-
-from typing_extensions import override
+from typing import NoReturn
 
 from sharder.controllers.cache import ClusterCache
 from sharder.controllers.counting.unread_parts import BACKOFF
-from sharder.controllers.scope import WHOLE, ListRequest, part_in_words, selector_text
+from sharder.controllers.scope import Part, selector_text
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.keys import main_key
-from sharder.core.names import GroupResource, RingName
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import NEWEST, Tally
 from sharder.core.placement.demand import identity_of
@@ -31,24 +28,6 @@ from sharder.runtime.reflector import Polled, follow
 GIVE_UP_SECONDS = 10.0
 """Seconds after which the other objects of a ring are placed without a part that cannot be
 listed."""
-
-
-class WatchedPart(NamedTuple):
-    """The objects that one watch shows."""
-
-    resource: GroupResource
-    within: ListRequest
-
-    @override
-    def __str__(self) -> str:
-        return part_in_words(self.resource, self.within.namespace)
-
-    def overlaps(self, other: "WatchedPart") -> bool:
-        """Return whether both can show the same object."""
-        one, another = self.within, other.within
-        return self.resource == other.resource and (
-            one.holds(another.namespace) or another.holds(one.namespace)
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +49,10 @@ class TallyWatch:
         self,
         ports: TallyPorts,
         *,
-        ring: RingName,
-        part: WatchedPart,
+        part: Part,
         tally: Tally,
-        listed: Callable[[WatchedPart], None],
-        unreadable: Callable[[WatchedPart], None],
+        listed: Callable[[Part], None],
+        unreadable: Callable[[Part], None],
     ) -> None:
         """Count the objects of a part in a tally.
 
@@ -84,10 +62,9 @@ class TallyWatch:
         self._unreadable = unreadable
         self._failing_since: float | None = None
         self._ports = ports
-        self._ring = ring
         self._part = part
         self._tally = tally
-        self._is_known = partial(ports.cache.is_scope_known, ring)
+        self._is_known = partial(ports.cache.is_scope_known, part.ring)
         self._listed = listed
         self._early: dict[str, dict[int, Entry]] = {}
         """Objects of unknown namespaces, by namespace."""
@@ -103,7 +80,7 @@ class TallyWatch:
             try:
                 resource = await self._ports.objects.find(self._part.resource)
                 # Cluster-scoped objects belong to another part, which the next snapshot adds.
-                if resource.namespaced or self._part.within in WHOLE:
+                if resource.namespaced or not self._part.namespace:
                     await self._follow(resource)
             except NotFound:
                 self._begin()
@@ -117,7 +94,7 @@ class TallyWatch:
         """Count buffered objects whose namespaces are known now."""
         if self._is_listing:
             return
-        snapshot = self._ports.cache.snapshot(self._ring)
+        snapshot = self._ports.cache.snapshot(self._part.ring)
         for namespace in list(filter(self._is_known, self._early)):
             entries = self._early.pop(namespace)
             if snapshot is not None and namespace in snapshot.namespaces:
@@ -125,13 +102,13 @@ class TallyWatch:
                     self._tally.see(self._part, identity, entry)
 
     async def _follow(self, resource: Resource) -> None:
-        snapshot = self._ports.cache.snapshot(self._ring)
+        snapshot = self._ports.cache.snapshot(self._part.ring)
         if snapshot is None:
             return
         store = self._ports.objects.of(
             resource,
             selector_text(snapshot.ring.spec.object_selector),
-            namespace=self._part.within.namespace,
+            namespace=self._part.namespace,
         )
         events = follow(
             Polled(store, clock=self._ports.clock, on_access=lambda _: None),
@@ -206,7 +183,7 @@ class TallyWatch:
 
     def _entry(self, obj: PartialObject) -> tuple[int, Entry] | None:
         """Return an object's identity and entry, None if it is out of scope or buffered."""
-        snapshot = self._ports.cache.snapshot(self._ring)
+        snapshot = self._ports.cache.snapshot(self._part.ring)
         if snapshot is None or not snapshot.matches(obj):
             return None
         identity, entry = snapshot.identity_of(obj), snapshot.entry_of(obj)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from sharder.controllers.scope import ListRequest
 from sharder.core.names import ObjectRef, ShardName
 from sharder.runtime.clock import Clock
 
@@ -112,13 +111,13 @@ class Backlog:
             self._on_change(ref, None)
 
     def replace(
-        self, within: ListRequest, now: Mapping[ObjectRef, ShardName]
+        self, namespace: str, now: Mapping[ObjectRef, ShardName]
     ) -> dict[ObjectRef, ShardName]:
-        """Replace the objects of one request by a new list; return the objects that are gone."""
+        """Replace the objects of a namespace, or all, by a list; return those that are gone."""
         gone = {
             ref: seen.shard
             for ref, seen in self._seen.items()
-            if ref not in now and within.holds(ref.namespace)
+            if ref not in now and namespace in {"", ref.namespace}
         }
         for ref in gone:
             self.drop(ref)

@@ -58,12 +58,12 @@ class RejectingParts:
 
     def until(self, key: ObjectKey) -> float:
         """Return until when the part of an object backs off (monotonic), 0 if it does not."""
-        part = self._parts.get(part_of(key))
+        part = self._parts.get(key.part)
         return part.probe_at if part is not None and part.rejects_all else 0.0
 
     def failed(self, key: ObjectKey, seconds: float) -> float:
         """Record a failure; return the back-off of the object, which is `seconds` or less."""
-        now, part = self._clock.monotonic(), self._parts.setdefault(part_of(key), _Part())
+        now, part = self._clock.monotonic(), self._parts.setdefault(key.part, _Part())
         part.objects.add(key)
         part.in_a_row += 1
         if part.rejects_all and part.probe_at <= now:
@@ -73,7 +73,7 @@ class RejectingParts:
 
     def written(self, key: ObjectKey) -> bool:
         """Record a write; return whether the part backed off together until now."""
-        part = self._parts.get(part_of(key))
+        part = self._parts.get(key.part)
         if part is None:
             return False
         rejected_all, part.in_a_row = part.rejects_all, 0
@@ -81,20 +81,15 @@ class RejectingParts:
 
     def over(self, key: ObjectKey) -> None:
         """Record that an object was written, or needs no write."""
-        part = self._parts.get(part_of(key), _Part())
+        part = self._parts.get(key.part, _Part())
         part.objects.discard(key)
         if not part.objects:
-            self._parts.pop(part_of(key), None)
+            self._parts.pop(key.part, None)
 
     def forget(self, part: Part) -> None:
         """Forget a part that can be read or written again."""
         for each in [each for each in self._parts if part.includes(each)]:
             del self._parts[each]
-
-
-def part_of(key: ObjectKey) -> Part:
-    """Return the part of an object: its namespace."""
-    return Part(key.resource_key, key.ref.namespace)
 
 
 MAX_REMEMBERED = 10_000
@@ -233,8 +228,8 @@ class Failures:
     def written(self, key: ObjectKey) -> None:
         """Record that the object was written, so that others of its part can be written too."""
         if self._rejecting.written(key):
-            self.forgive(part := part_of(key))
-            self._ports.on_written(part)
+            self.forgive(key.part)
+            self._ports.on_written(key.part)
 
     def forgive(self, part: Part) -> bool:
         """End the back-offs of a part that can be read or written again; return if there were any.

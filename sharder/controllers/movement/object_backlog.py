@@ -9,7 +9,7 @@ from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.unassigned import UNKNOWN
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ListRequest, ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, ResourceKey
 from sharder.core.api.meta import PartialObject
 from sharder.core.movement.desired import choose
 from sharder.core.names import ObjectRef, ShardName
@@ -86,11 +86,11 @@ class ObjectBacklog:
         ref, shard = obj.metadata.ref, self._shard_of(obj)
         return shard if self.is_in_scope(obj) and self.draining.note(ref, shard) else None
 
-    def take_unassigned(self, within: ListRequest, event: Event, listed: Listing) -> None:
+    def take_unassigned(self, namespace: str, event: Event, listed: Listing) -> None:
         """Update the unassigned objects, and enqueue them; `listed` is what a list has shown."""
         match event:
             case Listed():
-                self._settle(self.unassigned.replace(within, listed))
+                self._settle(self.unassigned.replace(namespace, listed))
                 self._enqueue(listed)
             case Changed(obj) if self.is_in_scope(obj):
                 self.note_unassigned(obj)
@@ -98,11 +98,11 @@ class ObjectBacklog:
             case Changed(obj) | Removed(obj):
                 self._settle([obj.metadata.ref])
 
-    def take_draining(self, within: ListRequest, event: Event, listed: Listing) -> None:
+    def take_draining(self, namespace: str, event: Event, listed: Listing) -> None:
         """Update the draining objects; an object that stops draining is released."""
         match event:
             case Listed():
-                gone = self.draining.replace(within, listed)
+                gone = self.draining.replace(namespace, listed)
                 for ref, shard in gone.items():
                     self._known.not_draining(self._key(ref), shard)
                 self._pending.add(self._resource_key, gone, are_released=True)

@@ -55,9 +55,9 @@ class PartPass:
             context: What all parts of the pass share.
             main: The resource of the part, as the ring has it.
             resource: The same, as it is served.
-            list_scope: The request of the part; all requests for a cluster-scoped resource.
+            list_scope: The namespace of the part; those of all for a cluster-scoped resource.
         """
-        namespace = list_scope[0].namespace if resource.namespaced else ""
+        namespace = list_scope[0] if resource.namespaced else ""
         self.part = Part(ResourceKey(context.snapshot.name, main.id), namespace)
         self.resource = resource
         self.missing = dict[Part, Unreadable]()
@@ -138,11 +138,10 @@ class PartPass:
             Unreadable: the list failed.
             Superseded: we lost leadership, or the ring has changed.
         """
-        for request in requests_of(resource, self._list_scope):
-            with self._context.reading(resource.id, request.namespace):
-                store = self._context.ports.objects.of(
-                    resource, labels, namespace=request.namespace
-                )
+        objects = self._context.ports.objects
+        for namespace in requests_of(resource, self._list_scope):
+            with self._context.reading(resource.id, namespace):
+                store = objects.of(resource, labels, namespace=namespace)
                 async with aclosing(store.stream()) as found:
                     async for obj in found:
                         self._mover.check(self._snapshot)

@@ -17,7 +17,7 @@ from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.permissions import read
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ListRequest, part_in_words, requests_of, scope_of
+from sharder.controllers.scope import Part, ResourceKey, requests_of, scope_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy
@@ -158,21 +158,21 @@ class Rebalancer:
             if is_main:
                 by_kind[resource.id.group, resource.kind] = resource
             add = balance.add if is_main else balance.add_controlled
-            for request in requests_of(resource, list_scope):
+            for namespace in requests_of(resource, list_scope):
                 try:
-                    await self._list(snapshot, resource, request, add)
+                    await self._list(snapshot, resource, namespace, add)
                 except ApiError:
-                    unread.add(part_in_words(of, request.namespace))
+                    unread.add(str(Part(ResourceKey(snapshot.name, of), namespace)))
         return by_kind, frozenset(unread)
 
     async def _list(
         self,
         snapshot: RingSnapshot,
         resource: Resource,
-        request: ListRequest,
+        namespace: str,
         add: Callable[[PartialObject], None],
     ) -> None:
-        store = self._ports.objects.of(resource, namespace=request.namespace)
+        store = self._ports.objects.of(resource, namespace=namespace)
         async with aclosing(store.stream()) as objects:
             async for obj in objects:
                 if snapshot.selects(obj, snapshot.roles[resource.id]):

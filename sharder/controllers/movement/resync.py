@@ -22,7 +22,6 @@ from sharder.controllers.movement.ring_pass import RingPass
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     MAX_NAMESPACES,
-    ListRequest,
     ListScope,
     Part,
     ResourceKey,
@@ -129,12 +128,9 @@ class Resync:
             return None
         if role is Role.CONTROLLED:
             return await self._find_again(part)
-        context, main = (
-            self._context(snapshot),
-            [each for each in snapshot.resources if each.id == part.resource],
-        )
-        request = ListRequest(part.namespace)
-        scope = (request,) if part.namespace else scope_of(snapshot)
+        context = self._context(snapshot)
+        main = [each for each in snapshot.resources if each.id == part.resource]
+        scope = (part.namespace,) if part.namespace else scope_of(snapshot)
         try:
             done = await self._run(context, main, scope)
         except Superseded:

@@ -38,7 +38,7 @@ class RingPass:
 
         Args:
             context: What all parts share.
-            list_scope: The requests that contain all objects of the pass.
+            list_scope: The namespaces of the requests that contain all objects of the pass.
             leaves_out: Returns whether a part is left out.
         """
         self.unread = dict[Part, Unreadable]()
@@ -78,7 +78,7 @@ class RingPass:
             except Unreadable as error:
                 self.unread[part] = error
                 continue
-            each = [(request,) for request in self._list_scope]
+            each = [(namespace,) for namespace in self._list_scope]
             for scope in each if resource.namespaced else [self._list_scope]:
                 found = PartPass(self._context, ring_resource, resource, scope)
                 parts += [] if self._leaves_out(found.part) else [found]

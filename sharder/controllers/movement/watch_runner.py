@@ -7,7 +7,7 @@ from functools import partial
 
 from sharder.controllers.movement.object_backlog import ObjectBacklog
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import WHOLE, ListRequest, ListScope, ResourceKey, Watch
+from sharder.controllers.scope import WHOLE, ListScope, ResourceKey, Watch
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import ObjectRef, ShardName
@@ -64,15 +64,15 @@ class WatchRunner:
     ) -> None:
         end = NotFound if polls else Forbidden
         async with batch(len(requests)) as watches:
-            for part in requests:
-                follow = self._follow(watch, resource, part, seen, end=end, polls=polls)
+            for namespace in requests:
+                follow = self._follow(watch, resource, namespace, seen, end=end, polls=polls)
                 await watches.add(follow)
 
     async def _follow(
         self,
         watch: Watch,
         resource: Resource,
-        part: ListRequest,
+        namespace: str,
         seen: ObjectBacklog,
         *,
         end: type[ApiError],
@@ -103,7 +103,7 @@ class WatchRunner:
                 raise error  # NotFound: the resource is gone or has another version
 
         source = Polled(
-            self._ports.objects.of(resource, watch.labels, namespace=part.namespace),
+            self._ports.objects.of(resource, watch.labels, namespace=namespace),
             clock=self._clock,
             on_access=partial(self._note_right, watch.resource_key, request, polls=polls),
             is_expecting=seen.is_moving if watch.role is Role.LEADING else _never,
@@ -120,7 +120,7 @@ class WatchRunner:
         try:
             async with aclosing(events):
                 async for event in events:
-                    take(part, event, listed)
+                    take(namespace, event, listed)
                     listed.clear()
                     if backlog.count() != before and watch.role is not Role.CONTROLLED:
                         self._ports.on_moved(ring)
