@@ -26,7 +26,7 @@ from sharder.controllers.scope import (
     scope_of,
     selector_text,
 )
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import PartialObject
 from sharder.core.errors import ApiError, Forbidden, NotFound
 from sharder.core.names import RingName, ShardName
 from sharder.core.ring.snapshot import RingSnapshot
@@ -51,29 +51,15 @@ CONCURRENCY: Final = 2
 """Rings that are counted at the same time."""
 
 
-@dataclass(slots=True)
-class _PartCounts:
-    """Numbers of the main objects of one part."""
-
-    by_shard: Counter[ShardName] = field(default_factory=Counter)
-    unassigned: int = 0
-    draining: int = 0
-
-    def add(self, snapshot: RingSnapshot, obj: PartialObject) -> None:
-        """Count an object in scope."""
-        owner = snapshot.owner_of(obj)
-        self.draining += snapshot.is_draining(obj)
-        if owner is None:
-            self.unassigned += 1
-        else:
-            self.by_shard[owner] += 1
+_Counts = Counter[tuple[ShardName | None, bool]]
+"""The main objects of one part, by their owner, and by whether they are draining."""
 
 
 @dataclass(slots=True)
 class _State:
     """The last count of one ring; a part that cannot be counted keeps its last numbers."""
 
-    parts: dict[Part, _PartCounts] = field(default_factory=dict)
+    parts: dict[Part, _Counts] = field(default_factory=dict)
     moves: Counter[ShardName] = field(default_factory=Counter)
     """How many objects each shard has gained or lost since this count, as far as we know."""
     due: float = -inf
@@ -85,15 +71,6 @@ class _State:
         """Stop waiting for a change."""
         while self.watches:
             self.watches.pop().cancel()
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """A counted list, and where to continue from."""
-
-    snapshot: RingSnapshot
-    store: Store[PartialObject]
-    version: str
 
 
 class ObjectCount:
@@ -114,18 +91,23 @@ class ObjectCount:
         state = self._rings.get(snapshot.name)
         if state is None or not state.is_counted:
             return None
-        every, listed = list(state.parts.values()), Counter[ShardName]()
-        for counts in every:
-            listed.update(counts.by_shard)
-        unowned = sum(counts.unassigned for counts in every)
-        unassigned, by_shard = _known(waiting.unassigned, unowned), listed + state.moves
+        by_shard, unassigned, draining = Counter(state.moves), 0, 0
+        for counts in state.parts.values():
+            for (owner, drains), many in counts.items():
+                draining += drains * many
+                if owner is None:
+                    unassigned += many
+                else:
+                    by_shard[owner] += many
+        by_shard = +by_shard
+        shown = unassigned if waiting.unassigned is None else waiting.unassigned
         return ObjectStats(
-            objects=listed.total() + unowned,
-            unassigned=unassigned,
-            draining=_known(waiting.draining, sum(counts.draining for counts in every)),
+            objects=sum(counts.total() for counts in state.parts.values()),
+            unassigned=shown,
+            draining=draining if waiting.draining is None else waiting.draining,
             by_shard=dict(by_shard),
             has_room=None,
-            unowned=unowned_of(snapshot.members, by_shard, unassigned),
+            unowned=unowned_of(snapshot.members, by_shard, shown),
         )
 
     def assigned(self, ring: RingName, source: ShardName | None, target: ShardName) -> None:
@@ -170,44 +152,28 @@ class ObjectCount:
         state.due, state.is_counted = now + min(SHARE * (now - began), COUNTS_SECONDS), True
         self._on_counted(name)
         state.watches = [
-            group.create_task(self._await_change(name, each), name=f"watch {name}")
+            group.create_task(self._await_change(snapshot, *each), name=f"watch {name}")
             for each in listed
         ]
 
-    async def _count(self, snapshot: RingSnapshot, state: _State) -> list[_Listed]:
-        """Count the parts that can be read; return the lists that were counted."""
-        found = []
-        list_scope = scope_of(snapshot)
+    async def _count(
+        self, snapshot: RingSnapshot, state: _State
+    ) -> list[tuple[Store[PartialObject], str]]:
+        """Count the parts that can be read; return their stores, and the versions counted."""
+        found = list[tuple[Store[PartialObject], str]]()
+        labels = selector_text(snapshot.ring.spec.object_selector)
         for main in snapshot.resources:
             key = ResourceKey(snapshot.name, main.id)
             with self._noting(Part(key)):
                 resource = await self._objects.find(main.id)
-                for namespace in requests_of(resource, list_scope):
+                for namespace in requests_of(resource, scope_of(snapshot)):
                     part = Part(key, namespace)
                     if part not in self._unread:
                         with self._noting(part):
-                            counts = _PartCounts()
-                            found.append(await self._list(snapshot, counts, resource, namespace))
-                            state.parts[part] = counts
+                            store = self._objects.of(resource, labels, namespace=namespace)
+                            state.parts[part], version = await _counted(snapshot, store)
+                            found.append((store, version))
         return found
-
-    async def _list(
-        self,
-        snapshot: RingSnapshot,
-        counts: _PartCounts,
-        resource: Resource,
-        namespace: str,
-    ) -> _Listed:
-        selector = selector_text(snapshot.ring.spec.object_selector)
-        store = self._objects.of(resource, selector, namespace=namespace)
-
-        def note(obj: PartialObject) -> bool:
-            if snapshot.selects(obj):
-                counts.add(snapshot, obj)
-            return False
-
-        listed = await store.list(note)
-        return _Listed(snapshot, store, listed.resource_version)
 
     @contextmanager
     def _noting(self, part: Part) -> Iterator[None]:
@@ -217,34 +183,42 @@ class ObjectCount:
         except ApiError as error:
             self._unread.failed(part, Unreadable(part, error))
 
-    async def _await_change(self, name: RingName, listed: _Listed) -> None:
+    async def _await_change(
+        self, counted: RingSnapshot, store: Store[PartialObject], version: str
+    ) -> None:
         """Wait until an object is created or deleted, or the watch ends; then count again.
 
         Without the right to watch, the next pass counts.
         """
         try:
-            async with aclosing(listed.store.watch(listed.version)) as events:
+            async with aclosing(store.watch(version)) as events:
                 async for event in events:
-                    if self._counts(name, listed, event):
+                    if self._changes(counted, event):
                         break
         except (Forbidden, NotFound):
             return
         except ApiError:
             pass  # whatever ended the watch, the count after it begins another
-        self.moved(name)
+        self.moved(counted.name)
 
-    def _counts(self, name: RingName, listed: _Listed, event: WatchEvent[PartialObject]) -> bool:
+    def _changes(self, counted: RingSnapshot, event: WatchEvent[PartialObject]) -> bool:
         """Return whether an event changes the number of objects in scope; most events do not."""
         match event:
-            case Removed(obj):
-                pass
-            case Changed(obj, is_new=True):
-                pass
+            case Removed(obj) | Changed(obj, is_new=True):
+                now = self._cache.snapshot(counted.name)
+                return counted.selects(obj) or (now is not None and now.selects(obj))
             case _:
                 return False
-        now = self._cache.snapshot(name)
-        return listed.snapshot.selects(obj) or (now is not None and now.selects(obj))
 
 
-def _known(number: int | None, counted: int) -> int:
-    return counted if number is None else number
+async def _counted(snapshot: RingSnapshot, store: Store[PartialObject]) -> tuple[_Counts, str]:
+    """Return the numbers of the objects in scope, and the version of the list."""
+    counts = _Counts()
+
+    def note(obj: PartialObject) -> bool:
+        if snapshot.selects(obj):
+            counts[snapshot.owner_of(obj), snapshot.is_draining(obj)] += 1
+        return False
+
+    listed = await store.list(note)
+    return counts, listed.resource_version
