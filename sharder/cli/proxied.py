@@ -8,7 +8,6 @@ from pathlib import Path
 from random import SystemRandom  # noqa: TID251 - the composition root of a proxy
 
 import uvloop
-import yaml
 
 from sharder.cli.command import Call, UsageError
 from sharder.core.names import RingName
@@ -70,6 +69,8 @@ def print_injected(file: str, image: str | None, arguments: Sequence[str]) -> No
         UsageError: the file cannot be read, or has something that is no manifest.
         ConfigError: a controller cannot be served.
     """
+    import yaml  # noqa: PLC0415 - a proxy does not need it
+
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
         manifests = [each for each in yaml.safe_load_all(text) if each is not None]

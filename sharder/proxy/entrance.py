@@ -8,14 +8,14 @@ import base64
 import logging
 import os
 import ssl
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
-import yaml
+import msgspec
 from aiohttp import web
 
 from sharder.core.errors import Unavailable
@@ -23,7 +23,6 @@ from sharder.kube.access import REFRESH_SECONDS, Access
 from sharder.proxy.server import MAX_BODY, ProxyServer
 from sharder.runtime.clock import Clock
 from sharder.runtime.pem_file import readable
-from sharder.tls.issue import KeyPair, issue_serving, make_authority
 
 HOST: Final = "127.0.0.1"
 MAX_HEAD: Final = 1024 * 1024
@@ -50,11 +49,7 @@ class Entrance:
         self, server: ProxyServer, access: Access, clock: Clock
     ) -> AsyncGenerator[None, None]:
         """Serve on the loopback, and keep the files as new as the token of `access`."""
-        now = clock.now()
-        authority = make_authority(now)
-        serving = issue_serving(
-            authority, names=[HOST, "localhost"], now=now, validity=timedelta(days=3650)
-        )
+        authority, serving = await _issued()
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", server.handle)
         runner = web.AppRunner(
@@ -73,7 +68,7 @@ class Entrance:
             _log.info("serving the controller on https://%s:%d", HOST, port)
             async with asyncio.TaskGroup() as group:
                 writing = group.create_task(
-                    self._keep_written(access, clock, port, authority.certificate), name="account"
+                    self._keep_written(access, clock, port, authority), name="account"
                 )
                 yield
                 writing.cancel()
@@ -98,8 +93,8 @@ class Entrance:
 
     def _write(self, port: int, authority: bytes, token: str) -> None:
         if self.kubeconfig is not None:
-            config = yaml.safe_dump(_kubeconfig(port, authority, token))
-            _replace(self.kubeconfig, config.encode(), mode=0o600)
+            config = msgspec.json.encode(_kubeconfig(port, authority, token))  # YAML has all of it
+            _replace(self.kubeconfig, config, mode=0o600)
         if self.account is not None:
             # As in /var/run/secrets/kubernetes.io/serviceaccount; the controller starts when the
             # token is there.
@@ -129,9 +124,18 @@ def _replace(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     draft.replace(path)
 
 
-def _context(pair: KeyPair) -> ssl.SSLContext:
+async def _issued() -> tuple[bytes, bytes]:
+    """Return a new authority, and a certificate of it with its key."""
+    command = sys.executable, "-P", "-m", "sharder.proxy.certificate", HOST
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    made, _ = await process.communicate()
+    authority, _, serving = made.partition(b"\n\n")
+    return authority + b"\n", serving
+
+
+def _context(pair: bytes) -> ssl.SSLContext:
     """Return the context of our server."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    with readable(pair.certificate + pair.key) as path:
+    with readable(pair) as path:
         context.load_cert_chain(path)
     return context
