@@ -116,7 +116,9 @@ class Gate:
         elif main is not None:
             main = self._cached(main)
         elif await self._is_deleted(reference, child.namespace):
-            main = Main(target.resource, child)  # the last shard of its parent cleans up
+            main = Main(
+                target.resource, child.ref, child.uid
+            )  # the last shard of its parent cleans up
         return self._held(main, 404, target)
 
     async def _is_deleted(self, reference: OwnerReference, namespace: str) -> bool:
@@ -140,7 +142,7 @@ class Gate:
         Until then its children look like orphans, or like none.
         """
         if not self.here.is_cached(main):
-            raise Refused(409, f"{main.resource} {main.meta.ref} has just arrived; try again")
+            raise Refused(409, f"{main.resource} {main.ref} has just arrived; try again")
         return main
 
     def _parent(self, meta: ObjectMeta) -> OwnerReference | None:

@@ -34,8 +34,10 @@ class Main:
     """A main object that this shard owns."""
 
     resource: GroupResource
-    meta: ObjectMeta
-    """Name, uid and version as our own watch has shown them last."""
+    ref: ObjectRef
+    uid: str
+    version: str = ""
+    """As our own watch has shown it last."""
     draining_since: float | None = None
     since: int = -1
     """Up to this version the controller may have seen it on another shard: later ones count."""
@@ -67,7 +69,7 @@ class Here:
         self._identity = identity
         self._now = now
         self._mains: dict[str, Main] = {}
-        self._uids: dict[tuple[GroupResource, ObjectRef], str] = {}
+        self._names: dict[tuple[GroupResource, ObjectRef], Main] = {}
         self._versions: dict[GroupResource, int] = {}
         """How far our own watch of each resource has come."""
         self._writes: dict[str, _Writes] = {}
@@ -89,9 +91,8 @@ class Here:
         before, self._versions[resource] = self._versions.get(resource, 0), number_of(version)
         is_restored = self._versions[resource] < before
         now = {meta.uid: meta for meta in metas}
-        gone = [main for main in self if main.resource == resource and main.meta.uid not in now]
-        for main in gone:
-            self._remove(resource, main.meta)
+        for main in [main for main in self if main.resource == resource and main.uid not in now]:
+            self._remove(main.uid)
         for meta in now.values():
             known, listed = self._mains.get(meta.uid), number_of(meta.resource_version)
             if known is not None and (is_restored or known.shown < listed):
@@ -106,7 +107,7 @@ class Here:
     def removed(self, resource: GroupResource, meta: ObjectMeta) -> None:
         """Record that an object is deleted, or no longer ours, unless a list has shown more."""
         if self._is_news(resource, meta):
-            self._remove(resource, meta)
+            self._remove(meta.uid)
 
     def _is_news(self, resource: GroupResource, meta: ObjectMeta) -> bool:
         """Note how far our watch has come; return whether that is further than before."""
@@ -117,18 +118,14 @@ class Here:
     def _put(self, resource: GroupResource, meta: ObjectMeta) -> None:
         ownership = self._identity.ownership_of(meta)
         if ownership is Ownership.ELSEWHERE:
-            self._remove(resource, meta)
+            self._remove(meta.uid)
             return
-        kept = ObjectMeta(
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
         version = number_of(meta.resource_version)
-        main = self._mains.setdefault(meta.uid, Main(resource, kept, since=version - 1))
-        main.meta = kept
-        self._uids[resource, meta.ref] = meta.uid
+        main = self._mains.get(meta.uid)
+        if main is None:
+            main = Main(resource, meta.ref, meta.uid, since=version - 1)
+            self._mains[main.uid] = self._names[resource, main.ref] = main
+        main.version = meta.resource_version
         if ownership is Ownership.OURS:
             main.draining_since = None
             return
@@ -138,10 +135,10 @@ class Here:
         if main.shown <= version:  # else the controller has seen already that it stays
             main.delivered = None
 
-    def _remove(self, resource: GroupResource, meta: ObjectMeta) -> None:
-        self._mains.pop(meta.uid, None)
-        if self._uids.get((resource, meta.ref)) == meta.uid:
-            del self._uids[resource, meta.ref]
+    def _remove(self, uid: str) -> None:
+        main = self._mains.pop(uid, None)
+        if main is not None and self._names.get((main.resource, main.ref)) is main:
+            del self._names[main.resource, main.ref]
 
     def forget_delivered(self) -> None:
         """Record that the controller has to see all objects again."""
@@ -181,13 +178,14 @@ class Here:
     ) -> None:
         """Record the same of all objects of a namespace, or of all, but these."""
         for main in self:
-            is_within = namespace in {"", main.meta.namespace}
-            if main.resource == resource and is_within and main.meta.uid not in uids:
-                self.leave(main.meta.uid, version)
+            is_within = namespace in {"", main.ref.namespace}
+            if main.resource == resource and is_within and main.uid not in uids:
+                self.leave(main.uid, version)
 
     def named(self, resource: GroupResource, ref: ObjectRef) -> Main | None:
         """Return the object of this name if it is here."""
-        return self.of_uid(self._uids.get((resource, ref), ""))
+        main = self._names.get((resource, ref))
+        return main if main is not None and main.is_here else None
 
     def of_uid(self, uid: str) -> Main | None:
         """Return the object if it is here."""
@@ -205,7 +203,7 @@ class Here:
 
         The API server gives it up after `seconds`; without an answer, it counts until then.
         """
-        writes = self._writes.setdefault(main.meta.uid, _Writes())
+        writes = self._writes.setdefault(main.uid, _Writes())
         writes.unanswered, end = writes.unanswered + 1, self._now() + seconds
         try:
             yield
@@ -227,7 +225,7 @@ class Here:
         for uid in ended:
             del self._writes[uid]
         for main in [main for main in self if main.draining_since is not None]:
-            writes = self._writes.get(main.meta.uid, _Writes())
+            writes = self._writes.get(main.uid, _Writes())
             if main.draining_since is None or writes.unanswered:
                 continue
             is_late = self._now() >= main.draining_since + PATIENCE_SECONDS

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
+from sys import intern
 from typing import Final, NamedTuple
 
 import msgspec
@@ -78,8 +79,8 @@ class Stream:
     sight: Sight
     version: int | None
     """All states up to this version were shown; None during the initial events."""
-    parents: dict[ObjectRef, str] = field(default_factory=dict)
-    """The uid of what controls each object that it shows."""
+    parents: dict[str, str] = field(default_factory=dict)
+    """The uid of what controls each object that it shows, by namespace and name as text."""
     initial: set[str] = field(default_factory=set)
     """The uids of main objects in the initial events, until their end."""
 
@@ -133,16 +134,16 @@ class Streams:
 
     def parent(self, resource: GroupResource, ref: ObjectRef) -> str:
         """Return the uid of what controls an object that the controller sees, else empty."""
-        streams = (each for each in self._open if each.sight.resource == resource)
-        return next((each.parents[ref] for each in streams if ref in each.parents), "")
+        name, streams = str(ref), (s for s in self._open if s.sight.resource == resource)
+        return next((each.parents[name] for each in streams if name in each.parents), "")
 
     def shown(self, stream: Stream, event: Event) -> None:
         """Record an event that was written."""
         meta, version = event.meta, event.meta.resource_version
         if event.type in {"ADDED", "MODIFIED"} and meta.controller is not None:
-            stream.parents[meta.ref] = meta.controller.uid
+            stream.parents[str(meta.ref)] = intern(meta.controller.uid)
         elif event.type != "BOOKMARK":
-            stream.parents.pop(meta.ref, None)
+            stream.parents.pop(str(meta.ref), None)
         if not version.isdecimal():
             return
         if stream.version is None and meta.annotation(INITIAL_END) != "true":

@@ -17,7 +17,7 @@ from sharder.runtime.reflector import follow
 from sharder.runtime.task_pool import race
 from sharder.shard.cluster import OwnObjects
 from sharder.shard.context import ShardContext
-from sharder.shard.objects import OwnObject, guarded
+from sharder.shard.objects import OwnObject
 from sharder.shard.watched import Watched
 
 _POLL_SECONDS: Final = 0.1
@@ -190,13 +190,13 @@ class Work:
         identity = self._context.identity
         labels = {identity.owner_label: None, identity.drain_label: None}
         try:
-            body = guarded({"metadata": {"labels": labels}}, main.meta)
-            await self._followers.objects(main.resource).patch(main.meta.ref, body)
+            body: Json = {"metadata": {"labels": labels, "resourceVersion": main.version}}
+            await self._followers.objects(main.resource).patch(main.ref, body)
         except (Conflict, NotFound):
             return
         except ApiError as error:
-            if self._failures.is_new(main.meta.uid, str(error)):
-                _log.warning("cannot release %s %s: %s", main.resource, main.meta.ref, error)
+            if self._failures.is_new(main.uid, str(error)):
+                _log.warning("cannot release %s %s: %s", main.resource, main.ref, error)
             return
-        self._failures.forget(main.meta.uid)
-        _log.info("released %s %s", main.resource, main.meta.ref)
+        self._failures.forget(main.uid)
+        _log.info("released %s %s", main.resource, main.ref)

@@ -309,7 +309,7 @@ def test_an_object_whose_drain_is_withdrawn_while_another_is_released_stays() ->
 
     released = []
     for main in shard.here.to_release():
-        released.append(main.meta.name)
+        released.append(main.ref.name)
         shard.here.changed(JOBS, job(version=4))
         shard.here.changed(JOBS, replace(other, labels=labels("me"), resource_version="5"))
     assert released == ["one"]
