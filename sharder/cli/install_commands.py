@@ -13,7 +13,7 @@ from sharder.cli.arguments import DRY_RUN, RING, RINGS, SECRET, SHARDER_NAMESPAC
 from sharder.cli.command import Call, UsageError, argument, command, switch
 from sharder.cli.words import account_in
 from sharder.core.errors import SharderError
-from sharder.core.names import ObjectRef
+from sharder.core.names import GroupResource, ObjectRef, parse_resource
 from sharder.core.plurals import counted
 
 
@@ -82,6 +82,15 @@ HEALTH = argument(
     help="Health endpoint of a controller that elects no leader, to notice that it hangs.",
 )
 
+READ_OTHERS = argument(
+    "--read-others",
+    metavar="RESOURCE",
+    of=parse_resource,
+    action="append",
+    default=[],
+    help="Resource of which the controller reads more than its own; can be repeated.",
+)
+
 
 @command(
     RING,
@@ -103,6 +112,7 @@ HEALTH = argument(
     ),
     ELECTION,
     HEALTH,
+    READ_OTHERS,
     output=(),
 )
 def proxy(
@@ -114,6 +124,7 @@ def proxy(
     account: Path | None,
     election: ObjectRef | None,
     health: str | None,
+    read_others: list[GroupResource],
 ) -> None:
     """Make a controller that nobody changed a shard of a ring.
 
@@ -124,10 +135,10 @@ def proxy(
     sharder proxy jobs --controller-kubeconfig /run/proxied/kubeconfig
     """
     from sharder.cli.proxied import run
-    from sharder.proxy.proxy import Alive
+    from sharder.proxy.proxy import Options
 
-    alive = Alive(election, health)
-    run(call, ring, port=port, kubeconfig=written, account=account, alive=alive)
+    options = Options(election, health, frozenset(read_others))
+    run(call, ring, port=port, kubeconfig=written, account=account, options=options)
 
 
 @command(
@@ -136,6 +147,7 @@ def proxy(
     argument("--image", metavar="IMAGE", help="Image of the sharder, which the proxy runs."),
     ELECTION,
     HEALTH,
+    READ_OTHERS,
     switch("--uninject", help="Take the proxy out again."),
     output=(),
     cluster=False,
@@ -148,6 +160,7 @@ def inject(
     image: str | None,
     election: ObjectRef | None,
     health: str | None,
+    read_others: list[GroupResource],
     uninject: bool,
 ) -> None:
     """Print manifests with the proxy beside each controller.
@@ -165,6 +178,7 @@ def inject(
         raise UsageError("inject needs --image: the one of the sharder, as in the chart's values")
     options = {"--election": str(election or ""), "--health": health or ""}
     given = [word for option in options.items() if option[1] for word in option]
+    given += [word for each in read_others for word in ("--read-others", str(each))]
     print_injected(file, None if uninject else image, [ring, *given])
 
 

@@ -17,7 +17,7 @@ from sharder.logs import configure_logs
 from sharder.metrics.shard import process_metrics
 from sharder.proxy.entrance import Entrance
 from sharder.proxy.inject import injected, without
-from sharder.proxy.proxy import Alive, Proxy
+from sharder.proxy.proxy import Options, Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.runtime.clock import SystemClock
 from sharder.shard.lifecycle import until_signal
@@ -32,14 +32,14 @@ def run(
     port: int,
     kubeconfig: Path | None,
     account: Path | None,
-    alive: Alive,
+    options: Options,
 ) -> None:
     """Serve a controller until a signal; errors are those of `Proxy.serve_on`."""
     configure_logs()
     settings = local_settings()
     settings = replace(settings, kubeconfig=call.kubeconfig or settings.kubeconfig)
     clock = SystemClock()
-    proxy = Proxy(RingName(ring), settings, alive=alive, clock=clock, rng=SystemRandom())
+    proxy = Proxy(RingName(ring), settings, options=options, clock=clock, rng=SystemRandom())
     entrance = Entrance(
         port=port, kubeconfig=kubeconfig, account=account, namespace=settings.namespace
     )

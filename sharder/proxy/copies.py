@@ -59,7 +59,8 @@ class Copies:
             await asyncio.sleep(TOGETHER_SECONDS)
         while batch[-1] and lines.qsize():
             batch.append(lines.get_nowait())
-        events = [event_of(line) for line in batch if line]
+        seen = [_seen(line, view) for line in batch if line]
+        events = [event for _, event in seen]
         if is_main:
             if not any(stream.sight.selectors):
                 for event in events:
@@ -69,10 +70,20 @@ class Copies:
             await view.arrivals.ready(stream.sight.resource, shown, gone)
             # Delivered before it is written: the controller can answer at once.
             view.arrivals.delivered(shown)
-        await response.write(b"".join(line + b"\n" for line in batch if line))
+        await response.write(b"".join(line + b"\n" for line, _ in seen if line))
         for event in events:
             view.streams.shown(stream, event)
         return bool(batch[-1])
+
+
+def _seen(line: bytes, view: View) -> tuple[bytes, Event]:
+    """Return a line and its event as the controller sees them: children of others are gone."""
+    event = event_of(line)
+    if not view.is_hidden(event.meta):
+        return line, event
+    tree = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    gone = msgspec.json.encode({**tree, "type": "DELETED"})
+    return b"" if event.type == "ADDED" else gone, Event("DELETED", event.object)
 
 
 def _end_initial(stream: Stream, event: Event, here: Here) -> None:

@@ -12,6 +12,7 @@ from multidict import CIMultiDict, MultiDict
 from sharder.kube.client import SILENT_SECONDS
 from sharder.kube.passage import Answer, Passage
 from sharder.proxy.gate import Refused
+from sharder.proxy.lists import WholeList
 from sharder.proxy.targets import as_json, is_set
 
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -101,6 +102,15 @@ def expired(refused: Refused) -> web.Response:
     """Answer a watch as the API server does, with an event: not all clients read the status."""
     line = msgspec.json.encode({"type": "ERROR", "object": refused.status}) + b"\n"
     return web.Response(body=line, content_type="application/json")
+
+
+async def written(request: web.Request, answer: Answer, listed: WholeList) -> web.StreamResponse:
+    """Answer with a list."""
+    response = web.StreamResponse(headers=plain(answer.headers))
+    await response.prepare(request)
+    for piece in listed.pieces():
+        await response.write(piece)
+    return response
 
 
 async def copied(request: web.Request, answer: Answer) -> web.StreamResponse:

@@ -107,7 +107,7 @@ class Gate:
         return self._held(main, 409, target)
 
     async def _parent_of(self, child: ObjectMeta, target: Target) -> Main | None:
-        reference = self._parent(child)
+        reference = self.parent(child)
         if reference is None:
             return None
         main = self.here.of_uid(reference.uid)
@@ -131,7 +131,7 @@ class Gate:
         return found.uid != reference.uid
 
     def _created(self, target: Target, meta: ObjectMeta) -> Main | None:
-        reference = self._parent(meta)
+        reference = self.parent(meta)
         if reference is None:
             return None
         return self._cached(self._held(self.here.of_uid(reference.uid), 409, target))
@@ -145,7 +145,7 @@ class Gate:
             raise Refused(409, f"{main.resource} {main.ref} has just arrived; try again")
         return main
 
-    def _parent(self, meta: ObjectMeta) -> OwnerReference | None:
+    def parent(self, meta: ObjectMeta) -> OwnerReference | None:
         """Return the reference to the main object that controls an object, None if none does."""
         reference = meta.controller
         is_main = reference is not None and (reference.group, reference.kind) in self.kinds

@@ -3,7 +3,7 @@
 A long list is neither decoded nor written in one piece: that would block all other requests.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -44,6 +44,11 @@ class WholeList:
         self.query["continue"] = page.metadata.next_page
         self.query["limit"] = str(limit_after(len(items), len(body)))
         self.is_complete = not page.metadata.next_page
+
+    def keep(self, is_shown: Callable[[ObjectMeta], bool]) -> None:
+        """Leave out all other objects."""
+        pairs = [each for each in zip(self.metas, self._items, strict=True) if is_shown(each[0])]
+        self.metas, self._items = [meta for meta, _ in pairs], [item for _, item in pairs]
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the list."""

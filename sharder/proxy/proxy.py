@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, NamedTuple, TypeAlias
 
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
-from sharder.core.errors import LeaseLost, Unavailable
+from sharder.core.errors import ConfigError, LeaseLost, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
 from sharder.kube.passage import Passage
 from sharder.metrics.shard import process_metrics
@@ -45,13 +45,15 @@ Found: TypeAlias = Mapping[GroupResource, Resource]
 """The resources of a ring, as they are served."""
 
 
-class Alive(NamedTuple):
-    """How the proxy sees that the controller lives."""
+class Options(NamedTuple):
+    """What the proxy is told about the controller."""
 
     election: ObjectRef | None = None
     """The Lease of its leader election; None: the first that it reads."""
     health: str | None = None
     """The URL of its health endpoint."""
+    read_others: frozenset[GroupResource] = frozenset()
+    """As `View.read_others`."""
 
 
 class Proxy:
@@ -62,14 +64,14 @@ class Proxy:
         ring: RingName,
         settings: Settings,
         *,
-        alive: Alive,
+        options: Options,
         clock: Clock,
         rng: Rng,
     ) -> None:
         settings.check(ring)
         self._ring = ring
         self._settings = settings
-        self._alive = alive
+        self._options = options
         self._clock, self._rng = clock, rng
         self._stop = asyncio.Event()
 
@@ -119,7 +121,7 @@ class Proxy:
             clock=self._clock,
             rng=self._rng,
         )
-        view = _view_of(context, handled, self._alive)
+        view = _view_of(context, handled, self._options)
         server, followers = ProxyServer(passage, view), Followers(context, view, list(handled))
         async with asyncio.TaskGroup() as group, listen(server):
             beside = [group.create_task(followers.run(), name="follow")]
@@ -166,8 +168,12 @@ class Proxy:
             _log.warning("%s", error)
 
 
-def _view_of(context: ShardContext, handled: Handled, alive: Alive) -> View:
+def _view_of(context: ShardContext, handled: Handled, options: Options) -> View:
     identity, clock, cluster = context.identity, context.clock, context.cluster
+    if wrong := options.read_others - context.found.keys():
+        raise ConfigError(
+            f"--read-others: ring {identity.ring} lacks {', '.join(map(str, wrong))}"
+        )
     here, streams = Here(identity, clock.monotonic), Streams(clock)
 
     def children(resource: GroupResource, namespace: str) -> Readable[PartialObject]:
@@ -192,7 +198,8 @@ def _view_of(context: ShardContext, handled: Handled, alive: Alive) -> View:
         gate=gate,
         streams=streams,
         arrivals=arrivals,
-        lock=Lock(clock, alive.election),
-        health=None if alive.health is None else Health(alive.health, clock),
+        lock=Lock(clock, options.election),
+        health=None if options.health is None else Health(options.health, clock),
+        read_others=options.read_others,
     )
     return view

@@ -10,7 +10,7 @@ from sharder.core.errors import ApiError, InvalidObject
 from sharder.kube.passage import Passage
 from sharder.proxy.copies import Copies
 from sharder.proxy.election import LEASES
-from sharder.proxy.forward import Forwarder, copied, expired, path_of, plain
+from sharder.proxy.forward import Forwarder, copied, expired, path_of, plain, written
 from sharder.proxy.gate import Refused
 from sharder.proxy.lists import WholeList
 from sharder.proxy.streams import Selectors, Sight
@@ -85,7 +85,8 @@ class ProxyServer:
         """Show a main object only if it is here; a client that sees it can act on it."""
         async with self._forward.open(request) as answer:
             here = self._view.gate.here
-            if answer.status < 300 and here.named(target.resource, target.ref) is None:
+            is_read = target.resource in self._view.read_others or answer.status >= 300
+            if not is_read and here.named(target.resource, target.ref) is None:
                 raise Refused(404, f'{target.resource} "{target.ref.name}" not found')
             return await copied(request, answer)
 
@@ -112,18 +113,22 @@ class ProxyServer:
         await view.arrivals.ready(target.resource, listed.metas, ())
         view.arrivals.delivered(listed.metas)
         view.show(sight)
-        response = web.StreamResponse(headers=plain(answer.headers))
-        await response.prepare(request)
-        for piece in listed.pieces():
-            await response.write(piece)
-        return response
+        return await written(request, answer, listed)
 
     async def _list_children(self, request: web.Request, target: Target) -> web.StreamResponse:
         labels, streams = self._view.labels_of(target.resource), self._view.streams
         begins_watch = request.query.get("resourceVersion")  # otherwise it reads only
         sight = _sight(request, target)
         with streams.listing(sight) if begins_watch else nullcontext():
-            return await self._forward.copy(request, labels=labels)
+            if labels:
+                return await self._forward.copy(request, labels=labels)
+            async with self._forward.open(request, reads=True) as answer:
+                if answer.status >= 300:
+                    return await copied(request, answer)
+                listed = WholeList()
+                listed.add(await answer.read())
+            listed.keep(lambda child: not self._view.is_hidden(child))
+            return await written(request, answer, listed)
 
     async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
         view, sight = self._view, _sight(request, target)

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
+from sharder.core.api.meta import ObjectMeta
 from sharder.core.names import GroupResource
 from sharder.proxy.arrivals import Arrivals
 from sharder.proxy.election import Lock
 from sharder.proxy.gate import Gate
 from sharder.proxy.health import Health
 from sharder.proxy.streams import Selectors, Sight, Streams
+from sharder.shard.identity import Ownership
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +36,9 @@ class View:
     shown: set[Sight] = field(default_factory=set)
     """What this proxy has shown of the main resources, in a list or a stream."""
 
+    read_others: frozenset[GroupResource] = frozenset()
+    """Resources of the ring of which the controller sees more than what this shard has: those of
+    others by get, or if they are controlled, what no object of the ring controls."""
     outside: set[GroupResource] = field(default_factory=set)
     """What the controller has watched besides the resources of the ring."""
 
@@ -81,7 +86,16 @@ class View:
             )
 
     def labels_of(self, resource: GroupResource) -> str:
-        """Return the labels of the objects of a resource of the ring that the controller sees."""
+        """Return the labels of the objects of a resource of the ring that the controller sees.
+
+        Empty: all, without those of `is_hidden`.
+        """
         identity = self.gate.identity
-        leaves = f",!{identity.drain_label}" if self.gate.is_main(resource) else ""
-        return f"{identity.selector}{leaves}"
+        if self.gate.is_main(resource):
+            return f"{identity.selector},!{identity.drain_label}"
+        return "" if resource in self.read_others else identity.selector
+
+    def is_hidden(self, child: ObjectMeta) -> bool:
+        """Return whether a main object on another shard controls a child."""
+        ownership = self.gate.identity.ownership_of(child)
+        return ownership is Ownership.ELSEWHERE and self.gate.parent(child) is not None

@@ -142,9 +142,11 @@ def test_the_server_takes_the_proxy_into_a_controller_and_out_again(ring: Ring) 
         template: Json = json.loads(ring.shell(shown).stdout)["spec"]["template"]
         return template
 
-    plain, once = change("--uninject"), change("--image sharder:0.3")
+    put_in = "--image sharder:0.3 --read-others secrets"
+    plain, once = change("--uninject"), change(put_in)
     assert '"restartPolicy": "Always", "securityContext"' in json.dumps(once)
-    assert change("--image sharder:0.3") == once
+    assert '"--read-others", "secrets"' in json.dumps(once)
+    assert change(put_in) == once
     assert change("--uninject") == plain
 
 

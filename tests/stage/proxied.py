@@ -18,7 +18,7 @@ from yarl import URL
 from sharder.core.errors import Unavailable
 from sharder.kube.client import REQUEST_SECONDS
 from sharder.kube.passage import Answer, Passage
-from sharder.proxy.proxy import Alive, Proxy
+from sharder.proxy.proxy import Options, Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.sdk.testing.memory_client import call_of
 from sharder.sdk.testing.requests import Client as User
@@ -143,7 +143,7 @@ class ProxiedShard(Actor):
             pod_uid=f"pod of {name}",
             kubeconfig=f"process {len(stage.actors)}",
         )
-        self.proxy = Proxy(RING, settings, alive=Alive(), clock=self.clock, rng=self.rng)
+        self.proxy = Proxy(RING, settings, options=Options(), clock=self.clock, rng=self.rng)
         self.server: ProxyServer | None = None
         """What answers the controller, while it listens."""
         self.is_ending = False

@@ -11,7 +11,7 @@ from sharder.core.api.meta import ObjectMeta, Resource
 from sharder.core.api.ring import ControllerRing, RingResource, RingSpec
 from sharder.core.errors import Unavailable
 from sharder.core.names import GroupResource, RingName
-from sharder.proxy.proxy import Alive, Proxy
+from sharder.proxy.proxy import Options, Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.runtime.clock import SystemClock
 from sharder.shard.cluster import Cluster
@@ -49,7 +49,7 @@ async def test_it_waits_for_an_api_server_that_is_away(monkeypatch: pytest.Monke
     monkeypatch.setattr("sharder.proxy.proxy._RETRY_SECONDS", 0.01)
     settings = Settings(name="a", namespace="demo")
     proxy = Proxy(
-        RingName("jobs"), settings, alive=Alive(), clock=SystemClock(), rng=random.Random(1)
+        RingName("jobs"), settings, options=Options(), clock=SystemClock(), rng=random.Random(1)
     )
 
     with pytest.raises(ExceptionGroup) as ended:

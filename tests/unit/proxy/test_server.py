@@ -479,3 +479,56 @@ async def test_the_controller_sees_that_an_object_has_left_after_our_own_watch(
 
         stage.view.gate.here.removed(JOBS, replace(JOB, resource_version="9"))
         assert json.loads(await answer.content.readline()) == DELETED
+
+
+def child(name: str, owner: str, kind: str = "Job") -> dict[str, object]:
+    controller = {"apiVersion": "batch/v1", "kind": kind, "uid": owner, "controller": True}
+    labels = {owner_label(RING): owner}
+    meta = {"name": name, "labels": labels, "ownerReferences": [controller] if kind else []}
+    return {"metadata": {**meta, "resourceVersion": "7"}}
+
+
+CHILDREN = [
+    child("mine", "me"),
+    child("foreign", "other"),
+    child("free", "", ""),
+    child("cron", "", "CronJob"),
+]
+
+
+async def test_the_controller_reads_children_that_no_object_of_the_ring_controls(
+    stage: Stage,
+) -> None:
+    async def show(request: web.Request) -> web.StreamResponse:
+        lines = [
+            {"type": kind, "object": each} for kind in ("ADDED", "MODIFIED") for each in CHILDREN
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        return (
+            web.Response(text=text)
+            if "watch" in request.query
+            else web.json_response({"items": CHILDREN})
+        )
+
+    stage.answer, stage.view.read_others = show, frozenset({PODS})
+    async with stage.client.get("/api/v1/pods?labelSelector=a") as answer:
+        listed = (await answer.json())["items"]
+    async with stage.client.get("/api/v1/pods?watch=1") as answer:
+        events = [json.loads(line) async for line in answer.content]
+
+    assert [each["metadata"]["name"] for each in listed] == ["mine", "free", "cron"]
+    assert [(each["type"], each["object"]["metadata"]["name"]) for each in events] == [
+        ("ADDED", "mine"), ("ADDED", "free"), ("ADDED", "cron"),
+        ("MODIFIED", "mine"), ("DELETED", "foreign"), ("MODIFIED", "free"), ("MODIFIED", "cron"),
+    ]  # fmt: skip
+    assert [request.query.get("labelSelector") for request in stage.asked] == ["a", None]
+
+
+async def test_the_controller_gets_main_objects_of_others_if_it_is_told_to_need_them(
+    stage: Stage,
+) -> None:
+    other = f"{JOBS_IN_DEMO}/other"
+    for told, status in ((frozenset[GroupResource](), 404), (frozenset({JOBS}), 200)):
+        stage.view.read_others = told
+        async with stage.client.get(other) as answer:
+            assert answer.status == status
