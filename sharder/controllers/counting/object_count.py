@@ -41,8 +41,9 @@ SETTLE_SECONDS: Final = 2.0
 SHARE: Final = 100
 """A ring is counted again after so many times the seconds of its last count."""
 
-COUNTS_SECONDS: Final = 30.0
-"""The most seconds until a ring whose objects change is counted again."""
+COUNTS_SECONDS: Final = (10.0, 30.0)
+"""The least and the most seconds between two counts of a ring whose objects change all the time:
+each count costs the API server a list of all."""
 
 BACKOFF: Final = Backoff(base=30.0, cap=300.0)
 """Delays between attempts at a failed count."""
@@ -149,7 +150,9 @@ class ObjectCount:
         listed = await self._count(snapshot, state)
         state.moves.clear()
         now = self._clock.monotonic()
-        state.due, state.is_counted = now + min(SHARE * (now - began), COUNTS_SECONDS), True
+        least, most = COUNTS_SECONDS
+        state.due = now + min(max(SHARE * (now - began), least), most)
+        state.is_counted = True
         self._on_counted(name)
         state.watches = [
             group.create_task(self._await_change(snapshot, *each), name=f"watch {name}")
