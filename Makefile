@@ -11,14 +11,6 @@ INSTALLED_DOCS := .venv/installed-docs
 # Modules without I/O: every branch is covered.
 CORE := sharder/core/*
 
-# What an older API server could do in another way: match conditions, policies, patches, watches,
-# the CRD.
-# (It wants the name of a Service to begin with a letter, so one case of the chart is left out.)
-OLDEST := tests/e2e/test_main_job.py tests/integration/test_chart.py \
-	tests/integration/test_fence.py tests/integration/test_admission_owners.py \
-	tests/integration/test_webhook_calls.py \
-	--deselect "tests/integration/test_chart.py::test_the_server_accepts_every_object[names that look like something else-1234]"
-
 # Compiled modules go to .venv too, not beside their sources.  They are kept even where the
 # environment says otherwise: each program that a test starts would compile all it imports.
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
@@ -35,7 +27,7 @@ BUILD_NEEDS = $(VENV)/python -c \
 	'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")'
 
 .NOTPARALLEL:
-.PHONY: help check test test-long test-oldest simulate nemesis kind demo demo-stop bench control-plane controller-manager helm helm3 promtool goshard libshard generator reference docs lock fmt clean
+.PHONY: help check test test-long matrix simulate nemesis kind demo demo-stop bench control-plane controller-manager helm helm3 promtool goshard libshard generator release reference docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; \
@@ -56,9 +48,8 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 test-long: $(INSTALLED_DOCS) control-plane controller-manager libshard ## a hostile tenant, random faults, any controller, the site
 	@$(VENV)/python -m hack.server_tests --long
 
-test-oldest: $(INSTALLED) helm goshard libshard ## main job, admission, fence and chart on the oldest Kubernetes that is supported
-	@assets="$$($(PYTHON) -m hack.binaries oldest-control-plane)" \
-		&& KUBEBUILDER_ASSETS="$$assets" $(VENV)/pytest -q $(OLDEST)
+matrix: $(INSTALLED) control-plane helm goshard libshard ## the main job on each supported Kubernetes, Python, helm, dependency (CELLS=... for some)
+	@hack/matrix.sh
 
 simulate: $(INSTALLED) ## play the whole system in memory, with faults, and judge it (SEEDS=1000 FIRST=1, or SEED=1)
 	@$(VENV)/python -m tests.stage $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1)) \
@@ -111,6 +102,10 @@ libshard: ## the same for the shard in Go on the library of kubernetes-controlle
 generator: ## the same for the program that sends the load of the benchmark
 	@$(PREFLIGHT)
 	@$(PYTHON) -m hack.binaries generator
+
+release: ## build what a release publishes into build/release: wheel, chart, SBOM, checksums (REF=v0.3.0)
+	@$(PREFLIGHT)
+	@hack/release.sh
 
 reference: $(INSTALLED) ## write the references in docs, the chart's README and its dashboard
 	@$(VENV)/python -m hack.reference

@@ -3,7 +3,7 @@
 `python3 -m hack.binaries NAME` prints a path; progress goes to standard error:
 
     control-plane         the directory of etcd, kube-apiserver and kubectl
-    oldest-control-plane  the same directory for the oldest supported Kubernetes
+    control-plane-1.30    the same directory for an older Kubernetes, see hack/controlplanes
     controller-manager    the program, for the demo and tests of `sharder proxy`
     helm, helm3, promtool the program
     goshard, libshard     one of the two shards in Go, for the compatibility tests; the second is
@@ -103,8 +103,9 @@ CONTROL_PLANE = Toolset(
     },
     environment="KUBEBUILDER_ASSETS",
 )
-OLDEST_CONTROL_PLANE = replace(
-    CONTROL_PLANE, name="oldest-control-plane", module=ROOT / "hack/controlplane-oldest"
+OLDER_CONTROL_PLANES = tuple(
+    replace(CONTROL_PLANE, name=f"control-plane-{module.name}", module=module)
+    for module in sorted((ROOT / "hack/controlplanes").iterdir())
 )
 CONTROLLER_MANAGER = replace(
     CONTROL_PLANE,
@@ -177,7 +178,7 @@ def find(tools: Toolset) -> Path:
     """
     single = len(tools.programs) == 1
     variable, named = tools.environment, os.environ.get(tools.environment)
-    if not named or tools is OLDEST_CONTROL_PLANE:
+    if not named or tools in OLDER_CONTROL_PLANES:
         built = build_once(tools)
         return built / tools.programs[0] if single else built
     paths = [Path(named)] if single else [Path(named) / name for name in tools.programs]
@@ -282,7 +283,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 TOOLSETS = (
-    *(CONTROL_PLANE, OLDEST_CONTROL_PLANE, CONTROLLER_MANAGER, HELM, HELM3, PROMTOOL),
+    *(CONTROL_PLANE, *OLDER_CONTROL_PLANES, CONTROLLER_MANAGER, HELM, HELM3, PROMTOOL),
     *(GOSHARD, LIBSHARD, GENERATOR),
 )
 

@@ -1,5 +1,5 @@
-// The same for the oldest Kubernetes that the sharder supports (`make test-oldest`).
-module github.com/sharder/hack/controlplane-oldest
+// The same for Kubernetes 1.30 (`make matrix`).
+module github.com/sharder/hack/controlplane-1.30
 
 go 1.26.0
 
