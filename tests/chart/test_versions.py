@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -43,3 +44,17 @@ def test_the_changelog_begins_with_the_version() -> None:
 @pytest.mark.parametrize("path", NAMING, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_image_that_is_named_has_the_version(path: Path) -> None:
     assert set(re.findall(r"/sharder:(\d[\w.]*)", path.read_text())) == {__version__}
+
+
+def test_the_manifests_for_gitops_name_the_version_and_install_the_chart(helm: Helm) -> None:
+    (argo,) = _read("examples/gitops/application.yaml")
+    repository, flux = _read("examples/gitops/helmrelease.yaml")
+
+    assert argo["spec"]["source"]["targetRevision"] == f"v{__version__}"
+    assert repository["spec"]["ref"]["tag"] == __version__
+    assert helm.template(argo["spec"]["source"]["helm"]["valuesObject"])
+    assert helm.template(flux["spec"]["values"])
+
+
+def _read(path: str) -> list[Any]:
+    return list(yaml.safe_load_all((ROOT / path).read_text()))
