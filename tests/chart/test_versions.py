@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -47,14 +46,13 @@ def test_the_image_that_is_named_has_the_version(path: Path) -> None:
 
 
 def test_the_manifests_for_gitops_name_the_version_and_install_the_chart(helm: Helm) -> None:
-    (argo,) = _read("examples/gitops/application.yaml")
-    repository, flux = _read("examples/gitops/helmrelease.yaml")
-
-    assert argo["spec"]["source"]["targetRevision"] == f"v{__version__}"
-    assert repository["spec"]["ref"]["tag"] == __version__
-    assert helm.template(argo["spec"]["source"]["helm"]["valuesObject"])
-    assert helm.template(flux["spec"]["values"])
-
-
-def _read(path: str) -> list[Any]:
-    return list(yaml.safe_load_all((ROOT / path).read_text()))
+    for name, reference, values in (
+        ("application", f"targetRevision: v{__version__}", "spec.source.helm.valuesObject"),
+        ("helmrelease", f"tag: {__version__}", "spec.values"),
+    ):
+        text = (ROOT / f"examples/gitops/{name}.yaml").read_text()
+        found = list(yaml.safe_load_all(text))[-1]
+        for key in values.split("."):
+            found = found[key]
+        assert reference in text
+        assert helm.template(found)
