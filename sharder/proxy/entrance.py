@@ -22,6 +22,7 @@ from sharder.core.errors import Unavailable
 from sharder.kube.access import REFRESH_SECONDS, Access
 from sharder.proxy.server import MAX_BODY, ProxyServer
 from sharder.runtime.clock import Clock
+from sharder.runtime.memory import keep_trimmed
 from sharder.runtime.pem_file import readable
 
 HOST: Final = "127.0.0.1"
@@ -67,11 +68,11 @@ class Entrance:
             port = int(runner.addresses[0][1])
             _log.info("serving the controller on https://%s:%d", HOST, port)
             async with asyncio.TaskGroup() as group:
-                writing = group.create_task(
-                    self._keep_written(access, clock, port, authority), name="account"
-                )
+                works = self._keep_written(access, clock, port, authority), keep_trimmed(clock)
+                tasks = [group.create_task(each) for each in works]
                 yield
-                writing.cancel()
+                for task in tasks:
+                    task.cancel()
         finally:
             await runner.cleanup()
 

@@ -1,5 +1,6 @@
 """Send requests of the controller on to the API server, and its answers back."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
@@ -110,6 +111,7 @@ async def written(request: web.Request, answer: Answer, listed: WholeList) -> we
     await response.prepare(request)
     for piece in listed.pieces():
         await response.write(piece)
+        await asyncio.sleep(0)
     return response
 
 

@@ -11,6 +11,8 @@ import msgspec
 from sharder.core.api.meta import ObjectMeta, PartialObject
 from sharder.kube.pages import PAGE_LIMIT, Page, limit_after
 
+_TOGETHER: Final = 100
+"""Objects that are written at once."""
 _PAGE: Final = msgspec.json.Decoder(Page)
 _OBJECT: Final = msgspec.json.Decoder(PartialObject)
 
@@ -51,10 +53,10 @@ class WholeList:
         self.metas, self._items = [meta for meta, _ in pairs], [item for _, item in pairs]
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the list."""
+        """Yield the list, for other requests to be answered in between."""
         head = msgspec.json.decode(self._last, type=dict[str, msgspec.Raw])
         head.pop("items", None)
         yield msgspec.json.encode({**head, "items": msgspec.Raw(b"[")})[:-1]
-        for at in range(0, len(self._items), PAGE_LIMIT):
-            yield b"," * (at > 0) + b",".join(self._items[at : at + PAGE_LIMIT])
+        for at in range(0, len(self._items), _TOGETHER):
+            yield b"," * (at > 0) + b",".join(self._items[at : at + _TOGETHER])
         yield b"]}"
