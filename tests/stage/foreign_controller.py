@@ -2,7 +2,7 @@
 
 It elects a leader, lists and watches Websites and ConfigMaps into caches, and makes a ConfigMap
 for each Website, once both caches have listed.  When a Website leaves its cache, it takes the
-ConfigMaps for orphans.
+ConfigMaps for orphans, and deletes them.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ SITE: Final = "/apis/example.com/v1/namespaces/{}/websites/{}"
 PAGES: Final = "/api/v1/configmaps"
 PAGES_AT: Final = "/api/v1/namespaces/{}/configmaps"
 DONE: Final = "example.com/made-by"
+SITE_LABEL: Final = "example.com/site"
 ORPHANED: Final = "example.com/orphaned"
 
 Cache: TypeAlias = dict[ObjectRef, ObjectMeta]
@@ -211,6 +212,7 @@ class ForeignController(Actor):
         if cache is self._sites:
             for page in self._pages_of(meta.uid):
                 self._begin(self._adopt_out(page))
+            self._begin(self._clean_up(meta))
 
     async def _adopt_out(self, page: ObjectMeta) -> None:
         """Mark what looks like an orphan, as the controller of Jobs takes finalizers."""
@@ -223,6 +225,14 @@ class ForeignController(Actor):
         mark: Json = {"metadata": {"annotations": {ORPHANED: self.name}}}
         with suppress(Failed):
             await self._ask("PATCH", path, mark, MERGE_PATCH)
+
+    async def _clean_up(self, site: ObjectMeta) -> None:
+        """Delete all pages of a site that is no more, whichever they are."""
+        await asyncio.sleep(0.2 * self.rng.random())
+        if all(site.uid != each.uid for each in self._sites.values()):
+            pages = urlencode({"labelSelector": f"{SITE_LABEL}={site.uid}"})
+            with suppress(Failed):
+                await self._ask("DELETE", f"{PAGES_AT.format(site.namespace)}?{pages}")
 
     def _parent(self, page: ObjectMeta) -> ObjectRef | None:
         owner = page.controller
@@ -274,7 +284,8 @@ class ForeignController(Actor):
                 "uid": site.uid, "controller": True,
             }  # fmt: skip
             name = f"{site.name}-{self.rng.getrandbits(32):08x}"
-            body: Json = {"metadata": {"name": name, "ownerReferences": [owner]}}
+            labels: Json = {SITE_LABEL: site.uid}
+            body: Json = {"metadata": {"name": name, "labels": labels, "ownerReferences": [owner]}}
             made = await self._ask("POST", PAGES_AT.format(site.namespace), body)
             # As an expectation does, until the watch shows it.
             self._cached(self._pages, msgspec.json.decode(made, type=PartialObject).metadata)
