@@ -27,8 +27,8 @@ from sharder.core.names import (
     drain_label,
     owner_label,
 )
-from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.ranking import Ranking
+from sharder.core.placement.strategies.hashing import HashRing
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects
 from sharder.kube.typed_stores import leases

@@ -21,9 +21,8 @@ from sharder.cli.output import aligned, write
 from sharder.config.settings import Settings
 from sharder.core.api.cluster import Secret, WebhookConfiguration
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import DEFAULT_NAMESPACES, PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.diagnosis.check import CheckReport, Facts, RingReads, report
 from sharder.core.diagnosis.finding import Finding, Unread
 from sharder.core.errors import ApiError, ConfigError, NotFound, Unavailable

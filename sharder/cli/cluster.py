@@ -11,8 +11,8 @@ from typing import TypeVar
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.since import DatedObject
 from sharder.core.names import RING_LABEL
+from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client, connect
 from sharder.kube.objects import KubeObjects, dated_objects
 from sharder.kube.typed_stores import (

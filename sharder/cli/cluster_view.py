@@ -10,9 +10,8 @@ from sharder.cli.reports import RingRow, RingsReport, ShardRow, ShardsReport
 from sharder.config.strategies import custom_of
 from sharder.controllers.ring_store import learn
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import PartialObject, Resource
+from sharder.core.api.meta import DEFAULT_NAMESPACES, PartialObject, Resource
 from sharder.core.api.ring import ControllerRing, UnreadableRing
-from sharder.core.api.selector import DEFAULT_NAMESPACES
 from sharder.core.errors import ApiError, ConfigError, NotFound
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.shard import OBJECTS, Shard, invalid_annotations, shard_of

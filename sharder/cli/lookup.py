@@ -6,10 +6,10 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.words import resource_named
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Resource
-from sharder.core.api.since import DatedObject
 from sharder.core.errors import ConfigError, NotFound
 from sharder.core.leases.state import is_held
 from sharder.core.names import ObjectRef, RingName, is_label_value, parse_resource
+from sharder.core.preview.observe import DatedObject
 from sharder.core.ring.snapshot import RingSnapshot
 
 

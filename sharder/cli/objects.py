@@ -7,10 +7,9 @@ from sharder.cli.cluster import Cluster
 from sharder.cli.cluster_view import view_of
 from sharder.cli.reports import ObjectRow, ObjectsReport, ObjectState
 from sharder.core.api.lease import format_time, parse_time
-from sharder.core.api.since import DatedObject, Since, created, labelled
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.preview.observe import is_unowned
+from sharder.core.preview.observe import DatedObject, Since, created, is_unowned, labelled
 from sharder.core.ring.snapshot import RingSnapshot, Role
 
 

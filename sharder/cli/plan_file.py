@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from sharder.config.strategies import custom_of
-from sharder.core.api.selector import DEFAULT_NAMESPACES
+from sharder.core.api.meta import DEFAULT_NAMESPACES
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, plan_dump
 from sharder.core.preview.plan import PlanReport

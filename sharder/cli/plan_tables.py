@@ -11,12 +11,11 @@ from sharder.cli.reports import Explanation, PlacementView, ShardView
 from sharder.cli.tables import PAUSED
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
-from sharder.core.api.since import short
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
 from sharder.core.plurals import counted
-from sharder.core.preview.observe import Number, beside
+from sharder.core.preview.observe import Number, beside, short
 from sharder.core.preview.plan import Assignment, PlanReport, ShardLoad
 from sharder.core.ring.snapshot import Role
 

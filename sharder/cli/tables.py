@@ -18,9 +18,8 @@ from sharder.cli.reports import (
 )
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
-from sharder.core.api.since import age, short
 from sharder.core.plurals import counted
-from sharder.core.preview.observe import beside
+from sharder.core.preview.observe import age, beside, short
 
 Row = TypeVar("Row")
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from sharder.config.settings import Settings, WebhookClientConfig, WebhookConfig
 from sharder.core.addresses import address_of
-from sharder.core.api.selector import OPERATORS
+from sharder.core.api.meta import OPERATORS
 
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""

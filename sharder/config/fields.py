@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, get_args, get_origin
 import msgspec
 
 from sharder.config.settings import Settings
-from sharder.core.api.selector import LabelSelector
+from sharder.core.api.meta import LabelSelector
 from sharder.core.quantities import parse_duration
 
 Path: TypeAlias = tuple[str, ...]

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from sharder.core.api.selector import DEFAULT_NAMESPACES, LabelSelector
+from sharder.core.api.meta import DEFAULT_NAMESPACES, LabelSelector
 from sharder.core.names import SYSTEM_NAMESPACE
 
 Port = Annotated[int, Meta(ge=0, le=65535)]

@@ -17,14 +17,17 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
 
-from sharder.controllers.cache_events import RebuildThrottle, Subscriber
-from sharder.controllers.namespace_selection import NamespaceSelection
-from sharder.controllers.ring_store import RingStore
-from sharder.controllers.watch_health import LEASES, Outage, WatchHealth
+from sharder.controllers.cache_events import (
+    LEASES,
+    Outage,
+    RebuildThrottle,
+    Subscriber,
+    WatchHealth,
+)
+from sharder.controllers.ring_store import NamespaceSelection, RingStore
 from sharder.core.api.lease import Lease
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ApiError
 from sharder.core.leases.membership import ring_of
 from sharder.core.leases.register import Membership

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from sharder.controllers.cache_events import Subscriber
-from sharder.controllers.counting.monitor import TallyMonitor
+from sharder.controllers.counting.tallies import TallyMonitor
 from sharder.controllers.lease_controller import LeaseController
 from sharder.controllers.movement.controller import HandoverLoop, Movement
 from sharder.controllers.movement.mover import AGAIN_SECONDS

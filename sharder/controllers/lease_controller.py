@@ -15,9 +15,14 @@ from sharder.core.api.lease import Lease, format_time
 from sharder.core.api.meta import Json
 from sharder.core.errors import Conflict, NotFound, Unavailable
 from sharder.core.leases.membership import ring_of
-from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import invalid_annotations
-from sharder.core.leases.state import MAX_LEASES, ShardState, duration_of, problem_of
+from sharder.core.leases.state import (
+    MAX_LEASES,
+    ObservedLease,
+    ShardState,
+    duration_of,
+    problem_of,
+)
 from sharder.core.names import SHARDER_IDENTITY, STATE_LABEL, ObjectRef
 from sharder.runtime.error_log import Once
 

@@ -6,8 +6,7 @@ from typing import Final, TypeAlias
 
 from sharder.controllers.annotation_warnings import AnnotationWarnings
 from sharder.controllers.cache import ClusterCache
-from sharder.controllers.permissions import Watching
-from sharder.controllers.scope import Part
+from sharder.controllers.scope import Part, Watching
 from sharder.core.api.ring import ControllerRing
 from sharder.core.fence import Proof
 from sharder.core.names import RingName, ShardName

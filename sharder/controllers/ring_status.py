@@ -34,12 +34,12 @@ from sharder.core.status.conditions import (
     ready,
     watched,
 )
-from sharder.core.status.fence_condition import fenced
 from sharder.core.status.phases import leases_of
 from sharder.core.status.status import (
     MAX_SHARDS,
     StatusThrottle,
     encode_status,
+    fenced,
     is_urgent,
     status_of,
     with_counts,

@@ -15,6 +15,7 @@ from typing import Final
 
 from typing_extensions import override
 
+from sharder.core.api.meta import LabelSelector
 from sharder.core.api.ring import (
     ControllerRing,
     PlacementSpec,
@@ -23,7 +24,6 @@ from sharder.core.api.ring import (
     RingResource,
     StrategyName,
 )
-from sharder.core.api.selector import LabelSelector
 from sharder.core.names import GroupResource, is_label_key, is_label_value
 from sharder.core.placement.placer import FOLLOWING
 from sharder.core.rebalance.measures import AUTO

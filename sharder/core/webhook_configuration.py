@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import Json, LabelSelector
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.selector import LabelSelector
 from sharder.core.names import (
     API_GROUP,
     API_VERSION,

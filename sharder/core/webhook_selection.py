@@ -8,9 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.selector import NAME_LABEL, LabelSelector, Requirement
 from sharder.core.movement.acknowledgement import POD_CLAIM
 from sharder.core.names import (
     CREATED_WEBHOOK_NAME,

@@ -8,9 +8,9 @@ import msgspec
 
 from sharder.core.api.cluster import Schema
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.since import DatedObject
 from sharder.core.errors import NotFound
 from sharder.core.names import API_GROUP, API_VERSION, GroupResource
+from sharder.core.preview.observe import DatedObject
 from sharder.kube.client import Client
 from sharder.kube.errors import understand
 from sharder.kube.store import KubeStore, Scope

@@ -23,7 +23,7 @@ from sharder.core.leases.election import (
     runs_out_at,
     taken,
 )
-from sharder.core.leases.observed import ObservedLease
+from sharder.core.leases.state import ObservedLease
 from sharder.core.names import POD_UID_ANNOTATION, ObjectRef
 from sharder.ports import Listed, Readable, Removed, Watchable, Writable
 from sharder.runtime.backoff import Rng

@@ -13,7 +13,7 @@ import pytest
 from hack.control_plane import ControlPlane
 from sharder.core.keys import main_key
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategies.hashing import HashRing
 from tests.e2e.story import (
     CLIENT_GO,
     LEASE_SECONDS,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from sharder.controllers.watch_health import LEASES, WatchHealth
+from sharder.controllers.cache_events import LEASES, WatchHealth
 from sharder.core.leases.register import Membership
 from sharder.runtime.clock import SystemClock
 from tests.support.values import DEMO, A, lease

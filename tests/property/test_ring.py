@@ -6,7 +6,7 @@ from hypothesis import example, given
 from xxhash import xxh64_intdigest
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategies.hashing import HashRing
 from tests.property.strategies import keys, ring_members
 
 ONE, ELEVEN = ShardName("op-1"), ShardName("op-11")

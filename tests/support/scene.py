@@ -22,7 +22,7 @@ from sharder.core.names import (
     owner_label,
     webhook_configuration,
 )
-from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategies.hashing import HashRing
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
 from tests.support.eventually import eventually
 from tests.support.users import CONTENT, SERVICE_ACCOUNTS, WITHIN, User

@@ -16,7 +16,7 @@ from sharder.config.settings import (
     Settings,
     certificate_mode,
 )
-from sharder.core.api.selector import LabelSelector
+from sharder.core.api.meta import LabelSelector
 from sharder.core.errors import ConfigError
 
 HEADER = "apiVersion: config.sharding.timebertt.dev/v1alpha1\nkind: SharderConfig\n"

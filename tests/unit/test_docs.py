@@ -15,8 +15,8 @@ from sharder.cli.app import run_command
 from sharder.core import names
 from sharder.core.leases.state import ShardState
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import HashRing
-from sharder.core.status import conditions, fence_condition
+from sharder.core.placement.strategies.hashing import HashRing
+from sharder.core.status import conditions, status
 from sharder.metrics.registry import Metrics
 from sharder.metrics.shard import ShardMetrics
 from sharder.shard.rights import CHILD_VERBS, LEASE_VERBS, MAIN_VERBS
@@ -189,7 +189,7 @@ def test_the_words_of_the_pages_have_a_budget() -> None:
 
 def test_the_conditions_on_their_page_are_those_in_the_code_with_their_reasons() -> None:
     (rows,) = tables(section(REFERENCE, "Conditions"))
-    named = [*vars(conditions).items(), *vars(fence_condition).items()]
+    named = [*vars(conditions).items(), *vars(status).items()]
     said = {text for name, text in named if name.isupper() and str(text).isidentifier()}
 
     assert {word for row in rows for cell in (0, 2, 3) for word in code(row[cell])} == (

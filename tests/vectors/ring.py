@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import msgspec
 
 from hack import objects
-from sharder.core.api.selector import LabelSelector
+from sharder.core.api.meta import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ShardName, is_label_value
-from sharder.core.placement.hash_ring import HashRing
+from sharder.core.placement.strategies.hashing import HashRing
 from sharder.core.preview.dump import decode_dump, plan_dump, plural_of
 from sharder.core.ring.build import may_be_sharded
 from tests.vectors.result import Result, differences

@@ -12,9 +12,8 @@ from typing import ClassVar
 import msgspec
 from typing_extensions import override
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
+from sharder.core.api.meta import LabelSelector, ObjectMeta, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec, StrategyName
-from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.shard import Shard
 from sharder.core.names import RingName, ShardName
 from sharder.core.placement.counting.counts import Entry

@@ -16,12 +16,12 @@ from math import inf
 from typing import Final
 
 from sharder.controllers.counting.unread_parts import Unreadable, UnreadParts
-from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (
     Part,
     ResourceKey,
     is_part_of,
+    naming_the_rule,
     requests_of,
     scope_of,
     selector_text,

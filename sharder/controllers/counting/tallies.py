@@ -1,21 +1,26 @@
-"""Count the objects of rings whose strategy sticks, on every replica.
+"""Count the objects of rings whose strategy sticks, and act on changes of their tallies.
 
-Each main resource of such a ring has one watch of metadata that feeds the tally, or one watch per
-namespace while there are few namespaces.  Other rings cost nothing (docs/placement.md, "The
-tally").
+Each main resource of such a ring has one watch of metadata that feeds the tally, on every replica,
+or one watch per namespace while there are few namespaces.  Other rings cost nothing.  Only the
+leader acts on changes, soon but not too often (docs/placement.md, "The tally").
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from math import inf
+from typing import Final, NamedTuple, NoReturn
 
 from sharder.controllers.cache_events import Subscriber
 from sharder.controllers.counting.tally_watch import TallyPorts, TallyWatch
+from sharder.controllers.ports import Ports
 from sharder.controllers.scope import WHOLE, Part, ResourceKey, scope_of
-from sharder.core.names import GroupResource, RingName
+from sharder.core.leases.membership import Standing
+from sharder.core.movement.desired import excess_of
+from sharder.core.names import GroupResource, RingName, ShardName
 from sharder.core.placement.counting.tally import AGE_SECONDS, Tally
+from sharder.core.placement.placer import Placer
 from sharder.core.ring.snapshot import RingSnapshot
 
 _NAMESPACES = GroupResource("", "namespaces")
@@ -186,3 +191,107 @@ def _spans(part: Part, snapshot: RingSnapshot) -> bool:
 def _end(state: _CountedRing) -> None:
     for running in state.running.values():
         running.task.cancel()
+
+
+POLL_SECONDS: Final = 0.5
+"""Seconds between two checks."""
+
+RETRY_SECONDS: Final = 1.0
+"""Seconds between two attempts to assign waiting objects after departures; with the poll and the
+write, an object waits less than 2 s."""
+
+PAUSE_SECONDS: Final = 15.0
+"""Seconds before another pass is requested for the same excess: some cannot be drained, but a
+failed drain can succeed later."""
+
+
+@dataclass(slots=True)
+class _CheckedTally:
+    """A ring's tally at the last check."""
+
+    tally: Tally
+    placer: Placer | None = None
+    changes: int = -1
+    departures: int = 0
+    """The number of departures when waiting objects were last retried."""
+    tried_at: float = -inf
+    excess: Mapping[ShardName, int] | None = None
+    """None before everything was listed."""
+    requested_at: float = 0.0
+    unread: tuple[str, ...] = ()
+    """The parts that could not be read, at the last report."""
+
+
+class TallyMonitor:
+    """Polls every ring's tally."""
+
+    def __init__(self, ports: Ports, recheck: Callable[[RingName], None]) -> None:
+        """`recheck` retries the ring's unassigned objects: there is capacity."""
+        self._cache = ports.cache
+        self._resync = ports.resync_ring
+        self._recheck = recheck
+        self._report = ports.on_change
+        self._clock = ports.clock
+        self._seen: dict[RingName, _CheckedTally] = {}
+
+    async def run(self) -> NoReturn:
+        """Poll until cancelled."""
+        while True:
+            rings = self._cache.rings()
+            self._seen = {ring: seen for ring, seen in self._seen.items() if ring in rings}
+            for ring in rings:
+                snapshot = self._cache.snapshot(ring)
+                if snapshot is not None and snapshot.tally is not None:
+                    self._check(snapshot, snapshot.tally)
+            await self._clock.sleep(POLL_SECONDS)
+
+    def _check(self, snapshot: RingSnapshot, tally: Tally) -> None:
+        seen = self._seen.get(snapshot.name)
+        if seen is None or seen.tally is not tally:
+            seen = self._seen[snapshot.name] = _CheckedTally(tally)
+        if tally.unread != seen.unread:
+            seen.unread = tally.unread
+            self._report(snapshot.name)
+        if not tally.synced:
+            seen.excess = None
+            return
+        now = self._clock.monotonic()
+        is_news = seen.changes != tally.changes or seen.placer is not snapshot.placer
+        seen.changes, seen.placer = tally.changes, snapshot.placer
+        if is_news or seen.excess is None or seen.excess:
+            self._request_pass(snapshot, seen, now)
+        self._retry_waiting(snapshot, tally, seen, now)
+        if is_news:
+            self._report(snapshot.name)
+
+    def _request_pass(self, snapshot: RingSnapshot, seen: _CheckedTally, now: float) -> None:
+        """Request a pass if a shard has too many objects, or after the first list."""
+        before, excess = seen.excess, excess_of(snapshot)
+        seen.excess = excess
+        is_due = bool(excess) and now >= seen.requested_at + PAUSE_SECONDS
+        if before is None or _grows(before, excess) or is_due:
+            seen.requested_at = now
+            self._resync(snapshot.name)
+
+    def _retry_waiting(
+        self, snapshot: RingSnapshot, tally: Tally, seen: _CheckedTally, now: float
+    ) -> None:
+        """Retry waiting objects after departures; the last departure is never missed.
+
+        Objects whose shard is gone wait too, but only a pass finds them.
+        """
+        standing_of = snapshot.members.standing_of
+        orphaned = any(standing_of(shard) is Standing.GONE for shard in tally.by_shard())
+        # The objects of an evacuating shard that found no capacity wait too.
+        if not snapshot.ring.spec.movement.paused:
+            orphaned |= any(map(tally.staying_on, snapshot.placer.layout.evacuating))
+        if not (tally.unassigned or orphaned):
+            seen.departures = tally.departures
+        elif tally.departures != seen.departures and now >= seen.tried_at + RETRY_SECONDS:
+            seen.departures, seen.tried_at = tally.departures, now
+            (self._resync if orphaned else self._recheck)(snapshot.name)
+
+
+def _grows(before: Mapping[ShardName, int], excess: Mapping[ShardName, int]) -> bool:
+    """Return whether any shard's excess grows; a shrinking excess is being drained."""
+    return any(many > before.get(shard, 0) for shard, many in excess.items())

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.unassigned import UNKNOWN
-from sharder.controllers.permissions import naming_the_rule, read
-from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey
+from sharder.controllers.scope import MAX_NAMESPACES, ObjectKey, ResourceKey, naming_the_rule, read
 from sharder.core.api.meta import OwnerReference, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import Owners, is_free, plan_controlled, plan_main

@@ -6,7 +6,7 @@ Every drain goes through here; other steps never wait (docs/protocol.md, "Budget
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sharder.controllers.movement.backlog import Seen
+from sharder.controllers.movement.unassigned import Seen
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import ObjectKey
 from sharder.core.errors import ApiError, SharderError, Unavailable

@@ -15,9 +15,8 @@ from sharder.controllers.movement.handover_queue import ACKNOWLEDGED_SECONDS, Ha
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
 from sharder.controllers.movement.owner_transfer import OwnerTransfer
 from sharder.controllers.movement.written_steps import ResyncStats
-from sharder.controllers.permissions import read
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, Part, ResourceKey
+from sharder.controllers.scope import ObjectKey, Part, ResourceKey, read
 from sharder.core.api.meta import ObjectMeta, PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.desired import is_directed

@@ -16,9 +16,8 @@ from sharder.controllers.movement.failures import Failures, Retry
 from sharder.controllers.movement.lease_guard import LeaseGuard
 from sharder.controllers.movement.unassigned import UnassignedObjects
 from sharder.controllers.movement.written_steps import WrittenSteps
-from sharder.controllers.permissions import naming_the_rule, read
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import ObjectKey, ResourceKey
+from sharder.controllers.scope import ObjectKey, ResourceKey, naming_the_rule, read
 from sharder.controllers.unheld_leases import ShardReturned
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, Conflict, InvalidObject, NotFound, SharderError

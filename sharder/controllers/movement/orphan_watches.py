@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sharder.controllers.movement.backlog import MAX_REMEMBERED, Backlog, Limit
 from sharder.controllers.movement.handover_queue import HandoverQueue
 from sharder.controllers.movement.mover import Mover
 from sharder.controllers.movement.object_backlog import (
     Limits,
     ObjectBacklog,
+    OverdueDrains,
 )
-from sharder.controllers.movement.overdue import OverdueDrains
+from sharder.controllers.movement.unassigned import MAX_REMEMBERED, Backlog, Limit
 from sharder.controllers.movement.watch_runner import WatchRunner
 from sharder.controllers.ports import Ports
 from sharder.controllers.scope import (

@@ -12,9 +12,8 @@ from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.handover import Handover
 from sharder.controllers.movement.mover import Decide, Deferred, Mover
 from sharder.controllers.movement.written_steps import ResyncStats
-from sharder.controllers.permissions import naming_the_rule
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import Part, ResourceKey
+from sharder.controllers.scope import Part, ResourceKey, naming_the_rule
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.names import GroupResource, ShardName

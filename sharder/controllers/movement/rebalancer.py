@@ -15,9 +15,8 @@ from typing import Final
 
 from sharder.controllers.movement.failures import BackingOff
 from sharder.controllers.movement.mover import AGAIN_SECONDS, Mover, Superseded
-from sharder.controllers.permissions import read
 from sharder.controllers.ports import Ports
-from sharder.controllers.scope import Part, ResourceKey, requests_of, scope_of
+from sharder.controllers.scope import Part, ResourceKey, read, requests_of, scope_of
 from sharder.core.api.lease import to_the_second
 from sharder.core.api.meta import PartialObject, Resource
 from sharder.core.api.ring import LastRebalance, PlannedMove, RebalanceSpec, RebalanceStrategy

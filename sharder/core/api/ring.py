@@ -4,8 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sharder.core.api.meta import ObjectMeta, PartialObject
-from sharder.core.api.selector import LabelSelector
+from sharder.core.api.meta import LabelSelector, ObjectMeta, PartialObject
 from sharder.core.names import GroupResource, RingName
 
 

@@ -37,8 +37,8 @@ from sharder.core.status.conditions import (
     WATCHED,
     condition_of,
 )
-from sharder.core.status.fence_condition import FENCED
 from sharder.core.status.phases import ShardPhase
+from sharder.core.status.status import FENCED
 
 RING: Final = "ring"
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from sharder.core.api.lease import Lease, LeaseSpec, format_time
-from sharder.core.leases.observed import ObservedLease
+from sharder.core.leases.state import ObservedLease
 from sharder.core.names import (
     EVACUATE_ANNOTATION,
     EVACUATE_ON_STOP,

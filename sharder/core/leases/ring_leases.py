@@ -12,12 +12,12 @@ from typing import Final
 
 from sharder.core.api.lease import Lease
 from sharder.core.leases.membership import Members, Standing, best, standing_by
-from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.shard import Shard, shard_of
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
     MAX_LEASES,
     SILENT_DURATIONS,
+    ObservedLease,
     classify,
     is_given_up,
     is_held,

@@ -15,9 +15,8 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from sharder.core.api.lease import Lease, parse_time
-from sharder.core.api.meta import PartialObject, Resource, api_group
+from sharder.core.api.meta import LabelSelector, PartialObject, Resource, api_group
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.selector import LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.names import API_GROUP, EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, GroupResource
 from sharder.core.placement.strategy import CustomFunction

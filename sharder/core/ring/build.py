@@ -30,8 +30,8 @@ from sharder.core.names import (
 )
 from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Reader
-from sharder.core.placement.hash_ring import HashRing
 from sharder.core.placement.placer import Placer, built
+from sharder.core.placement.strategies.hashing import HashRing
 from sharder.core.placement.strategy import CustomFunction, Layout
 from sharder.core.ring.snapshot import MainKind, RingSnapshot, Role
 

@@ -7,12 +7,12 @@ for a moment during a hand-over, and the objects of a dead shard are reassigned 
 """
 
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
 
-from sharder.core.api.lease import to_the_second
+from sharder.core.api.lease import parse_time, to_the_second
 from sharder.core.api.meta import Json
 from sharder.core.api.ring import (
     Condition,
@@ -23,7 +23,19 @@ from sharder.core.api.ring import (
     RingStatus,
     ShardStatus,
 )
-from sharder.core.status.conditions import FROM_COUNTS, DesiredCondition, ObjectStats, condition_of
+from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, how_to_apply
+from sharder.core.leases.membership import Members
+from sharder.core.names import ObjectRef, is_subdomain
+from sharder.core.plurals import counted, named
+from sharder.core.status.conditions import (
+    FALSE,
+    FROM_COUNTS,
+    TRUE,
+    UNKNOWN,
+    DesiredCondition,
+    ObjectStats,
+    condition_of,
+)
 
 MAX_SHARDS = 200
 """Maximum shards that a status lists, to bound its size."""
@@ -193,3 +205,100 @@ class StatusThrottle:
         """Return the seconds until the next condition can change, None if none is waiting."""
         waits = [since + SETTLE_SECONDS - at for _, since in self._unsettled.values()]
         return min((wait for wait in waits if wait > 0), default=None)
+
+
+FENCED: Final = "Fenced"
+ENFORCED, NOT_INSTALLED, OUTDATED = "Enforced", "NotInstalled", "Outdated"
+
+FORGOTTEN_AFTER: Final = timedelta(days=1)
+"""How long a missing fence is reported.  If it is missing longer, its removal is intended."""
+
+
+def fenced(
+    before: RingStatus,
+    proof: Proof | None,
+    ring: ControllerRing,
+    members: Members,
+    now: datetime,
+) -> DesiredCondition | None:
+    """Return whether the ring's fence is in force, None to keep the condition as it is.
+
+    A ring that never had a fence, or whose fence was removed on purpose, has no such condition.
+    The sharder cannot see whether a removal is intended, so the condition is False for a day
+    first.
+
+    Args:
+        before: The present status of the ring.
+        proof: The result of the last dry run, None before the first one.
+        ring: The ring, which determines the rules that its fence should have.
+        members: The members; the fence has to be able to recognize the available ones.
+        now: The present time (aware), compared with the time since which the fence is missing.
+    """
+    known = condition_of(before, FENCED)
+    match proof:
+        case Fence():
+            return _by(proof, ring, members)
+        case NoFence() if known is not None:
+            if _is_forgotten(known, now):
+                return DesiredCondition(FENCED, "")
+            advice = how_to_apply(ring.name)
+            return DesiredCondition(
+                FENCED,
+                FALSE,
+                NOT_INSTALLED,
+                f"the API server no longer enforces the fence; {advice}",
+            )
+        case UnknownFence(why) if known is not None:
+            return DesiredCondition(FENCED, UNKNOWN, UNKNOWN, f"cannot verify the fence: {why}")
+        case _:
+            return None
+
+
+def _is_forgotten(known: Condition, now: datetime) -> bool:
+    """Return whether the fence has been missing for so long that it was removed on purpose."""
+    since = parse_time(known.last_transition_time)
+    if known.reason != NOT_INSTALLED or since is None:
+        return False
+    return now - since >= FORGOTTEN_AFTER
+
+
+def _by(fence: Fence, ring: ControllerRing, members: Members) -> DesiredCondition:
+    expected = digest_of(ring)
+    if fence.digest != expected:
+        return DesiredCondition(
+            FENCED,
+            FALSE,
+            OUTDATED,
+            f"the fence is outdated: its rules are {fence.digest}, expected {expected}; "
+            f"{how_to_apply(ring.name)}",
+        )
+    strangers = _strangers(fence, members)
+    if strangers:
+        first = f"e.g. Lease {strangers[0]}" if len(strangers) > 1 else f"Lease {strangers[0]}"
+        return DesiredCondition(
+            FENCED,
+            UNKNOWN,
+            UNKNOWN,
+            f"cannot verify that the fence covers {counted(len(strangers), 'shard')}, {first}: "
+            "the name is not valid for a pod, or the fence has no ServiceAccount in the namespace",
+        )
+    return DesiredCondition(
+        FENCED,
+        TRUE,
+        ENFORCED,
+        f"shards that run as {named(fence.users)} cannot write to objects of other shards",
+    )
+
+
+def _strangers(fence: Fence, members: Members) -> list[ObjectRef]:
+    """Return the Leases of available shards that the fence cannot recognize.
+
+    It has no account in their namespaces, or no pod can have their names.  If a Lease just has
+    another name than its pod, the fence itself rejects the shard.
+    """
+    leases = (ObjectRef(members.namespaces[shard], shard) for shard in members.available)
+    return sorted(
+        ref
+        for ref in leases
+        if ref.namespace not in fence.namespaces or not is_subdomain(ref.name)
+    )

@@ -6,8 +6,8 @@ from sharder.cli.words import (
     matches,
 )
 from sharder.core.api.meta import Resource
-from sharder.core.api.since import short
 from sharder.core.names import GroupResource
+from sharder.core.preview.observe import short
 
 DEPLOYMENTS = Resource(
     id=GroupResource("apps", "deployments"),

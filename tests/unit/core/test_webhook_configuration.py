@@ -8,9 +8,8 @@ from typing import TypedDict
 import pytest
 from msgspec import structs
 
-from sharder.core.api.meta import Json
+from sharder.core.api.meta import NAME_LABEL, Json, LabelSelector, Requirement
 from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.api.selector import NAME_LABEL, LabelSelector, Requirement
 from sharder.core.webhook_configuration import (
     Endpoint,
     Registration,

@@ -4,9 +4,8 @@ import pytest
 from msgspec import structs
 
 from sharder.core.admission.answers import PASS, Decision
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
-from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.names import (

@@ -1,10 +1,10 @@
-"""Facts about `sharder.core.api.selector`: what a LabelSelector matches."""
+"""Facts about `sharder.core.api.meta`: what a LabelSelector matches."""
 
 from typing import Literal, TypeAlias
 
 import pytest
 
-from sharder.core.api.selector import Requirement
+from sharder.core.api.meta import Requirement
 
 Operator: TypeAlias = Literal["In", "NotIn", "Exists", "DoesNotExist"]
 

@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import LabelSelector, PartialObject, Requirement
 from sharder.core.api.ring import ControllerRing, RingResource
-from sharder.core.api.selector import LabelSelector, Requirement
 from sharder.core.diagnosis.finding import Level, Unread
 from sharder.core.diagnosis.installation import (
     NO_SHARD,

@@ -16,7 +16,7 @@ from sharder.core.leases.election import (
     judge,
     taken,
 )
-from sharder.core.leases.observed import ObservedLease
+from sharder.core.leases.state import ObservedLease
 from sharder.core.names import EVACUATE_ANNOTATION, EVACUATE_ON_STOP, POD_UID_ANNOTATION
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,12 +1,11 @@
-"""Facts about `sharder.core.leases.observed`: what silence says of a Lease that is watched."""
+"""Facts about `sharder.core.leases.state`: what silence says of a Lease that is watched."""
 
 from datetime import timedelta
 
 import pytest
 
 from sharder.core.api.lease import Lease
-from sharder.core.leases.observed import ObservedLease
-from sharder.core.leases.state import ShardState
+from sharder.core.leases.state import ObservedLease, ShardState
 from sharder.core.names import STATE_LABEL, ZONE_LABEL
 from tests.support.values import NOW, lease
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sharder.core.leases.observed import ObservedLease
 from sharder.core.leases.state import (
     DEFAULT_DURATION,
+    ObservedLease,
     ShardState,
     duration_of,
     state_of,

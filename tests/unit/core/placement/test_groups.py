@@ -1,8 +1,7 @@
 """Facts about `sharder.core.placement.demand`: which objects belong together."""
 
-from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
+from sharder.core.api.meta import LabelSelector, ObjectMeta, OwnerReference, PartialObject
 from sharder.core.api.ring import GroupBy, PlacementSpec
-from sharder.core.api.selector import LabelSelector
 from sharder.core.placement.demand import MAX_TRAITS, Reader
 from tests.support.values import DEMO
 

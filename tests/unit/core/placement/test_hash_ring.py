@@ -1,7 +1,7 @@
-"""Facts about `sharder.core.placement.hash_ring`: which shard a key belongs to."""
+"""Facts about `sharder.core.placement.strategies.hashing`: which shard a key belongs to."""
 
 from sharder.core.names import ShardName
-from sharder.core.placement.hash_ring import PIECE, HashRing
+from sharder.core.placement.strategies.hashing import PIECE, HashRing
 
 # Computed with pkg/sharding/consistenthash of the reference.
 VECTORS = {

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from sharder.core.api.meta import Json
-from sharder.core.api.selector import LabelSelector
+from sharder.core.api.meta import Json, LabelSelector
 from sharder.core.errors import ConfigError
 from sharder.core.preview.dump import decode_dump, parse_stream, plan_dump, plural_of
 from sharder.core.preview.plan import PlanReport

@@ -5,9 +5,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
-from sharder.core.api.selector import LabelSelector
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Action
 from sharder.core.names import (

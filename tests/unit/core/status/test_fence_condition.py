@@ -9,7 +9,7 @@ from sharder.core.api.ring import Condition, RingStatus
 from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import ShardName
-from sharder.core.status.fence_condition import FORGOTTEN_AFTER, fenced
+from sharder.core.status.status import FORGOTTEN_AFTER, fenced
 from tests.support.values import A, B, ring
 
 ONCE_FENCED = RingStatus(conditions=(Condition(type="Fenced", status="True"),))
