@@ -133,6 +133,7 @@ def test_a_label_more_changes_nothing_else() -> None:
         (b"k8s\x00\x12\xff", PROTOBUF),
         (b"k8s\x00\x13", PROTOBUF),
         (POD + b"\x19short", PROTOBUF),
+        (POD + b"\x08\x01" * 20_001, PROTOBUF),
         (b"{", "application/json"),
         (b'{"metadata":' * 5000, "application/json"),
         (b"\xa0", "application/cbor"),
