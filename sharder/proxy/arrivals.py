@@ -19,7 +19,6 @@ from sharder.runtime.clock import Clock
 
 HELD_SECONDS: Final = 5.0
 """The longest time for which an object is held back for its children."""
-_POLL_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 0.5
 
 _log = logging.getLogger(__name__)
@@ -55,15 +54,14 @@ class Arrivals:
     async def ready(
         self, resource: GroupResource, shown: Collection[ObjectMeta], gone: Collection[ObjectMeta]
     ) -> None:
-        """Return when objects that the controller has not seen yet, or sees no more, can be shown.
+        """Return when the controller can be shown objects, and that others are gone.
 
-        That is not before our own watch, which shows drains, has come so far.  Shown earlier, a
-        new object would not be here until it changes, and one that is gone would still be here.
+        That is not before our own watch, which shows drains, has come so far: the controller never
+        knows more than we do.
         """
+        versions = [number_of(meta.resource_version) for meta in (*shown, *gone)]
+        await self._here.until_reached(resource, max(versions, default=-1))
         new = {meta.uid: meta for meta in shown if not self._here.is_delivered(meta.uid)}
-        versions = [number_of(meta.resource_version) for meta in (*new.values(), *gone)]
-        while self._here.reached(resource) < max(versions, default=-1):
-            await self._clock.sleep(_POLL_SECONDS)
         if not new:
             return
         try:

@@ -9,6 +9,7 @@ the last write to it or its children has ended, or when no write is in flight an
 `PATIENCE_SECONDS` have passed.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,8 +42,6 @@ class Main:
     draining_since: float | None = None
     since: int = -1
     """Up to this version the controller may have seen it on another shard: later ones count."""
-    shown: int = -1
-    """The last version that was delivered to the controller."""
     delivered: float | None = None
     """When (monotonic seconds) the controller got it first; None: not since it came."""
 
@@ -72,6 +71,7 @@ class Here:
         self._names: dict[tuple[GroupResource, ObjectRef], Main] = {}
         self._versions: dict[GroupResource, int] = {}
         """How far our own watch of each resource has come."""
+        self._moved = asyncio.Event()
         self._writes: dict[str, _Writes] = {}
 
     def __len__(self) -> int:
@@ -85,35 +85,29 @@ class Here:
     ) -> None:
         """Replace the objects of a resource by a new list of a version.
 
-        What the controller has not seen in the listed version can have left and come back.  A list
-        that is older than our watch shows that etcd was restored: nothing seen before counts.
+        What has changed since our watch showed it can have left and come back.  A list that is
+        older than our watch shows that etcd was restored: nothing seen before counts.
         """
-        before, self._versions[resource] = self._versions.get(resource, 0), number_of(version)
-        is_restored = self._versions[resource] < before
+        is_restored = number_of(version) < self._versions.get(resource, 0)
         now = {meta.uid: meta for meta in metas}
         for main in [main for main in self if main.resource == resource and main.uid not in now]:
             self._remove(main.uid)
         for meta in now.values():
-            known, listed = self._mains.get(meta.uid), number_of(meta.resource_version)
-            if known is not None and (is_restored or known.shown < listed):
-                known.since, known.shown, known.delivered = listed - 1, -1, None
+            known = self._mains.get(meta.uid)
+            if known is not None and (is_restored or known.version != meta.resource_version):
+                known.since, known.delivered = number_of(meta.resource_version) - 1, None
             self._put(resource, meta)
+        self._reach(resource, number_of(version))
 
     def changed(self, resource: GroupResource, meta: ObjectMeta) -> None:
-        """Record an object as our watch shows it, unless a list has shown more."""
-        if self._is_news(resource, meta):
-            self._put(resource, meta)
+        """Record an object as our watch shows it."""
+        self._put(resource, meta)
+        self._reach(resource, number_of(meta.resource_version))
 
     def removed(self, resource: GroupResource, meta: ObjectMeta) -> None:
-        """Record that an object is deleted, or no longer ours, unless a list has shown more."""
-        if self._is_news(resource, meta):
-            self._remove(meta.uid)
-
-    def _is_news(self, resource: GroupResource, meta: ObjectMeta) -> bool:
-        """Note how far our watch has come; return whether that is further than before."""
-        before, now = self._versions.get(resource, 0), number_of(meta.resource_version)
-        self._versions[resource] = max(before, now)
-        return now > before
+        """Record that an object is deleted, or no longer ours."""
+        self._remove(meta.uid)
+        self._reach(resource, number_of(meta.resource_version))
 
     def _put(self, resource: GroupResource, meta: ObjectMeta) -> None:
         ownership = self._identity.ownership_of(meta)
@@ -129,11 +123,9 @@ class Here:
         if ownership is Ownership.OURS:
             main.draining_since = None
             return
-        main.since = version
+        main.since, main.delivered = version, None
         if main.draining_since is None:
             main.draining_since = self._now()
-        if main.shown <= version:  # else the controller has seen already that it stays
-            main.delivered = None
 
     def _remove(self, uid: str) -> None:
         main = self._mains.pop(uid, None)
@@ -143,11 +135,17 @@ class Here:
     def forget_delivered(self) -> None:
         """Record that the controller has to see all objects again."""
         for main in self:
-            main.shown, main.delivered = -1, None
+            main.delivered = None
 
-    def reached(self, resource: GroupResource) -> int:
-        """Return up to which version our own watch has shown the objects of a resource."""
-        return self._versions.get(resource, -1)
+    async def until_reached(self, resource: GroupResource, version: int) -> None:
+        """Wait until our own watch has shown the objects of a resource at a version."""
+        while self._versions.get(resource, -1) < version:
+            await self._moved.wait()
+
+    def _reach(self, resource: GroupResource, version: int) -> None:
+        self._versions[resource] = version
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     def is_delivered(self, uid: str) -> bool:
         """Return whether the controller has seen an object, and it did not drain since."""
@@ -156,21 +154,20 @@ class Here:
 
     def deliver(self, meta: ObjectMeta) -> None:
         """Record that the controller gets a state of an object now, in which it does not drain."""
-        main, version = self._mains.get(meta.uid), number_of(meta.resource_version)
-        if main is None or version <= main.since:
+        main = self._mains.get(meta.uid)
+        if main is None or main.delivered is not None:
             return
-        main.shown = max(main.shown, version)
-        if main.delivered is None:
+        if number_of(meta.resource_version) > main.since:
             main.delivered = self._now()
 
     def leave(self, uid: str, version: str) -> None:
         """Record that the controller is about to see that an object is gone, at a version.
 
-        It can see that before our own watch shows the drain, and acts on it at once.  What has
-        been shown to it in a later version stays: a list can be older than a watch.
+        A list can show that before our own watch shows the drain, and the controller acts on it at
+        once.  What our watch has shown in a later version stays.
         """
         main = self._mains.get(uid)
-        if main is not None and main.shown <= number_of(version):
+        if main is not None and number_of(main.version) <= number_of(version):
             main.since, main.delivered = max(main.since, number_of(version)), None
 
     def leave_but(

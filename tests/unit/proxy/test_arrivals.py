@@ -101,17 +101,23 @@ async def test_a_list_of_children_that_fails_is_repeated() -> None:
     assert len(shard.pods.asked) == 2
 
 
+@pytest.mark.parametrize("was_seen", [False, True])
 async def test_an_object_waits_for_our_own_watch_without_a_limit(
-    monkeypatch: pytest.MonkeyPatch,
+    was_seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sharder.proxy.arrivals.HELD_SECONDS", 0.1)
     shard = Shard()
-    shard.here.removed(JOBS, replace(JOB, resource_version="6"))
+    if was_seen:
+        shard.here.deliver(JOB)
     later = replace(JOB, resource_version="7")
 
     ready = asyncio.ensure_future(shard.arrivals.ready(JOBS, [later], ()))
     await asyncio.sleep(0.3)
-    assert not ready.done(), "delivered now, it would never be here"
+    assert not ready.done(), "the controller would know more than we do"
+
+    shard.here.removed(JOBS, replace(JOB, resource_version="6"))
+    await asyncio.sleep(0.1)
+    assert not ready.done()
 
     shard.here.changed(JOBS, later)
     await ready
