@@ -19,61 +19,42 @@ SHOWING: Final = frozenset(("ADDED", "MODIFIED"))
 """The events with an object that the controller sees from now on."""
 
 
-class Copies:
-    """The open watches of the controller."""
+async def copy(view: View, stream: Stream, response: web.StreamResponse, answer: Answer) -> None:
+    """Copy the lines of a watch, those that come together at once."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(_read_lines(answer, stream.lines))
+            while await _deliver(view, stream, response):
+                pass
+            reading.cancel()
+    except* (OSError, msgspec.DecodeError):
+        pass  # either side has gone; the controller watches again
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._reading = list[asyncio.Queue[bytes]]()
-        """What each has still to show."""
 
-    def end(self) -> None:
-        """End all watches of the controller."""
-        for lines in self._reading:
-            while lines.qsize():
-                lines.get_nowait()
-            lines.put_nowait(b"")
-
-    async def copy(self, stream: Stream, response: web.StreamResponse, answer: Answer) -> None:
-        """Copy the lines of a watch, those that come together at once."""
-        lines = asyncio.Queue[bytes](100)
-        self._reading.append(lines)
-        try:
-            async with asyncio.TaskGroup() as group:
-                reading = group.create_task(_read_lines(answer, lines))
-                while await self._deliver(stream, response, lines):
-                    pass
-                reading.cancel()
-        except* (OSError, msgspec.DecodeError):
-            pass  # either side has gone; the controller watches again
-        finally:
-            self._reading.remove(lines)
-
-    async def _deliver(
-        self, stream: Stream, response: web.StreamResponse, lines: asyncio.Queue[bytes]
-    ) -> bool:
-        """Write the lines that have come; return whether there will be more."""
-        view, batch = self._view, [await lines.get()]
-        is_main = view.gate.is_main(stream.sight.resource)
-        if is_main and batch[0] and _arrives(event_of(batch[0]), view):
-            await asyncio.sleep(TOGETHER_SECONDS)
-        while batch[-1] and lines.qsize():
-            batch.append(lines.get_nowait())
-        seen = [_seen(line, view) for line in batch if line]
-        events = [event for _, event in seen]
-        if is_main:
-            if not any(stream.sight.selectors):
-                for event in events:
-                    _end_initial(stream, event, view.gate.here)
-            shown = [each.meta for each in events if each.type in SHOWING]
-            gone = [each.meta for each in events if each.type == "DELETED"]
-            await view.arrivals.ready(stream.sight.resource, shown, gone)
-            # Delivered before it is written: the controller can answer at once.
-            view.arrivals.delivered(shown)
-        await response.write(b"".join(line + b"\n" for line, _ in seen if line))
-        for event in events:
-            view.streams.shown(stream, event)
-        return bool(batch[-1])
+async def _deliver(view: View, stream: Stream, response: web.StreamResponse) -> bool:
+    """Write the lines that have come; return whether there will be more."""
+    lines = stream.lines
+    batch = [await lines.get()]
+    is_main = view.gate.is_main(stream.sight.resource)
+    if is_main and batch[0] and _arrives(event_of(batch[0]), view):
+        await asyncio.sleep(TOGETHER_SECONDS)
+    while batch[-1] and lines.qsize():
+        batch.append(lines.get_nowait())
+    seen = [_seen(line, view) for line in batch if line]
+    events = [event for _, event in seen]
+    if is_main:
+        if not any(stream.sight.selectors):
+            for event in events:
+                _end_initial(stream, event, view.gate.here)
+        shown = [each.meta for each in events if each.type in SHOWING]
+        gone = [each.meta for each in events if each.type == "DELETED"]
+        await view.arrivals.ready(stream.sight.resource, shown, gone)
+        # Delivered before it is written: the controller can answer at once.
+        view.arrivals.delivered(shown)
+    await response.write(b"".join(line + b"\n" for line, _ in seen if line))
+    for event in events:
+        view.streams.shown(stream, event)
+    return bool(batch[-1])
 
 
 def _seen(line: bytes, view: View) -> tuple[bytes, Event]:

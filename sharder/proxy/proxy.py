@@ -122,15 +122,15 @@ class Proxy:
             rng=self._rng,
         )
         view = _view_of(context, handled, self._options)
-        server, followers = ProxyServer(passage, view), Followers(context, view, list(handled))
-        async with asyncio.TaskGroup() as group, listen(server):
+        followers = Followers(context, view, list(handled))
+        async with asyncio.TaskGroup() as group, listen(ProxyServer(passage, view)):
             beside = [group.create_task(followers.run(), name="follow")]
             if view.health is not None:
                 beside.append(group.create_task(view.health.run(), name="health"))
             while not self._stop.is_set():
                 await race(self._until_working(view), self._stop.wait())
                 if not self._stop.is_set():
-                    await self._be_shard(cluster, handled, view, followers, server)
+                    await self._be_shard(cluster, handled, view, followers)
             for task in beside:
                 task.cancel()
 
@@ -141,16 +141,10 @@ class Proxy:
         _log.info("the controller watches %s", ", ".join(map(str, view.gate.kinds.values())))
 
     async def _be_shard(
-        self,
-        cluster: Cluster,
-        handled: Handled,
-        view: View,
-        followers: Followers,
-        server: ProxyServer,
+        self, cluster: Cluster, handled: Handled, view: View, followers: Followers
     ) -> None:
         def begin(context: ShardContext, holder: LeaseHolder) -> Work:
-            end = server.copies.end
-            return Work(context, view, followers, left=holder.left, end_streams=end)
+            return Work(context, view, followers, holder.left)
 
         membership = Membership(
             ring=self._ring,

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.kube.passage import Passage
-from sharder.proxy.copies import Copies
+from sharder.proxy.copies import copy
 from sharder.proxy.election import LEASES
 from sharder.proxy.forward import Forwarder, copied, expired, path_of, plain, written
 from sharder.proxy.gate import Refused
@@ -31,8 +31,6 @@ class ProxyServer:
         self._view = view
         self._forward = Forwarder(passage)
         self._writes = Writes(view, self._forward)
-        self.copies = Copies(view)
-        """The open watches of the controller."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
@@ -150,7 +148,7 @@ class ProxyServer:
                 view.show(sight)
             since = "" if sends_initial else version
             with view.streams.opened(sight, since) as stream:
-                await self.copies.copy(stream, response, answer)
+                await copy(view, stream, response, answer)
             return response
 
 

@@ -83,6 +83,8 @@ class Stream:
     """The uid of what controls each object that it shows, by namespace and name as text."""
     initial: set[str] = field(default_factory=set)
     """The uids of main objects in the initial events, until their end."""
+    lines: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(100))
+    """What it has still to show; an empty line is its end."""
 
 
 class Streams:
@@ -131,6 +133,13 @@ class Streams:
             self._ended[sight.resource] = self._expected[sight] = self._clock.monotonic()
             self._forget_expected()
             self._note()
+
+    def end(self) -> None:
+        """End all watches."""
+        for each in self._open:
+            while each.lines.qsize():
+                each.lines.get_nowait()
+            each.lines.put_nowait(b"")
 
     def parent(self, resource: GroupResource, ref: ObjectRef) -> str:
         """Return the uid of what controls an object that the controller sees, else empty."""

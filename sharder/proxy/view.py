@@ -58,11 +58,12 @@ class View:
         self.left = left
 
     def close(self) -> None:
-        """Let no write pass; the controller ends, and the next one has to see all objects."""
+        """Let no write pass, and end all watches: the next process has to see all objects."""
         self.left = _none
         self.lock.lose()
         self.gate.here.forget_delivered()
         self.shown.clear()
+        self.streams.end()
 
     def show(self, sight: Sight) -> None:
         """Record that the controller sees these main objects from now on."""

@@ -106,24 +106,13 @@ class Work:
         context: ShardContext,
         view: View,
         followers: Followers,
-        *,
         left: Callable[[], float],
-        end_streams: Callable[[], None],
     ) -> None:
-        """Set up.
-
-        Args:
-            context: The shard.
-            view: What the controller sees.
-            followers: The shard's own watches.
-            left: Returns for how many seconds the Lease is certainly held.
-            end_streams: Ends all watches of the controller.
-        """
+        """`left` returns for how many seconds the Lease is certainly held."""
         self._context = context
         self._view = view
         self._followers = followers
         self._left = left
-        self._end_streams = end_streams
         self._failures = Once[str]()
         self._told = ""
         """What the Lease says of the resources outside the ring."""
@@ -159,7 +148,6 @@ class Work:
                 working.cancel()
         finally:
             self._view.close()
-            self._end_streams()
             while self._view.gate.here.in_flight():
                 await self._context.clock.sleep(_POLL_SECONDS)
 

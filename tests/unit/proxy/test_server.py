@@ -64,7 +64,6 @@ class Stage:
     left: float = 7.0
     holds_lease: bool = True
     client: aiohttp.ClientSession = field(init=False)
-    server: ProxyServer = field(init=False)
     view: View = field(init=False)
 
     async def api_server(self, request: web.Request) -> web.StreamResponse:
@@ -95,8 +94,7 @@ class Stage:
             gate=gate, streams=streams, arrivals=arrivals, lock=Lock(clock), health=None
         )
         self.view.open(lambda: self.left)
-        self.server = ProxyServer(passage, self.view)
-        return self.server
+        return ProxyServer(passage, self.view)
 
 
 def served(handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> TestServer:
@@ -284,7 +282,7 @@ async def test_nothing_is_shown_after_the_end_of_a_watch(stage: Stage) -> None:
     stage.answer = job
     async with stage.client.get(f"{JOBS_PATH}?watch=1") as answer:
         await asyncio.sleep(0.02)  # the job waits for others
-        stage.server.copies.end()
+        stage.view.streams.end()
         goes_on.set()
         await asyncio.sleep(0.2)
         stage.view.gate.here.changed(JOBS, replace(JOB, resource_version="9"))

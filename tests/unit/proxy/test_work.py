@@ -60,7 +60,7 @@ async def test_an_object_that_cannot_be_released_is_logged_once_and_so_is_what_e
     patch = AsyncMock(side_effect=Unavailable("not now"))
     followers.objects.return_value.patch = patch
     context = Mock(identity=ME, leases=Mock(patch=AsyncMock()))
-    work = Work(context, view, followers, left=Mock(), end_streams=Mock())
+    work = Work(context, view, followers, Mock())
 
     async def is_repeated() -> bool:
         return patch.await_count > 2
