@@ -21,6 +21,8 @@ PORT: Final = 16443
 DEFAULT_GRACE: Final = 30
 KINDS: Final = frozenset(("Deployment", "StatefulSet"))
 _ADDRESS: Final = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(PORT)}
+_PAST: Final = frozenset((*_ADDRESS, "KUBECONFIG", "--kubeconfig", "-kubeconfig", "--master"))
+"""Variables and flags by which a controller finds another way to the API server."""
 
 
 def injected(manifest: Manifest, image: str, arguments: Sequence[str]) -> Manifest:
@@ -40,16 +42,12 @@ def injected(manifest: Manifest, image: str, arguments: Sequence[str]) -> Manife
         return manifest
     manifest = deepcopy(without(manifest))
     spec = _pod_of(manifest)
-    what = f"{manifest['kind']} {(manifest.get('metadata') or {}).get('name', '')}"
-    if spec.get("automountServiceAccountToken") is False:
-        raise ConfigError(f"{what}: the proxy needs the token of the service account: mount it")
-    if spec.get("hostNetwork"):
-        raise ConfigError(f"{what}: with hostNetwork, two proxies of a node would share a port")
+    if problem := _problem(spec):
+        name = (manifest.get("metadata") or {}).get("name", "")
+        raise ConfigError(f"{manifest['kind']} {name}: {problem}")
     for container in _entries(spec, "containers"):
-        mounts = _entries(container, "volumeMounts")
-        if any(str(mount.get("mountPath", "")).rstrip("/") == ACCOUNT for mount in mounts):
-            raise ConfigError(f"{what}: container {container['name']} mounts a token of its own")
-        mounts.append({"name": NAME, "mountPath": ACCOUNT, "readOnly": True})
+        mount = {"name": NAME, "mountPath": ACCOUNT, "readOnly": True}
+        _entries(container, "volumeMounts").append(mount)
         _entries(container, "env").extend(
             {"name": name, "value": value} for name, value in _ADDRESS.items()
         )
@@ -81,6 +79,24 @@ def without(manifest: Manifest) -> Manifest:
     else:
         spec["terminationGracePeriodSeconds"] = grace
     return manifest
+
+
+def _problem(spec: Manifest) -> str:
+    """Return why a pod cannot be served, empty if it can."""
+    if spec.get("automountServiceAccountToken") is False:
+        return "the proxy needs the token of the service account: mount it"
+    if spec.get("hostNetwork"):
+        return "with hostNetwork, two proxies of a node would share a port"
+    for container in spec.get("containers") or ():
+        name, mounts = container["name"], container.get("volumeMounts") or ()
+        if any(str(mount.get("mountPath", "")).rstrip("/") == ACCOUNT for mount in mounts):
+            return f"container {name} mounts a token of its own"
+        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        given = {str(word).partition("=")[0] for word in words}
+        given |= {each["name"] for each in container.get("env") or ()}
+        if past := sorted(given & _PAST):
+            return f"container {name} would not use the proxy: leave out {', '.join(past)}"
+    return ""
 
 
 def _sidecar(image: str, arguments: Sequence[str]) -> Manifest:

@@ -88,6 +88,13 @@ def test_other_manifests_stay_as_they_are() -> None:
     [
         ("automountServiceAccountToken", False),
         ("hostNetwork", True),
+        ("containers", [{"name": "a", "args": ["--kubeconfig=/etc/kubeconfig"]}]),
+        ("containers", [{"name": "a", "command": ["manager", "--master", "https://x"]}]),
+        (
+            "containers",
+            [{"name": "a", "env": [{"name": "KUBERNETES_SERVICE_HOST", "value": "x"}]}],
+        ),
+        ("containers", [{"name": "a", "env": [{"name": "KUBECONFIG", "value": "/x"}]}]),
         (
             "containers",
             [
