@@ -274,7 +274,8 @@ class ControlPlane:
         if isinstance(manifest, Path):
             return self.kubectl(*command, str(manifest))
         if not isinstance(manifest, str):
-            manifest = "\n---\n".join(map(json.dumps, manifest))
+            # kubectl 1.30 takes a stream that begins with a brace for JSON without separators.
+            manifest = "".join(f"---\n{json.dumps(each)}\n" for each in manifest)
         return self.kubectl(*command, "-", stdin=manifest)
 
     def __enter__(self) -> "ControlPlane":
