@@ -29,6 +29,8 @@ from hack.ports import free_ports
 from hack.supervisor import ProcessError, Supervisor
 
 ADDRESS: Final = IPv4Address("127.0.0.1")
+SERVICE_ADDRESS: Final = "198.18.0.1"
+"""Of the Service `kubernetes`, in a range that no network uses (RFC 2544)."""
 START_SECONDS = 60
 """The time limit of a start; 3 s are usual."""
 GOGC = "400"
@@ -159,7 +161,7 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={signing_key}",
             f"--service-account-signing-key-file={signing_key}",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            "--service-cluster-ip-range=198.18.0.0/24",
             "--event-ttl=1h",
             # Otherwise a stop waits a minute for open watches (genericapiserver.go,
             # shutdownTimeout).
@@ -291,7 +293,7 @@ class ControlPlane:
 
     def _write_identities(self) -> None:
         """Write certificates and keys for the API server and the admin, but not the CA's key."""
-        server = self._authority.issue("kubernetes.default.svc", "localhost", str(ADDRESS))
+        server = self._authority.issue("localhost", str(ADDRESS), SERVICE_ADDRESS)
         admin = self._authority.issue(user="admin", group="system:masters")
         write_private(self.directory / "ca.pem", self._authority.certificate)
         write_private(self.admin_pem, admin.certificate + admin.key)
