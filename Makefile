@@ -45,7 +45,7 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 	@$(VENV)/coverage report --fail-under=100 --include="$(CORE)"
 	@$(VENV)/python -m hack.server_tests
 
-test-long: $(INSTALLED_DOCS) control-plane controller-manager libshard ## a hostile tenant, random faults, any controller, the site
+test-long: $(INSTALLED_DOCS) control-plane controller-manager helm helm3 libshard ## a hostile tenant, random faults, any controller, the site, the chart on nodes (as root)
 	@$(VENV)/python -m hack.server_tests --long
 
 matrix: $(INSTALLED) control-plane helm goshard libshard ## the main job on each supported Kubernetes, Python, helm, dependency (CELLS=... for some)
