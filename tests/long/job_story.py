@@ -69,6 +69,10 @@ class Story:
         await self._join(3)
         for number in range(3):
             await self._deployments.start(f"deployments-{number}")
+        flags = ("--controllers=replicaset-controller", "--leader-elect=false", "--secure-port=0")
+        admin = f"--kubeconfig={self.work.playground.plane.admin_kubeconfig}"
+        command = (str(controller_manager()), *flags, admin)
+        self.work.playground.start_shard("replicasets", command)  # these have no shards
         await self.work.create_sets(SETS)
         await self.work.create_deployments(DEPLOYMENTS)
         await self.work.until_rolled(within=120)

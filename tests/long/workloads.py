@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from hack.binaries import controller_manager
 from hack.playground import ROOT, Playground
 from sharder.core.api.meta import Json, PartialObject
 from sharder.core.errors import ApiError
@@ -91,7 +90,7 @@ class Workloads:
         self._rng = random.Random(1)
 
     async def install(self) -> None:
-        """Install rings, rights, a sharder, and the controllers that have no shards."""
+        """Install rings, rights and a sharder."""
         plane = self.playground.plane
         await asyncio.to_thread(self.playground.install)
         await asyncio.to_thread(plane.apply, ROOT / "hack/manifests/jobs.yaml")
@@ -101,11 +100,6 @@ class Workloads:
             return await asyncio.to_thread(self.playground.is_ready)
 
         await eventually(is_ready, within=120)
-        flags = ("--controllers=replicaset-controller", "--leader-elect=false", "--secure-port=0")
-        self.playground.start_shard(
-            "replicasets",
-            [str(controller_manager()), *flags, f"--kubeconfig={plane.admin_kubeconfig}"],
-        )
 
     async def create(self, jobs: int) -> None:
         """Create jobs."""
