@@ -20,14 +20,8 @@ class Forwarder:
     port: int
     """Where it listens."""
 
-    def __init__(self, *, passes_over: bool = True) -> None:
-        """Lead nowhere yet.
-
-        Args:
-            passes_over: Whether the next port is tried when one refuses.  A Service does not:
-                its client is refused.
-        """
-        self._passes_over = passes_over
+    def __init__(self) -> None:
+        """Lead nowhere yet."""
         self._targets: list[int] = []
         self._open: set[tuple[int, asyncio.StreamWriter]] = set()
         self._gates: dict[int, asyncio.Event] = {}
@@ -110,8 +104,6 @@ class Forwarder:
             self._targets.append(self._targets.pop(0))
             with suppress(OSError):
                 return port, *await asyncio.open_connection(ADDRESS, port)
-            if not self._passes_over:
-                break
         return None
 
     def _lead_to(self, ports: tuple[int, ...]) -> None:
