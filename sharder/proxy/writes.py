@@ -54,7 +54,7 @@ class Writes:
         The API server would list it first, and delete what leaves in the meantime.
         """
         gate, headers = self._view.gate, plain(request.headers)
-        labels = self._view.labels_of(target.resource)
+        labels = self._view.labels_of(target.resource) or gate.identity.selector
         async with self._forward.open(request, labels=labels, instead="GET") as answer:
             if answer.status >= 300:
                 return await copied(request, answer)

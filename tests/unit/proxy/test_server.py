@@ -519,7 +519,11 @@ async def test_the_controller_reads_children_that_no_object_of_the_ring_controls
         ("ADDED", "mine"), ("ADDED", "free"), ("ADDED", "cron"),
         ("MODIFIED", "mine"), ("DELETED", "foreign"), ("MODIFIED", "free"), ("MODIFIED", "cron"),
     ]  # fmt: skip
-    assert [request.query.get("labelSelector") for request in stage.asked] == ["a", None]
+    stage.answer = nothing
+    async with stage.client.delete("/api/v1/namespaces/demo/pods") as answer:
+        assert answer.status == 200, "what it reads beside its own stays"
+    selectors = [request.query.get("labelSelector") for request in stage.asked]
+    assert selectors == ["a", None, ME.selector]
 
 
 async def test_the_controller_gets_main_objects_of_others_if_it_is_told_to_need_them(
