@@ -1,5 +1,6 @@
 """What is here, what may be written, and when an object that drains is released."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,7 +17,7 @@ from sharder.core.names import (
     owner_label,
 )
 from sharder.proxy.gate import Gate, Refused
-from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here
+from sharder.proxy.here import CACHED_SECONDS, PATIENCE_SECONDS, QUIET_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.shard.identity import Identity
 
@@ -94,6 +95,17 @@ class Shard:
             return int(str(refused.status["code"]))
         return 200
 
+    @property
+    def one(self) -> Main:
+        """The job, which is here."""
+        main = self.here.of_uid("u1")
+        assert main is not None
+        return main
+
+    def drain(self) -> None:
+        """Let our own watch show that the job drains."""
+        self.here.changed(JOBS, job(drains=True, version=2))
+
     async def writes(self) -> tuple[int, int, int]:
         """Return the answers to an update of the job, one of its pod, and a create of another."""
         return (
@@ -103,40 +115,30 @@ class Shard:
         )
 
 
-async def test_writes_to_an_object_and_its_children_pass_while_it_is_here() -> None:
-    shard = Shard()
-
-    assert await shard.writes() == (200, 200, 200)
-
-
-async def test_nothing_passes_without_the_lease() -> None:
-    shard = Shard(holds_lease=False)
-
-    assert await shard.writes() == (409, 409, 409)
-
-
 @pytest.mark.parametrize(
-    "now",
-    [job(drains=True, version=2), job("other", version=2)],
-    ids=["drains", "is on another shard"],
+    ("happens", "answers"),
+    [
+        (lambda _: None, (200, 200, 200)),
+        (lambda shard: setattr(shard, "holds_lease", False), (409, 409, 409)),
+        (lambda shard: shard.here.forget_delivered(), (409, 404, 409)),
+        (lambda shard: shard.here.changed(JOBS, job("other", version=2)), (409, 404, 409)),
+        (lambda shard: shard.drain(), (409, 404, 409)),
+        (lambda shard: [shard.drain(), shard.here.deliver(job())], (409, 404, 409)),
+    ],
+    ids=["is here", "no Lease", "not seen", "on another shard", "drains", "drains, and is seen"],
 )
-async def test_nothing_passes_when_the_object_leaves(now: ObjectMeta) -> None:
+async def test_writes_to_an_object_and_its_children_pass_while_it_is_here(
+    happens: Callable[["Shard"], object], answers: tuple[int, int, int]
+) -> None:
     shard = Shard()
-    shard.here.changed(JOBS, now)
+    happens(shard)
 
-    assert await shard.writes() == (409, 404, 409)
-
-
-async def test_nothing_passes_before_the_controller_has_seen_the_object() -> None:
-    shard = Shard()
-    shard.here.forget_delivered()
-
-    assert await shard.writes() == (409, 404, 409)
+    assert await shard.writes() == answers
 
 
 async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -> None:
     shard = Shard()
-    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.drain()
     shard.here.changed(JOBS, job(version=3))
     assert await shard.writes() == (409, 404, 409)
 
@@ -147,14 +149,6 @@ async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -
 
     shard.now += CACHED_SECONDS
     assert await shard.writes() == (200, 200, 200)
-
-
-async def test_a_draining_object_is_not_delivered() -> None:
-    shard = Shard()
-    shard.here.changed(JOBS, job(drains=True, version=2))
-    shard.here.deliver(job())
-
-    assert await shard.writes() == (409, 404, 409)
 
 
 async def test_an_object_that_was_shown_later_than_in_a_list_without_it_is_here() -> None:
@@ -181,7 +175,7 @@ async def test_an_apply_that_creates_is_a_create() -> None:
     shard = Shard(pods={})
     assert await shard.answer(Verb.WRITE, PODS, POD, pod()) == 200
 
-    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.drain()
     assert await shard.answer(Verb.WRITE, PODS, POD, pod()) == 409
 
 
@@ -193,15 +187,13 @@ async def test_an_apply_that_creates_a_main_object_is_a_create_too() -> None:
     shard.is_deleted = False
     assert await shard.answer(Verb.WRITE, JOBS, new, pod()) == 409, "it is on another shard"
     shard.is_deleted = True
-    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.drain()
     assert await shard.answer(Verb.WRITE, JOBS, new, pod()) == 409, "its parent drains"
 
 
 def test_a_write_to_an_object_that_is_gone_is_still_in_flight() -> None:
     shard = Shard()
-    main = shard.here.of_uid("u1")
-    assert main is not None
-    with shard.here.writing(main, 7):
+    with shard.here.writing(shard.one, 7):
         shard.here.removed(JOBS, job(version=2))
         assert shard.here.in_flight()
     assert not shard.here.in_flight()
@@ -232,10 +224,9 @@ async def test_a_write_to_a_child_that_is_not_there_is_not_sent() -> None:
 
 def test_an_object_is_released_when_its_writes_have_ended() -> None:
     shard = Shard()
-    main = shard.here.of_uid("u1")
-    assert main is not None
+    main = shard.one
     with shard.here.writing(main, 7):
-        shard.here.changed(JOBS, job(drains=True, version=2))
+        shard.drain()
         shard.now += PATIENCE_SECONDS
         assert list(shard.here.to_release()) == []
         assert shard.here.in_flight()
@@ -244,11 +235,10 @@ def test_an_object_is_released_when_its_writes_have_ended() -> None:
 
 def test_an_object_is_released_a_moment_after_its_last_write() -> None:
     shard = Shard()
-    main = shard.here.of_uid("u1")
-    assert main is not None
+    main = shard.one
     with shard.here.writing(main, 7):
         pass
-    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.drain()
     assert list(shard.here.to_release()) == []
 
     shard.now += QUIET_SECONDS
@@ -257,9 +247,7 @@ def test_an_object_is_released_a_moment_after_its_last_write() -> None:
 
 def test_an_object_that_comes_back_is_not_released_before_writes_to_it_have_ended() -> None:
     shard = Shard()
-    main = shard.here.of_uid("u1")
-    assert main is not None
-    with shard.here.writing(main, 7):
+    with shard.here.writing(shard.one, 7):
         shard.here.removed(JOBS, job(version=2))
         shard.here.changed(JOBS, job(drains=True, version=3))
         shard.now += PATIENCE_SECONDS
@@ -269,11 +257,10 @@ def test_an_object_that_comes_back_is_not_released_before_writes_to_it_have_ende
 
 def test_a_write_without_an_answer_can_be_carried_out_until_its_time_is_over() -> None:
     shard = Shard()
-    main = shard.here.of_uid("u1")
-    assert main is not None
+    main = shard.one
     with pytest.raises(ConnectionError), shard.here.writing(main, 7):
         raise ConnectionError
-    shard.here.changed(JOBS, job(drains=True, version=2))
+    shard.drain()
 
     shard.now += 6
     assert (list(shard.here.to_release()), shard.here.in_flight()) == ([], True)
