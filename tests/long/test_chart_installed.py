@@ -1,201 +1,47 @@
-"""The chart as users install it, and all that happens to Deployments afterwards.
-
-The shards are the example's, deployed as its README says, under the fence.  Users write while
-anything changes.
-"""
+"""The chart as users install it, with all that happens to Deployments while users write."""
 
 import asyncio
-import ssl
-import time
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
 
-import msgspec
 import pytest
-import yaml
 
 from hack import binaries
 from hack.control_plane import ControlPlane
-from hack.ownership import Observer, observing
-from hack.playground import EXAMPLE, NAMESPACE, SHARDS, SYSTEM
-from sharder.core.names import CREATED_WEBHOOK_NAME
+from hack.ownership import observing
+from hack.playground import NAMESPACE, SYSTEM
 from tests.e2e.writers import WriteLog
 from tests.history import etcd
 from tests.history.judging import Verdict, judge
 from tests.history.recording import recording
 from tests.history.works import works_in
-from tests.long.cluster.nodes import APISERVER_FLAGS, NODES, Cluster, nodes
+from tests.long.cluster.nodes import APISERVER_FLAGS, nodes
+from tests.long.installed_chart import OBJECTS, STEPS, Story
 from tests.long.nemesis.users import Users
-from tests.support.eventually import eventually
-from tests.support.samples import total
 
-OBJECTS: Final = 60
-RATE: Final = 8.0
-"""Requests of users per second."""
 LONGEST_SECONDS: Final = 2 * 15 + 4.0
 """So long objects may be without a working shard, by the default duration of Leases."""
 NOTICED_SECONDS: Final = 3.0
 """So long after its pod has begun to stop a Service can still lead to it: the EndpointSlice, and
 the proxy of each node."""
-ACCOUNTS: Final = [{"namespace": SHARDS, "name": SHARDS}]
-(RING,) = yaml.safe_load((EXAMPLE / "sharder-values.yaml").read_text())["rings"]
-VALUES: Final = {
-    "image": {"repository": "registry.example.com/sharder"},
-    "rings": [{**RING, "serviceAccounts": ACCOUNTS}],
-}
-SHARDER: Final = f"deployment/sharder -n {SYSTEM}"
-CONTROLLER: Final = f"deployment/{SHARDS} -n {SHARDS}"
-INSTALL: Final = (
-    f"HELM install sharder charts/sharder -n {SYSTEM} --create-namespace --values values.yaml",
-    f"kubectl rollout status {SHARDER} --timeout=180s",
-    f"kubectl create namespace {NAMESPACE}",
-    f"kubectl label namespace {NAMESPACE} checksum.example.com/enabled=true",
-    "kubectl apply --kustomize examples/checksum-controller",
-    f"kubectl create poddisruptionbudget shards -n {SHARDS} --max-unavailable=1"
-    f" --selector=app.kubernetes.io/name={SHARDS}",
-    f"kubectl rollout status {CONTROLLER} --timeout=180s",
-)
-CHANGES: Final = (
-    f"kubectl scale {CONTROLLER} --replicas=4",
-    f"kubectl scale {CONTROLLER} --replicas=2",
-    f"kubectl rollout restart {CONTROLLER}",
-    *(f"kubectl drain {node} --delete-emptydir-data && kubectl uncordon {node}" for node in NODES),
-)
-REPLACEMENTS: Final = (
-    f"kubectl rollout restart {SHARDER}",
-    f"HELM upgrade sharder charts/sharder -n {SYSTEM} --values values.yaml"
-    " --set config.controller.sharder.syncPeriod=7m",
-)
-"""Changes that replace the pods of the sharder alone."""
-UNINSTALL: Final = (
-    f"HELM uninstall sharder -n {SYSTEM} --wait",
-    f"kubectl wait --for=delete pod --all -n {SYSTEM} --timeout=180s",
-)
-CLEAN_UP: Final = (
-    "kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations"
-    " -l app.kubernetes.io/name=controller-sharding",
-    "kubectl delete crd controllerrings.sharding.timebertt.dev",
-)
-"""From docs/install.md."""
+PROMPT_SECONDS: Final = 2.5
+"""A create that waited for the webhook would take its timeout, 5 s."""
 DELETED: Final = {
     "apiservice.apiregistration.k8s.io/v1alpha1.sharding.timebertt.dev",
-    "controllerring.sharding.timebertt.dev/checksum",
     "customresourcedefinition.apiextensions.k8s.io/controllerrings.sharding.timebertt.dev",
-    "mutatingwebhookconfiguration.admissionregistration.k8s.io/controllerring-checksum",
     "validatingwebhookconfiguration.admissionregistration.k8s.io/"
     "controllerrings.sharding.timebertt.dev",
+    *(f"controllerring.sharding.timebertt.dev/{name}" for name in ("checksum", "kept")),
+    *(
+        f"mutatingwebhookconfiguration.admissionregistration.k8s.io/controllerring-{name}"
+        for name in ("checksum", "kept")
+    ),
 }
-"""What the clean-up deletes, and helm does not."""
-KEPT: Final = {"lease.coordination.k8s.io/sharder", "secret/sharder-certificates"}
+"""What the commands of the notes delete, and `helm uninstall` does not."""
+LEFT: Final = {"lease.coordination.k8s.io/sharder", "secret/sharder-certificates"}
 """What outlives all, in the namespace of the release."""
-COVERED: Final = '{.status.conditions[?(@.type=="Covered")]}'
-
-
-@dataclass(slots=True)
-class Story:
-    """What is installed, and what was seen of it."""
-
-    cluster: Cluster
-    helm: Path
-    """The program."""
-    observer: Observer
-    users: Users
-    covered: list[set[str]] = field(default_factory=list)
-    """The condition of the ring before and after each replacement."""
-    ending: dict[str, float] = field(default_factory=dict)
-    """When pods of the sharder were told to stop, on the monotonic clock."""
-    served_on: dict[str, float] = field(default_factory=dict)
-    """Seconds for which they took new connections afterwards."""
-
-    async def install(self) -> None:
-        """Install all as docs/install.md and the README of the example say."""
-        (self.cluster.folder / "values.yaml").write_text(yaml.safe_dump(VALUES))
-        await self.type(*INSTALL)
-        await self.settle()
-        await self.users.create(OBJECTS)
-        await self.settle()
-        await self.type(f"kubectl wait --for=condition=Covered controllerring/{RING['name']}")
-
-    async def change(self) -> None:
-        """Let happen to both Deployments what happens to Deployments."""
-        for command in REPLACEMENTS:
-            before = await self.condition()
-            await self.under_load(command)
-            self.covered.append({before, await self.condition()})
-        for command in CHANGES:
-            await self.under_load(command)
-
-    async def watch(self) -> None:
-        """Note for how long pods of the sharder serve on, until cancelled."""
-        path = f"/api/v1/namespaces/{SYSTEM}/pods"
-        while True:
-            for pod in msgspec.json.decode(await self.users.client.request("GET", path))["items"]:
-                name = pod["metadata"]["name"]
-                if "deletionTimestamp" in pod["metadata"]:
-                    began = self.ending.setdefault(name, time.monotonic())
-                    with suppress(OSError):
-                        address = pod["status"]["podIP"], 9443
-                        await asyncio.to_thread(ssl.get_server_certificate, address, timeout=1)
-                        self.served_on[name] = time.monotonic() - began
-            await asyncio.sleep(0.3)
-
-    async def type(self, *commands: str) -> str:
-        return await self.cluster.type(
-            *(each.replace("HELM", str(self.helm)) for each in commands)
-        )
-
-    async def under_load(self, *commands: str) -> None:
-        """Type commands while users write, and wait until all is as it should be."""
-        async with asyncio.TaskGroup() as group:
-            working = group.create_task(self.users.work(RATE, OBJECTS))
-            await self.type(*commands)
-            for deployment in (SHARDER, CONTROLLER):
-                await self.type(f"kubectl rollout status {deployment} --timeout=180s")
-            await asyncio.sleep(5)
-            working.cancel()
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Wait until all pods of the controller have all objects between them."""
-        replicas = await self.type(f"kubectl get {CONTROLLER} -o jsonpath={{.spec.replicas}}")
-
-        async def is_settled() -> None:
-            now = await self.observer.look()
-            assert (len(now.live), now.faults()) == (int(replicas), "")
-
-        await eventually(is_settled, within=120)
-
-    async def condition(self) -> str:
-        """Return whether the ring is covered, and since when."""
-        return await self.type(f"kubectl get ring {RING['name']} -o 'jsonpath={COVERED}'")
-
-    async def uninstall(self) -> None:
-        """Uninstall the release, while users go on."""
-        async with asyncio.TaskGroup() as group:
-            working = group.create_task(self.users.work(RATE, OBJECTS))
-            await self.type(*UNINSTALL)
-            working.cancel()
-
-    async def calls(self) -> tuple[float, float]:
-        """Return how often the API server called the webhook, and how often it gave up."""
-        scrape = await self.type("kubectl get --raw /metrics")
-        called, given_up = (
-            total(scrape, f"apiserver_admission_webhook_{name}", name=CREATED_WEBHOOK_NAME)
-            for name in ("request_total", "fail_open_count")
-        )
-        return called, given_up
-
-    async def there(self) -> set[str]:
-        """Return the objects of the cluster, and those in the namespace of the release."""
-        every = "$(kubectl api-resources --verbs=list -o name | paste -sd,)"
-        names = await self.type(f"kubectl get {every} -n {SYSTEM} -o name")
-        of_others = ("event", "namespace/", "configmap/kube-root-ca", "serviceaccount/default")
-        return {
-            name for name in names.split() if SHARDS not in name and not name.startswith(of_others)
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +78,7 @@ async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
         users = Users(cluster.client, NAMESPACE, Random(1))
         story = Story(cluster, helm, observer, users)
         before = await story.there()
+        await story.release()
         await story.install()
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(story.watch())
@@ -239,9 +86,10 @@ async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
             watching.cancel()
         calls, works = await story.calls(), list(works_in(plane.directory / "logs"))
         seen = trace.trace(refused=users.failed, works=works, sent=list(log.sent()))
+        notes = await story.type(f"HELM get notes sharder -n {SYSTEM} | grep 'kubectl delete'")
         await story.uninstall()
         kept = await story.there() - before
-        await story.type(*CLEAN_UP)
+        await story.type(*notes.splitlines())
         left = await story.there() - before
     first = {write.uid: write for write in reversed(seen.writes)}
     return Outcome(
@@ -252,6 +100,27 @@ async def play(plane: ControlPlane, helm: Path, log: WriteLog) -> Outcome:
         kept=kept,
         left=left,
     )
+
+
+def test_rings_certificates_and_trust_survive_each_step(outcome: Outcome) -> None:
+    assert outcome.story.shown.keys() == {*STEPS, "uninstalled"}
+    assert len({*outcome.story.shown.values()}) == 1
+
+
+def test_values_that_helm_would_ignore_are_refused_by_name(outcome: Outcome) -> None:
+    names = ("shardedResources", "rings: kept has create, which needs helm 4")
+    for name, said in zip(names, outcome.story.refusals, strict=False):
+        assert name in said
+
+
+def test_the_crd_goes_with_the_chart(outcome: Outcome) -> None:
+    assert ["placement" in known for known in outcome.story.fields.values()] == [
+        False, True, False, True,
+    ]  # fmt: skip
+
+
+def test_after_uninstalling_creates_take_no_longer(outcome: Outcome) -> None:
+    assert max(outcome.story.creates) < PROMPT_SECONDS
 
 
 def test_nothing_of_what_must_never_happen_has_happened(outcome: Outcome) -> None:
@@ -280,4 +149,4 @@ def test_no_request_is_refused_not_even_while_the_release_goes(outcome: Outcome)
 
 def test_what_stays_is_what_the_documents_say(outcome: Outcome) -> None:
     assert outcome.kept - outcome.left == DELETED
-    assert outcome.left == KEPT
+    assert outcome.left == LEFT
