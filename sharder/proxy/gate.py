@@ -5,6 +5,7 @@ Lease.  A refused controller tries again, as after a lost race: 409 for a main o
 a child, as for an object that its cache has lost.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -12,7 +13,7 @@ from typing import Final, TypeAlias
 from sharder.core.api.meta import ObjectMeta, OwnerReference
 from sharder.core.errors import NotFound
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.proxy.here import Here, Main
+from sharder.proxy.here import CACHED_SECONDS, Here, Main
 from sharder.proxy.targets import Target, Verb
 from sharder.shard.identity import Identity, Ownership
 
@@ -42,6 +43,10 @@ class Refused(Exception):
         reason = _REASONS[self.code]
         head = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         return {**head, "message": str(self), "reason": reason, "code": self.code}
+
+
+class TooEarly(Refused):
+    """The controller may not have cached the parent yet: it can take the child for an orphan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +84,17 @@ class Gate:
         """
         if target.verb is Verb.CREATE:
             return self._created(target, body())
+        try:
+            return await self._written(target, body)
+        except TooEarly:
+            if body() == ObjectMeta():
+                raise
+        # An update is based on a state of the child.  Some controllers do not repeat it after a
+        # conflict, since a change would follow that the update has lost against.
+        await asyncio.sleep(CACHED_SECONDS)
+        return await self._written(target, body)
+
+    async def _written(self, target: Target, body: Callable[[], ObjectMeta]) -> Main | None:
         if not self.concerns(target.resource):
             return None
         if self.is_main(target.resource):
@@ -142,7 +158,7 @@ class Gate:
         Until then its children look like orphans, or like none.
         """
         if not self.here.is_cached(main):
-            raise Refused(409, f"{main.resource} {main.ref} has just arrived; try again")
+            raise TooEarly(409, f"{main.resource} {main.ref} has just arrived; try again")
         return main
 
     def parent(self, meta: ObjectMeta) -> OwnerReference | None:

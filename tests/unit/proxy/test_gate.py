@@ -1,5 +1,6 @@
 """What is here, what may be written, and when an object that drains is released."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -149,6 +150,19 @@ async def test_an_object_whose_drain_was_withdrawn_has_to_be_delivered_again() -
 
     shard.now += CACHED_SECONDS
     assert await shard.writes() == (200, 200, 200)
+
+
+async def test_an_update_of_a_child_waits_until_its_parent_can_be_cached() -> None:
+    shard = Shard()
+    shard.drain()
+    shard.here.changed(JOBS, job(version=3))
+    shard.here.deliver(job(version=3))
+
+    updating = asyncio.ensure_future(shard.answer(Verb.WRITE, PODS, POD, pod()))
+    await asyncio.sleep(CACHED_SECONDS / 2)
+    assert not updating.done(), "not all controllers repeat what is refused"
+    shard.now += CACHED_SECONDS
+    assert await updating == 200
 
 
 async def test_an_object_that_was_shown_later_than_in_a_list_without_it_is_here() -> None:
