@@ -20,7 +20,7 @@ from sharder.proxy.inject import injected, without
 from sharder.proxy.proxy import Options, Proxy
 from sharder.proxy.server import ProxyServer
 from sharder.runtime.clock import SystemClock
-from sharder.runtime.memory import settle_soon
+from sharder.runtime.memory import settled
 from sharder.shard.lifecycle import until_signal
 from sharder.shard.membership import connected
 from sharder.shard.settings import local_settings
@@ -46,7 +46,7 @@ def run(
     )
 
     async def serve() -> None:
-        settle_soon()
+        settled()
         access = await find_access(settings.kubeconfig or None)
 
         def listen(server: ProxyServer) -> AbstractAsyncContextManager[None]:
