@@ -71,19 +71,19 @@ def deletion_of(
     """
     try:
         if not body:
-            given = {**query, "dryRun": [query["dryRun"]] if "dryRun" in query else []}
-            body, content_type = (
-                msgspec.json.encode(msgspec.convert(given, _Options, strict=False)),
-                "",
-            )
+            asked = {**query, "dryRun": [query["dryRun"]] if "dryRun" in query else []}
+            body = msgspec.json.encode(msgspec.convert(asked, _Options, strict=False))
+            content_type = ""
         if _kind(content_type) == PROTOBUF:
             only = _field(1, uid.encode())
             return _changed(body, 2, lambda given: only + given), content_type
-        tree = msgspec.json.decode(body, type=dict[str, Any])
+        tree = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        given = msgspec.json.decode(tree.get("preconditions", b"{}"), type=dict[str, Any] | None)
     except _BROKEN as error:
         raise InvalidObject(f"cannot read the options of the deletion: {error}") from error
-    conditions = {"uid": uid, **(tree.get("preconditions") or {})}
-    return msgspec.json.encode({**tree, "preconditions": conditions}), "application/json"
+    given = given or {}
+    only_this = {"preconditions": {**given, "uid": given.get("uid") or uid}}
+    return msgspec.json.encode({**tree, **only_this}), "application/json"
 
 
 def _kind(content_type: str) -> str:

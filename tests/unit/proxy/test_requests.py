@@ -157,8 +157,10 @@ def test_a_deletion_is_for_one_object_only() -> None:
 
 
 def test_a_deletion_of_another_object_stays_one() -> None:
-    body, _ = deletion_of("u1", b'{"preconditions": {"uid": "u2"}}', "", {})
-    assert json.loads(body) == {"preconditions": {"uid": "u2"}}
+    for given, uid in (("u2", "u2"), (None, "u1")):
+        sent = json.dumps({"preconditions": {"uid": given}}).encode()
+        body, _ = deletion_of("u1", sent, "", {})
+        assert json.loads(body) == {"preconditions": {"uid": uid}}
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,7 @@ def test_a_deletion_of_another_object_stays_one() -> None:
     [
         (b"{", "", {}),
         (b"[]", "", {}),
+        (b'{"preconditions": "x"}', "", {}),
         (b"k8s", PROTOBUF, {}),
         (b"", "", {"gracePeriodSeconds": "soon"}),
     ],
