@@ -27,12 +27,14 @@ environment() { # NAME PYTHON PIP-ARGUMENTS...: a virtual environment of the cel
   shift 2
   "$python" -m venv "build/matrix/$name" &&
     "build/matrix/$name/bin/pip" install -q --disable-pip-version-check "$@" -e '.[server,dev]'
+  local status=$?
   rm -rf sharder.egg-info
+  return $status
 }
 
-oldest() { # the lowest versions that pyproject.toml allows for what the product needs
+oldest() { # the lowest versions that pyproject.toml allows
   "$usual/uv" pip compile -q --no-config --no-header --no-annotate --resolution=lowest-direct \
-    --extra=server --extra=kopf pyproject.toml
+    --extra=server --extra=dev pyproject.toml
 }
 
 play() { # CELL
