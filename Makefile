@@ -48,7 +48,7 @@ test: $(INSTALLED) control-plane helm helm3 promtool goshard libshard generator 
 test-long: $(INSTALLED_DOCS) control-plane controller-manager helm helm3 libshard ## a hostile tenant, random faults, any controller, the site, the chart on nodes (as root)
 	@$(VENV)/python -m hack.server_tests --long
 
-matrix: $(INSTALLED) control-plane helm goshard libshard ## the main job on each supported Kubernetes, Python, helm, dependency (CELLS=... for some)
+matrix: $(INSTALLED) control-plane helm goshard libshard ## the main job on each supported Kubernetes, Python, dependency (CELLS=... for some)
 	@hack/matrix.sh
 
 simulate: $(INSTALLED) ## play the whole system in memory, with faults, and judge it (SEEDS=1000 FIRST=1, or SEED=1)

@@ -4,7 +4,8 @@
 #   make matrix                                      every cell
 #   make matrix CELLS="kubernetes-1.33 python-3.13"  some
 #
-# A cell changes one thing of what `make test` runs on; logs are in build/matrix.
+# A cell changes one thing of what `make test` runs on; logs are in build/matrix.  helm 3 and 4 are
+# compared by tests/long/test_chart_installed.py.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ old_names="tests/integration/test_chart.py::test_the_server_accepts_every_object
 cells() {
   for minor in hack/controlplanes/*; do echo "kubernetes-${minor##*/}"; done
   for python in 3.11 3.12 3.13 3.14; do "python$python" -c "" 2>/dev/null && echo "python-$python"; done
-  echo helm-3 dependencies-oldest dependencies-newest
+  echo dependencies-oldest dependencies-newest
 }
 
 environment() { # NAME PYTHON PIP-ARGUMENTS...: a virtual environment of the cell
@@ -45,7 +46,6 @@ play() { # CELL
       export KUBEBUILDER_ASSETS
       "$usual/pytest" -q "${facts[@]}" --deselect "$old_names"
       return ;;
-    helm-3) HELM=$("$usual/python" -m hack.binaries helm3) && export HELM || return ;;
     python-*) bin=build/matrix/$name/bin && environment "$name" "python$value" -c hack/constraints.txt ;;
     dependencies-oldest)
       bin=build/matrix/$name/bin
