@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
-from sharder.core.api.meta import PartialObject
+from sharder.core.api.meta import Json, PartialObject
 from sharder.core.keys import main_key
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import choose, choose_anew, excess_of
+from sharder.core.movement.patches import acknowledge, patch_of
 from sharder.core.movement.planner import PAUSED, keep_priority_of, plan_displaced, plan_main
 from sharder.core.movement.step import Action, Assign, Drain, Keep, Release, Step, Withdraw
 from sharder.core.names import ShardName
@@ -30,8 +31,14 @@ pinned objects wait for each other."""
 
 _IN_PLACE: Final = Keep("in place")
 
-_RELEASING: Final = frozenset({Standing.AVAILABLE, Standing.LEAVING})
-"""The standings of shards that acknowledge a drain."""
+
+class _Changes(msgspec.Struct, frozen=True):
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
+
+
+class _Patch(msgspec.Struct, frozen=True):
+    metadata: _Changes
 
 
 @dataclass(slots=True)
@@ -99,22 +106,25 @@ class State:
                 return
 
     def _take(self, each: Planned, step: Step) -> bool:
-        """Carry out a step, and return whether it changes the object."""
-        each.last = step
+        """Write a step and its shard's answer to it; return whether the object changes."""
+        each.last, at = step, self.at
         if each.now is each.obj:
             each.step = step
-        moved = self._moved(each, step)
-        if moved is None:
-            return False
-        self.put(each, *moved)
-        return True
+        before, body = each.now, patch_of(at, each.now, step)
+        if body is not None:
+            each.now = _patched(each.now, body)
+        if at.is_draining(each.now) and self._answers(at.owner_of(each.now)):
+            labels = {"owner_label": at.owner_label, "drain_label": at.drain_label}
+            each.now = _patched(each.now, acknowledge(each.now.metadata, **labels))
+        each.to = at.owner_of(each.now)
+        if at.tally is not None and each.now is not before:
+            at.tally.see(_PART, at.identity_of(each.now), at.entry_of(each.now))
+        return each.now is not before
 
-    def put(self, each: Planned, owner: ShardName | None, to: ShardName | None = None) -> None:
-        """Give the object an owner and a direction, without a drain."""
-        each.now = _labelled(self.at, each.now, owner, to)
-        each.to = owner
-        if self.at.tally is not None:
-            self.at.tally.see(_PART, self.at.identity_of(each.now), self.at.entry_of(each.now))
+    def _answers(self, owner: ShardName | None) -> bool:
+        """Return whether a shard acknowledges a drain."""
+        standing = None if owner is None else self.at.members.standing_of(owner)
+        return standing in {Standing.AVAILABLE, Standing.LEAVING}
 
     def _next(self, each: Planned) -> Step:
         """Return the leader's step; a released object without a direction is no new object."""
@@ -123,24 +133,6 @@ class State:
             return plan_main(at, obj)
         choice = choose_anew(at, obj)
         return Keep(choice.reason, choice.fault) if choice.shard is None else Assign(choice.shard)
-
-    def _moved(
-        self, each: Planned, step: Step
-    ) -> tuple[ShardName | None, ShardName | None] | None:
-        """Return the owner and direction after a step and its answer, None if nothing changes."""
-        match step:
-            case Assign(shard):
-                return shard, None
-            case Withdraw():
-                return each.to, None
-            case Drain(_, to):
-                return None, to
-            case Keep() if each.to is not None and self.at.is_draining(each.now):
-                if self.at.members.standing_of(each.to) in _RELEASING:
-                    return None, self.at.direction_of(each.now)
-            case _:
-                pass
-        return None
 
     def _displaced(self) -> Iterator[tuple[Planned, Step]]:
         """Yield the objects that leave shards above their ceilings."""
@@ -162,21 +154,17 @@ def planned(snapshot: RingSnapshot, obj: PartialObject, role: Role) -> Planned:
     return Planned(obj, role, snapshot.key_of(obj, role), owner, owner, obj)
 
 
-def _labelled(
-    at: RingSnapshot, obj: PartialObject, owner: ShardName | None, to: ShardName | None
-) -> PartialObject:
-    """Return the object with this owner and direction, and without a drain."""
+def _patched(obj: PartialObject, body: Json) -> PartialObject:
+    """Return the object after a merge patch of its labels and annotations."""
+    changes = msgspec.convert(body, _Patch).metadata
     meta = obj.metadata
-    labels, annotations = dict(meta.labels or {}), dict(meta.annotations or {})
-    for known, key, value in (
-        (labels, at.owner_label, owner),
-        (labels, at.drain_label, None),
-        (annotations, at.next_annotation, to),
-    ):
-        known.pop(key, None)
-        if value is not None:
-            known[key] = value
-    changed = msgspec.structs.replace(meta, labels=labels, annotations=annotations)
+    labels = {**(meta.labels or {}), **changes.labels}
+    annotations = {**(meta.annotations or {}), **changes.annotations}
+    changed = msgspec.structs.replace(
+        meta,
+        labels={k: v for k, v in labels.items() if v is not None},
+        annotations={k: v for k, v in annotations.items() if v is not None},
+    )
     return msgspec.structs.replace(obj, metadata=changed)
 
 
