@@ -5,7 +5,7 @@ from typing import Final
 
 from sharder.cli.command import argument, switch
 from sharder.core.names import SYSTEM_NAMESPACE
-from sharder.core.quantities import parse_duration
+from sharder.core.texts import parse_duration
 
 RING: Final = argument("ring", metavar="RING", help="Name of a ControllerRing.")
 RINGS: Final = RING.but("rings", nargs="+", help="Names of ControllerRings.")

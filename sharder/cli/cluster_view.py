@@ -25,9 +25,9 @@ from sharder.core.preview.observe import (
     state_in,
 )
 from sharder.core.preview.what_if import AS_IT_IS, WhatIf
-from sharder.core.quantities import plain
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.texts import plain
 from sharder.core.validation import refusals
 
 

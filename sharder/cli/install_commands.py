@@ -14,7 +14,7 @@ from sharder.cli.command import Call, UsageError, argument, command, switch
 from sharder.cli.words import account_in
 from sharder.core.errors import SharderError
 from sharder.core.names import GroupResource, ObjectRef, parse_resource
-from sharder.core.plurals import counted
+from sharder.core.texts import counted
 
 
 @command(RINGS.but(nargs="*"), SHARDER_NAMESPACE, SECRET)

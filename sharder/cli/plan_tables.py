@@ -14,10 +14,10 @@ from sharder.core.api.lease import parse_time
 from sharder.core.leases.shard import OBJECTS
 from sharder.core.movement.step import Action
 from sharder.core.names import ShardName
-from sharder.core.plurals import counted
 from sharder.core.preview.observe import Number, beside, short
 from sharder.core.preview.plan import Assignment, PlanReport, ShardLoad
 from sharder.core.ring.snapshot import Role
+from sharder.core.texts import counted
 
 _SHOWN_REASONS: Final = 5
 """Limits on the lines; the line below them counts the others."""

@@ -18,8 +18,8 @@ from sharder.cli.reports import (
 )
 from sharder.cli.words import named_by
 from sharder.core.api.lease import parse_time
-from sharder.core.plurals import counted
 from sharder.core.preview.observe import age, beside, short
+from sharder.core.texts import counted
 
 Row = TypeVar("Row")
 

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sharder.config.settings import Settings, WebhookClientConfig, WebhookConfig
-from sharder.core.addresses import address_of
 from sharder.core.api.meta import OPERATORS
+from sharder.core.texts import address_of
 
 JITTER: Final = 1.2
 """Retries are spread by up to this factor (client-go, leaderelection.JitterFactor)."""

@@ -14,7 +14,7 @@ import msgspec
 
 from sharder.config.settings import Settings
 from sharder.core.api.meta import LabelSelector
-from sharder.core.quantities import parse_duration
+from sharder.core.texts import parse_duration
 
 Path: TypeAlias = tuple[str, ...]
 

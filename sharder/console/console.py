@@ -24,9 +24,9 @@ from sharder.controllers.cache import ClusterCache
 from sharder.core.diagnosis.finding import Finding, Level
 from sharder.core.diagnosis.ring import NONE_COUNTED, RingFacts, findings_of, unreadable
 from sharder.core.names import RingName
-from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.phases import ShardPhase
+from sharder.core.texts import counted
 from sharder.runtime.clock import Clock
 from sharder.runtime.event_loop import in_slices
 

@@ -19,7 +19,6 @@ from sharder.core.fence import Proof, UnknownFence
 from sharder.core.leases.register import Membership
 from sharder.core.leases.shard import OBJECTS, Shard
 from sharder.core.names import API_GROUP, API_VERSION, ObjectRef, RingName
-from sharder.core.quantities import plain
 from sharder.core.ring.snapshot import RingSnapshot
 from sharder.core.status.conditions import (
     FAILED,
@@ -44,6 +43,7 @@ from sharder.core.status.status import (
     status_of,
     with_counts,
 )
+from sharder.core.texts import plain
 from sharder.runtime.reflector import POLL_SECONDS
 
 _log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sharder.core.addresses import address_of
 from sharder.core.api.cluster import Right
 from sharder.core.api.meta import Resource
 from sharder.core.errors import ApiError, ConfigError, Forbidden, Unavailable
 from sharder.core.names import GroupResource, ObjectRef, RingName, ShardName
+from sharder.core.texts import address_of
 from sharder.kube.client import SHARD_AGENT, connect
 from sharder.metrics.shard import ShardMetrics
 from sharder.runtime.backoff import Backoff, Rng

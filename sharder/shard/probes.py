@@ -7,8 +7,8 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from sharder.core.addresses import Address
 from sharder.core.errors import ConfigError
+from sharder.core.texts import Address
 from sharder.metrics.shard import ShardMetrics
 
 _log = logging.getLogger(__name__)

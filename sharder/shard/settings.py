@@ -26,7 +26,6 @@ from typing import Final
 
 import msgspec
 
-from sharder.core.addresses import address_of
 from sharder.core.errors import ConfigError
 from sharder.core.leases.election import LeaseTiming
 from sharder.core.leases.state import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
@@ -43,7 +42,7 @@ from sharder.core.names import (
     RingName,
     is_label_value,
 )
-from sharder.core.quantities import parse_time
+from sharder.core.texts import address_of, parse_time
 
 _ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file with a pod's namespace."""

@@ -33,8 +33,8 @@ from sharder.cli.serve.certificates import (
 from sharder.cli.serve.replica import Replica
 from sharder.config.settings import Settings
 from sharder.config.strategies import installed
-from sharder.core.addresses import Address, address_of
 from sharder.core.errors import ApiError
+from sharder.core.texts import Address, address_of
 from sharder.core.webhook_configuration import Registration
 from sharder.kube.client import Client, connect
 from sharder.kube.reviews import whoami

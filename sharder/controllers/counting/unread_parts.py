@@ -13,7 +13,7 @@ from sharder.controllers.ports import Ports
 from sharder.controllers.scope import Part
 from sharder.core.errors import ApiError, Expired, NotFound, SharderError
 from sharder.core.names import RingName
-from sharder.core.plurals import named
+from sharder.core.texts import named
 from sharder.runtime.backoff import Backoff
 from sharder.runtime.workqueue import Worker, WorkQueue
 

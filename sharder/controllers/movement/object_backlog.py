@@ -20,9 +20,9 @@ from sharder.core.api.ring import MovementSpec
 from sharder.core.errors import ApiError, InvalidObject
 from sharder.core.movement.desired import choose
 from sharder.core.names import ObjectRef, RingName, ShardName
-from sharder.core.quantities import parse_duration
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.conditions import Troubled
+from sharder.core.texts import parse_duration
 from sharder.ports import Changed, Listed, Removed
 from sharder.runtime.event_loop import in_slices
 from sharder.runtime.reflector import POLL_SECONDS

@@ -24,12 +24,11 @@ from sharder.core.errors import ApiError, InvalidObject, NotFound
 from sharder.core.movement.planner import plan_directed
 from sharder.core.movement.step import Drain
 from sharder.core.names import ObjectRef, RingName
-from sharder.core.plurals import named
-from sharder.core.quantities import parse_duration
 from sharder.core.rebalance.balance import Balance, is_even
 from sharder.core.rebalance.packed import Outcome, unpack
 from sharder.core.rebalance.run import Move
 from sharder.core.ring.snapshot import RingSnapshot, Role
+from sharder.core.texts import named, parse_duration
 from sharder.runtime.child_process import ChildFailed
 from sharder.runtime.task_pool import batch
 

@@ -16,8 +16,8 @@ from sharder.core.diagnosis.ring import RING, RingFacts, findings_of, unreadable
 from sharder.core.diagnosis.shards import SHARDS, shards_of, without_ring
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, RingName
-from sharder.core.plurals import counted
 from sharder.core.preview.observe import states_of
+from sharder.core.texts import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

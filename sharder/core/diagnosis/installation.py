@@ -21,9 +21,9 @@ from sharder.core.api.ring import ControllerRing, RingSpec, RingStatus
 from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
 from sharder.core.leases.state import duration_of
 from sharder.core.names import GroupResource, ObjectRef, owner_label, webhook_configuration
-from sharder.core.plurals import named
 from sharder.core.ring.build import roles_of
 from sharder.core.ring.snapshot import Role
+from sharder.core.texts import named
 
 CRD, LEADER, CERTIFICATES = "crd", "leader", "certificates"
 

@@ -9,7 +9,7 @@ from sharder.core.api.cluster import Pod
 from sharder.core.diagnosis.finding import Finding, Unread, fail, ok, unknown, warn
 from sharder.core.diagnosis.shards import MAX_NAMED
 from sharder.core.names import ObjectRef, RingName
-from sharder.core.plurals import counted, named
+from sharder.core.texts import counted, named
 
 PROXIES: Final = "proxies"
 

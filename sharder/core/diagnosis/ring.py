@@ -25,7 +25,6 @@ from sharder.core.diagnosis.shards import (
 )
 from sharder.core.leases.membership import Members
 from sharder.core.names import RingName
-from sharder.core.plurals import counted
 from sharder.core.status.conditions import (
     APART,
     COVERED,
@@ -39,6 +38,7 @@ from sharder.core.status.conditions import (
 )
 from sharder.core.status.phases import ShardPhase
 from sharder.core.status.status import FENCED
+from sharder.core.texts import counted
 
 RING: Final = "ring"
 

@@ -14,8 +14,8 @@ from sharder.core.leases.membership import Members, ring_of
 from sharder.core.leases.shard import shard_of
 from sharder.core.leases.state import is_held
 from sharder.core.names import RING_LABEL, RingName, ShardName
-from sharder.core.plurals import counted, named
 from sharder.core.status.phases import ShardPhase, leases_of
+from sharder.core.texts import counted, named
 
 SHARDS: Final = "shards"
 

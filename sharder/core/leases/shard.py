@@ -29,7 +29,7 @@ from sharder.core.names import (
     ShardName,
     is_label_value,
 )
-from sharder.core.quantities import quantities, quantity
+from sharder.core.texts import quantities, quantity
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from sharder.core.names import (
     is_label_value,
     pin_label,
 )
-from sharder.core.quantities import quantities
+from sharder.core.texts import quantities
 
 NO_GROUP = 0
 """The group of an object that is in no group."""

@@ -27,9 +27,9 @@ from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.register import Membership
 from sharder.core.leases.ring_leases import UNKNOWN_SILENCE
 from sharder.core.names import EXCLUDED_NAMESPACE, SYSTEM_NAMESPACE, ShardName
-from sharder.core.plurals import counted
 from sharder.core.ring.snapshot import RingSnapshot, Role
 from sharder.core.status.phases import ShardPhase, phase_of
+from sharder.core.texts import counted
 
 
 def members_of(ring: ControllerRing, leases: Iterable[Lease]) -> Members:

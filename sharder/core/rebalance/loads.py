@@ -28,7 +28,7 @@ from sharder.core.names import (
     ShardName,
 )
 from sharder.core.placement.demand import MAX_MOVE_COST
-from sharder.core.quantities import quantities
+from sharder.core.texts import quantities
 
 MAX_SHARE: Final = 10
 """A namespace's share of a load is at most this many times its share of the objects."""

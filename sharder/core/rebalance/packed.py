@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.names import ShardName
-from sharder.core.plurals import counted
 from sharder.core.rebalance.loads import LoadedObject, sum_of
 from sharder.core.rebalance.measures import mean_and_sigma, number
 from sharder.core.rebalance.run import Move, Problem, Run, run
+from sharder.core.texts import counted
 
 OFF: Final = "rebalancing is off: spec.rebalance.strategy is None"
 ONE_SHARD: Final = "rebalancing needs at least two available shards"

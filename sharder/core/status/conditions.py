@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, TypeAlias
 from sharder.core.api.ring import Condition, MovementSpec, RingStatus
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.names import GroupResource, RingName, ShardName
-from sharder.core.plurals import counted, named
 from sharder.core.ring.snapshot import RingSnapshot
+from sharder.core.texts import counted, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

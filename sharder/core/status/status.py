@@ -26,7 +26,6 @@ from sharder.core.api.ring import (
 from sharder.core.fence import Fence, NoFence, Proof, UnknownFence, digest_of, how_to_apply
 from sharder.core.leases.membership import Members
 from sharder.core.names import ObjectRef, is_subdomain
-from sharder.core.plurals import counted, named
 from sharder.core.status.conditions import (
     FALSE,
     FROM_COUNTS,
@@ -36,6 +35,7 @@ from sharder.core.status.conditions import (
     ObjectStats,
     condition_of,
 )
+from sharder.core.texts import counted, named
 
 MAX_SHARDS = 200
 """Maximum shards that a status lists, to bound its size."""

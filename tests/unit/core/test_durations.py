@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from sharder.core.quantities import parse_duration, parse_time
+from sharder.core.texts import parse_duration, parse_time
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("15", 15), ("0.5", 0.5), ("-1", -1), ("2m", 120)])

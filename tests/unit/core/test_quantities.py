@@ -1,11 +1,11 @@
-"""Facts about `sharder.core.quantities`: Kubernetes quantities as numbers."""
+"""Facts about `sharder.core.texts`: Kubernetes quantities as numbers."""
 
 import re
 from decimal import Decimal
 
 import pytest
 
-from sharder.core.quantities import MAX_LENGTH, MAX_PARTS, quantities, quantity
+from sharder.core.texts import MAX_LENGTH, MAX_PARTS, quantities, quantity
 
 
 def test_a_suffix_of_no_quantity_is_named() -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY, Counter
 
-from sharder.core.addresses import Address
 from sharder.core.api.cluster import Right
+from sharder.core.texts import Address
 from sharder.metrics.shard import ShardMetrics, process_metrics
 from sharder.sdk import Shard
 from sharder.sdk.testing import FakeCluster, ShardTest

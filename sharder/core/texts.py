@@ -1,4 +1,6 @@
-"""Quantities and durations of Kubernetes as exact numbers: `500m`, `8Gi`, `1e3`; `15s`, `1h30m`.
+"""Texts that people write and read: quantities, durations, addresses, numbers with their nouns.
+
+Quantities and durations of Kubernetes are exact numbers: `500m`, `8Gi`, `1e3`; `15s`, `1h30m`.
 
 Source: apimachinery, pkg/api/resource/quantity.go, and Go's time.ParseDuration, which
 metav1.Duration uses.  The parser of the Kubernetes client is not used, because it would load the
@@ -6,11 +8,11 @@ whole client into every process; a test compares the two.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 _QUANTITY: Final = re.compile(
     r"([0-9]{1,18}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
@@ -126,3 +128,38 @@ def parse_time(text: str) -> timedelta:
         ValueError: `text` is neither a duration nor a number.
     """
     return parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a text such as `1 object` or `2 objects`; the plural of the noun must end in s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def named(names: Sequence[str], most: int = 3) -> str:
+    """Return a text such as `a, b, c and 4 more`, which names at most `most`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+class Address(NamedTuple):
+    """Where to listen; an empty host means all interfaces."""
+
+    host: str
+    port: int
+
+
+def address_of(bind_address: str) -> Address | None:
+    """Parse a bindAddress; return None for `0`, which turns the server off.
+
+    Raises:
+        ValueError: the address is neither `0` nor `host:port`; IPv6 hosts need brackets.
+    """
+    if bind_address == "0":
+        return None
+    host, colon, port = bind_address.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    is_bracketed = host != bare and host == f"[{bare}]"
+    is_number = port.isascii() and port.isdigit() and int(port) <= 65535
+    if not colon or not is_number or (":" in bare) != is_bracketed:
+        raise ValueError(f"{bind_address!r} is neither host:port nor 0")
+    return Address(bare, int(port))
