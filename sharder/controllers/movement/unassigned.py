@@ -5,9 +5,6 @@ object until its watch shows the removal.  An object was released on purpose if 
 end, or sent it, and it has a `next`, which each drain and each `Send` sets.  Any other object
 waits until its last shard has certainly stopped (docs/protocol.md, "Objects that lost their owner
 label").
-
-The memory for each ring is limited, whatever happens in the cluster: the resync handles the other
-objects.
 """
 
 from collections import Counter
@@ -26,7 +23,8 @@ from sharder.core.ring.snapshot import RingSnapshot
 from sharder.runtime.clock import Clock
 
 MAX_REMEMBERED = 10_000
-"""Limit on the remembered objects of a ring, unassigned and draining ones each: about 3 MB."""
+"""Limit on the remembered objects of a ring, unassigned and draining ones each: about 3 MB.  The
+resync handles the others."""
 
 
 class Limit:

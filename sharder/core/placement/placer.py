@@ -85,7 +85,7 @@ class Placer:
         self.layout = layout
         self.strategy = strategy or built(layout)
         self._usual = self._ready_first(layout.open)
-        ceilings = Ceilings(layout, self.strategy, NO_COUNTS, _ANY)
+        ceilings = self.ceilings(NO_COUNTS, _ANY)
         self._limited = self.sticks and any(map(ceilings.bind, layout.available))
 
     @property
@@ -103,7 +103,7 @@ class Placer:
         """Return where the object belongs, by the counts of all objects."""
         choice = None
         for candidates in self._rounds(demand, counts):
-            choice = choose(self.layout, self.strategy, demand, candidates, counts)
+            choice = self._choose(demand, candidates, counts)
             if choice.shard is not None:
                 break
         return choice or Choice(None, self._why_none(demand, counts))
@@ -113,7 +113,7 @@ class Placer:
         why = self._objection(shard, demand)
         if why is not None or not self.sticks:
             return why
-        ceilings = self._ceilings(demand, counts)
+        ceilings = self.ceilings(counts, demand)
         why = self._fullness(shard, demand, ceilings)
         if why is not None:
             return why
@@ -168,16 +168,16 @@ class Placer:
         shards = self.layout.available
         return self.layout.highest(key, shards).name if shards else None
 
-    def ceilings(self, counts: Counts) -> Ceilings:
-        """Return the ceilings of the shards, by these counts."""
-        return Ceilings(self.layout, self.strategy, counts)
+    def ceilings(self, counts: Counts, placing: Demand | None = None) -> Ceilings:
+        """Return the ceilings of the shards by these counts, for an object that is placed."""
+        return Ceilings(self.layout, self.strategy, counts, placing)
 
     def has_room(self, counts: Counts) -> bool:
         """Return whether a shard has room for an object that asks for nothing.
 
         The result is also True if all shards are closed, because then room is not the problem.
         """
-        ceilings = Ceilings(self.layout, self.strategy, counts, _ANY)
+        ceilings = self.ceilings(counts, _ANY)
         return not self.layout.open or any(
             ceilings.objection(shard, pinned=False) is None for shard in self.layout.open
         )
@@ -190,7 +190,7 @@ class Placer:
             rounds = self._ready_first(fitting, demand.current)
         if not self._limited:
             return rounds
-        ceilings = self._ceilings(demand, counts)
+        ceilings = self.ceilings(counts, demand)
         return filter(None, (ceilings.with_room(shards, demand) for shards in rounds))
 
     def _ready_first(
@@ -216,7 +216,7 @@ class Placer:
     def _rejected(
         self, demand: Demand, counts: Counts, candidates: Sequence[Shard]
     ) -> dict[ShardName, str]:
-        ceilings = self._ceilings(demand, counts)
+        ceilings = self.ceilings(counts, demand)
         rejected: dict[ShardName, str] = {}
         for shard in self.layout.available:
             why = self._objection(shard, demand)
@@ -254,8 +254,28 @@ class Placer:
             return None
         return ceilings.objection(shard, pinned=demand.pin == shard.name)
 
-    def _ceilings(self, demand: Demand, counts: Counts) -> Ceilings:
-        return Ceilings(self.layout, self.strategy, counts, demand)
+    def _choose(self, demand: Demand, candidates: Sequence[Shard], counts: Counts) -> Choice:
+        """Return one of the candidates, or a reason why there is none.
+
+        A moving object goes to a shard of the newest revision if one can have it.  With a strategy
+        that sticks, that is the one with the fewest objects.
+        """
+        newest, strategy = self.layout.newest if demand.moves else None, self.strategy
+        if newest is None:
+            return strategy.choose(demand, candidates, counts)
+        preferred = [s for s in candidates if s.revision == newest]
+        if not strategy.sticks:
+            return strategy.choose(demand, preferred or candidates, counts)
+
+        def fewest_first(shard: Shard) -> tuple[int, ShardName]:
+            coming = sum(counts.heading_to(shard.name).values())
+            return counts.on(shard.name) + coming, shard.name
+
+        objection = strategy.declines(demand, candidates, counts)
+        for shard in sorted(preferred, key=fewest_first):
+            if objection(shard) is None:
+                return Choice(shard.name)
+        return strategy.choose(demand, candidates, counts)
 
     def _why_none(self, demand: Demand, counts: Counts) -> str:
         """Return why no shard can have the object, in one sentence."""
@@ -273,31 +293,6 @@ class Placer:
         return "no shard can take the object: " + "; ".join(each)
 
 
-def choose(
-    layout: Layout,
-    strategy: Strategy,
-    demand: Demand,
-    candidates: Sequence[Shard],
-    counts: Counts,
-) -> Choice:
-    """Return one of the candidates, or a reason why there is none.
-
-    A moving object goes to a shard of the newest revision if one can have it.  With a strategy
-    that sticks, that is the one with the fewest objects.
-    """
-    newest = layout.newest if demand.moves else None
-    if newest is None:
-        return strategy.choose(demand, candidates, counts)
-    preferred = [s for s in candidates if s.revision == newest]
-    if not strategy.sticks:
-        return strategy.choose(demand, preferred or candidates, counts)
-    objection = strategy.declines(demand, candidates, counts)
-    for shard in sorted(preferred, key=lambda s: (_coming_and_there(s, counts), s.name)):
-        if objection(shard) is None:
-            return Choice(shard.name)
-    return strategy.choose(demand, candidates, counts)
-
-
 def _exclusion(shard: Shard, demand: Demand) -> str | None:
     """Return which label of the object excludes the shard, None if none does."""
     for what, asked, has in (
@@ -308,7 +303,3 @@ def _exclusion(shard: Shard, demand: Demand) -> str | None:
         if asked and asked != has:
             return f"the object asks for the {what} {asked}"
     return None
-
-
-def _coming_and_there(shard: Shard, counts: Counts) -> int:
-    return counts.on(shard.name) + sum(counts.heading_to(shard.name).values())
