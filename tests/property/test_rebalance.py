@@ -74,7 +74,7 @@ def loads(draw: st.DrawFn, key: str) -> LoadedObject:
         load={"cpu": draw(amounts), "memory": draw(amounts), "objects": 1.0},
         rank=(draw(st.integers(0, 2)),),
         created=draw(st.sampled_from(["", "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"])),
-        kept="must stay" if draw(seldom) else "",
+        kept=draw(seldom),
     )
 
 

@@ -58,7 +58,7 @@ def obj(
     *,
     rank: int = 0,
     created: str = "",
-    kept: str = "",
+    kept: bool = False,
 ) -> LoadedObject:
     """An object with a load."""
     load = {"cpu": cpu, "memory": memory, "objects": 1.0}

@@ -70,7 +70,7 @@ def check(data: bytes) -> Iterator[Result]:
     yield from by_member(data, _CHECKS, _DESCRIPTIONS)
 
 
-def object_like(pod: Pod, kept: str = "") -> LoadedObject:
+def object_like(pod: Pod, kept: bool = False) -> LoadedObject:
     """Return the object that says what the pod says."""
     meta = _with_metadata(pod).metadata
     created = meta.creation_timestamp or ""
@@ -85,7 +85,7 @@ def candidates(case: Proposal) -> list[str]:
     """
     kept = {pod.name for pod in case.pods} - set(_removable(case.pods, case.removable))
     found: list[str] = []
-    ballast = LoadedObject("", LOPSIDED, {"cpu": 0.9 * HUGE}, kept="must stay")
+    ballast = LoadedObject("", LOPSIDED, {"cpu": 0.9 * HUGE}, kept=True)
     lopsided = LoadedShard(name=LOPSIDED, capacity={"cpu": HUGE, "memory": HUGE / 1e9})
     while True:
         objects = [_kept_if(pod, kept) for pod in case.pods]
@@ -308,7 +308,7 @@ def _load(pod: Pod) -> dict[str, float]:
 
 
 def _kept_if(pod: Pod, kept: set[str]) -> LoadedObject:
-    return object_like(pod, kept="must stay" if pod.name in kept else "")
+    return object_like(pod, kept=pod.name in kept)
 
 
 def _removable(pods: Iterable[Pod], named: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -52,14 +52,15 @@ class Balance:
         if shard is None:
             return
         rank, demand = rank_of(obj.metadata), snapshot.demand_of(obj, None, moves=True)
-        kept = _reason_to_stay(snapshot, obj, moves=shard != entry.shard, rests=key in self._moved)
+        is_leaving = shard != entry.shard or not entry.stays
+        must_stay = entry.pinned or key in self._moved or rank.move_cost == MAX_MOVE_COST
         loaded = LoadedObject(
             key=key,
             shard=shard,
             load=self._load_of(obj),
             rank=rank,
             created=obj.metadata.creation_timestamp or "",
-            kept=kept,
+            kept=is_leaving or must_stay,
             allowed=self._allowed_for(demand),
             groups=demand.groups,
         )
@@ -127,28 +128,6 @@ class Balance:
         placer = self._snapshot.placer
         names = (shard.name for shard in placer.layout.available)
         return tuple(name for name in names if placer.keeps(replace(demand, current=name)))
-
-
-def _reason_to_stay(
-    snapshot: RingSnapshot, obj: PartialObject, *, moves: bool, rests: bool
-) -> str:
-    """Return why a main object must not move for balance, empty if it can.
-
-    `moves` is whether it moves anyway, `rests` whether it was moved a short time ago.
-    """
-    if moves:
-        return "is already moving to another shard"
-    if obj.metadata.deletion_timestamp is not None:
-        return "is being deleted"
-    if snapshot.is_draining(obj):
-        return "is already draining"
-    if snapshot.reader.pin_of(obj) == snapshot.owner_of(obj):
-        return "is pinned to its shard"
-    if rests:
-        return "was moved less than two intervals ago"
-    if rank_of(obj.metadata).move_cost == MAX_MOVE_COST:
-        return f"must never move for balance: its move cost is {MAX_MOVE_COST}"
-    return ""
 
 
 def is_even(snapshot: RingSnapshot) -> bool:

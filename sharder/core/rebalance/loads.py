@@ -100,8 +100,8 @@ class LoadedObject(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Objects of a lower rank move first; all ranks have the same length."""
     created: str = ""
     """RFC 3339 in UTC, to the second; of two equal objects, the younger one moves first."""
-    kept: str = ""
-    """Why it must not move, as a text that continues "it ..."; empty: it can move."""
+    kept: bool = False
+    """Whether it must not move."""
     allowed: tuple[ShardName, ...] | None = None
     """The shards that its labels do not exclude; None: all."""
     groups: tuple[int, ...] = ()

@@ -116,8 +116,8 @@ def measured(of: Balance) -> Mapping[ShardName, float]:
     return outcome_of(of).before
 
 
-def why_kept(of: Balance, kept: PartialObject) -> str:
-    """Return why the problem says that an object must stay."""
+def is_kept(of: Balance, kept: PartialObject) -> bool:
+    """Return whether the problem says that an object must stay."""
     lines = of.packed().partition(b"\n")[2]
     found = msgspec.json.Decoder(LoadedObject).decode_lines(lines)
     return next(loaded.kept for loaded in found if loaded.key == main_key(kept))
@@ -167,28 +167,23 @@ PINNED = {pin_label(DEMO): A}
 
 
 @pytest.mark.parametrize(
-    ("kept", "why"),
+    "kept",
     [
-        (obj(SECRETS, "s", owner=A, labels=PINNED), "is pinned to its shard"),
-        (obj(SECRETS, "s", owner=A, drain="true"), "is already draining"),
-        (
-            obj(SECRETS, "s", owner=B, drain="true", annotations={NEXT: A}),
-            "is already moving to another shard",
-        ),
-        (obj(SECRETS, "moved", owner=A), "was moved less than two intervals ago"),
-        (
-            obj(SECRETS, "s", owner=A, annotations={MOVE_COST_ANNOTATION: "2147483647"}),
-            "must never move for balance: its move cost is 2147483647",
-        ),
+        obj(SECRETS, "s", owner=A, labels=PINNED),
+        obj(SECRETS, "s", owner=A, drain="true"),
+        obj(SECRETS, "s", owner=B, drain="true", annotations={NEXT: A}),
+        obj(SECRETS, "moved", owner=A),
+        obj(SECRETS, "s", owner=A, annotations={MOVE_COST_ANNOTATION: "2147483647"}),
     ],
+    ids=["pinned", "draining", "moving elsewhere", "moved a short time ago", "of highest cost"],
 )
-def test_some_objects_are_kept_where_they_are(kept: PartialObject, why: str) -> None:
+def test_some_objects_are_kept_where_they_are(kept: PartialObject) -> None:
     young = (main_key(obj(SECRETS, "moved")),)
 
     found = weighed([kept, *on(A, 5)], moved=young)
 
     assert kept.metadata.name not in moves(found)
-    assert why_kept(found, kept) == why
+    assert is_kept(found, kept)
 
 
 def test_an_object_goes_only_to_the_zone_that_it_asks_for() -> None:
@@ -251,7 +246,7 @@ def test_an_object_that_is_being_deleted_is_kept() -> None:
     metadata = msgspec.structs.replace(gone.metadata, deletion_timestamp="2026-03-01T12:00:00Z")
     gone = msgspec.structs.replace(gone, metadata=metadata)
 
-    assert why_kept(weighed([gone, *on(A, 5)]), gone) == "is being deleted"
+    assert is_kept(weighed([gone, *on(A, 5)]), gone)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ RUNS = {
         "4 moves: the fragmentation is 0 to 0.2 instead of 0 to 0.4",
     ),
     "a shard whose objects must stay": (
-        run(balance(0.15), PAIR, [obj("y", "a", 40, 0, kept="is pinned")]),
+        run(balance(0.15), PAIR, [obj("y", "a", 40, 0, kept=True)]),
         "a is above the threshold 0.15 with 0.2, but none of its objects can leave",
     ),
     "what would bring too little": (

@@ -57,7 +57,7 @@ def test_a_shard_that_joins_gets_its_share_of_the_objects() -> None:
 
 
 def test_moves_that_gain_too_little_together_are_not_made() -> None:
-    objects = [obj("x", "a", 2, 0), obj("z", "a", 4, 0), obj("y", "a", 47, 0, kept="is pinned")]
+    objects = [obj("x", "a", 2, 0), obj("z", "a", 4, 0), obj("y", "a", 47, 0, kept=True)]
     shards = (shard("a"), shard("b"))
 
     assert run(balance(0.15, min_gain=0.04), shards, objects).moves == ()
@@ -83,9 +83,9 @@ def test_a_group_is_never_less_spread_than_before() -> None:
 def test_a_move_that_another_one_makes_useful_is_found() -> None:
     objects = [
         obj("x", "a", 30, 0),
-        obj("y", "a", 30, 0, kept="is pinned"),
+        obj("y", "a", 30, 0, kept=True),
         obj("z", "b", 25, 0),
-        obj("w", "b", 25, 0, kept="is pinned"),
+        obj("w", "b", 25, 0, kept=True),
     ]
     shards = [shard(name) for name in "abc"]
 
