@@ -6,11 +6,7 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CHART, Helm
-from tests.support.documents import (
-    ROOT,
-    Block,
-    blocks,
-)
+from tests.support.documents import ROOT, Block, blocks
 
 KEYS = {*yaml.safe_load((CHART / "values.yaml").read_text())}
 

@@ -23,14 +23,7 @@ from sharder.core.names import RING_LABEL, ObjectRef, RingName
 from sharder.kube.client import Client, connect
 from sharder.kube.errors import understand
 from sharder.kube.typed_stores import leases, rings
-from tests.e2e.reference_stand_in import (
-    CONFIGURATION,
-    OWNER,
-    SECRETS,
-    STATE,
-    Reference,
-    owner_of,
-)
+from tests.e2e.reference_stand_in import CONFIGURATION, OWNER, SECRETS, STATE, Reference, owner_of
 from tests.history.departures import by_uid
 from tests.history.etcd import APISERVER_FLAGS
 from tests.history.judging import judge

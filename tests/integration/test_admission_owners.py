@@ -9,14 +9,7 @@ from sharder.core.api.meta import Json, Resource
 from sharder.kube.typed_stores import SECRETS
 from tests.support.scene import TENANTS
 from tests.support.service import Service
-from tests.support.users import (
-    CONFIGMAPS,
-    CONTENT,
-    PLANETS,
-    PODS,
-    WIDGETS,
-    controlled_by,
-)
+from tests.support.users import CONFIGMAPS, CONTENT, PLANETS, PODS, WIDGETS, controlled_by
 
 
 async def test_a_forged_owner_of_a_new_object_is_ignored(service: Service) -> None:

@@ -22,12 +22,7 @@ from sharder.core.leases.state import ORPHANED_AFTER
 from sharder.core.names import EVACUATE_ANNOTATION, SHARDER_IDENTITY, webhook_configuration
 from sharder.kube.client import connect
 from sharder.kube.objects import KubeObjects
-from sharder.kube.typed_stores import (
-    LEASES,
-    MUTATING,
-    NAMESPACES,
-    SECRETS,
-)
+from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, SECRETS
 from tests.support.audit import Audit, Right, exercised, granted, is_too_wide
 from tests.support.eventually import eventually
 from tests.support.scene import CONTROLLERS, LABEL, TENANTS, Scene

@@ -5,13 +5,7 @@ from hypothesis import strategies as st
 
 from sharder.core.leases.membership import Standing
 from sharder.core.names import ShardName
-from sharder.core.status.phases import (
-    Kind,
-    Phases,
-    phases_after,
-    present,
-    transitions,
-)
+from sharder.core.status.phases import Kind, Phases, phases_after, present, transitions
 from tests.support.values import members, snapshot
 
 SHARDS = [ShardName(f"shard-{number}") for number in range(6)]

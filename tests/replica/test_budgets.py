@@ -6,12 +6,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from tests.replica.staged import staged
-from tests.replica.world import (
-    DRAIN,
-    PIN,
-    SECRETS,
-    World,
-)
+from tests.replica.world import DRAIN, PIN, SECRETS, World
 from tests.stage.stage import eventually
 
 PLAIN = {"controllerring": "demo", "group": "", "resource": "secrets"}

@@ -7,12 +7,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import EVACUATE_ANNOTATION
 from tests.replica.staged import staged
-from tests.replica.world import (
-    OWNER,
-    SECRETS,
-    SITES,
-    World,
-)
+from tests.replica.world import OWNER, SECRETS, SITES, World
 from tests.stage.stage import RINGS_PATH, eventually
 
 MANY = 21

@@ -12,11 +12,7 @@ from sharder.cli.app import run_command
 from sharder.console.models import Health, Ring
 from sharder.core.names import CORDONED_ANNOTATION, EVACUATE_ANNOTATION
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    PIN,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, PIN, World
 from tests.stage.actors import RING
 
 

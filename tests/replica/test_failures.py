@@ -12,14 +12,7 @@ from sharder.core.names import GroupResource
 from sharder.sdk.testing.requests import Call, Refused
 from sharder.sdk.testing.resources import custom
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    OWNER,
-    SECRETS,
-    SITES,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, OWNER, SECRETS, SITES, World
 from tests.stage.stage import eventually
 
 FINE, BROKEN = "default", "broken"

@@ -5,12 +5,7 @@ import asyncio
 import pytest
 
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    SECRETS,
-    SITES,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, SECRETS, SITES, World
 
 MINUTES = 10
 NAMESPACES = 10

@@ -10,13 +10,7 @@ from sharder.core.names import APP_LABEL, RING_LABEL, ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, VALIDATING
 from sharder.sdk.testing.requests import Call
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    OWNER,
-    PIN,
-    SECRETS,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, OWNER, PIN, SECRETS, World
 from tests.stage.stage import LEADER, RINGS_PATH, eventually
 
 LEADER_PATH = "/apis/coordination.k8s.io/v1/namespaces/sharding-system/leases/sharder"

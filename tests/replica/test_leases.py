@@ -16,12 +16,7 @@ from sharder.core.status.phases import ShardPhase, phase_of
 from sharder.kube.typed_stores import LEASES
 from sharder.sdk.testing.requests import Call, Refused
 from tests.replica.staged import now, staged
-from tests.replica.world import (
-    LEASE_PATH,
-    SECONDS,
-    SECRETS,
-    World,
-)
+from tests.replica.world import LEASE_PATH, SECONDS, SECRETS, World
 from tests.stage.network import wall_time
 from tests.stage.stage import RINGS_PATH, eventually
 

@@ -8,15 +8,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import GroupResource
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    NEXT,
-    OWNER,
-    SECRETS,
-    SITES,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, SECRETS, SITES, World
 from tests.stage.stage import eventually
 
 UNSEEN = 3.0

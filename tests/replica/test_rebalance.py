@@ -7,10 +7,7 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.names import CAPACITY_ANNOTATION, LOAD_ANNOTATION
 from tests.replica.staged import staged
-from tests.replica.world import (
-    SECRETS,
-    World,
-)
+from tests.replica.world import SECRETS, World
 from tests.stage.stage import eventually
 
 INTERVAL = 60.0

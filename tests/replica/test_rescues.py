@@ -6,16 +6,7 @@ import pytest
 
 from sharder.core.names import SHARDER_IDENTITY
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    GONE,
-    LEASE_PATH,
-    NEXT,
-    OWNER,
-    SECRETS,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, GONE, LEASE_PATH, NEXT, OWNER, SECRETS, World
 from tests.stage.stage import eventually
 
 

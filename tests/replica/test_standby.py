@@ -7,15 +7,7 @@ import pytest
 
 from sharder.core.api.meta import Json
 from tests.replica.staged import staged
-from tests.replica.world import (
-    CONFIGMAPS,
-    DRAIN,
-    NEXT,
-    OWNER,
-    PIN,
-    SITES,
-    World,
-)
+from tests.replica.world import CONFIGMAPS, DRAIN, NEXT, OWNER, PIN, SITES, World
 from tests.stage.stage import eventually
 
 UNSEEN = 3.0

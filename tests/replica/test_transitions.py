@@ -11,11 +11,7 @@ from sharder.core.names import (
     ZONE_LABEL,
 )
 from tests.replica.staged import staged
-from tests.replica.world import (
-    LEASE_PATH,
-    SECRETS,
-    World,
-)
+from tests.replica.world import LEASE_PATH, SECRETS, World
 from tests.stage.stage import RINGS_PATH, eventually
 
 

@@ -10,12 +10,7 @@ from sharder.core.fence import fence_of
 from sharder.core.names import ObjectRef
 from sharder.kube.typed_stores import LEASES, MUTATING, NAMESPACES, RINGS
 from tests.replica.staged import staged
-from tests.replica.world import (
-    LEASE_PATH,
-    OWNER,
-    SECRETS,
-    World,
-)
+from tests.replica.world import LEASE_PATH, OWNER, SECRETS, World
 from tests.stage.admission import BINDINGS, POLICIES
 from tests.stage.stage import RINGS_PATH, eventually
 

@@ -18,11 +18,7 @@ from sharder.core.names import drain_label, owner_label
 from sharder.kube.client import JSON, MERGE_PATCH
 from sharder.kube.typed_stores import LEASES
 from tests.history.judging import Verdict, judge
-from tests.history.schedule import (
-    Fault,
-    Kind,
-    schedule,
-)
+from tests.history.schedule import Fault, Kind, schedule
 from tests.history.traces import Request, Trace
 from tests.stage.actors import RING, Actor
 from tests.stage.faults import SHARDERS, SHARDS, Faults

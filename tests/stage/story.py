@@ -8,13 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from sharder.core.api.lease import Lease
 from sharder.core.api.meta import Json
-from sharder.core.names import (
-    GroupResource,
-    ObjectRef,
-    drain_label,
-    owner_label,
-    pin_label,
-)
+from sharder.core.names import GroupResource, ObjectRef, drain_label, owner_label, pin_label
 from sharder.kube.typed_stores import LEASES, MUTATING
 from tests.history.judging import judge
 from tests.history.traces import Happening

@@ -5,13 +5,7 @@ from collections.abc import Mapping
 from msgspec import structs
 
 from sharder.core.api.meta import PartialObject, Resource
-from sharder.core.api.ring import (
-    AntiAffinity,
-    GroupBy,
-    MovementSpec,
-    PlacementSpec,
-    StrategyName,
-)
+from sharder.core.api.ring import AntiAffinity, GroupBy, MovementSpec, PlacementSpec, StrategyName
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.names import ShardName

@@ -10,12 +10,7 @@ from sharder.core.api.meta import PartialObject
 from sharder.core.leases.shard import Shard
 from sharder.core.movement.acknowledgement import Writer
 from sharder.core.movement.desired import choose, objection
-from sharder.core.movement.planner import (
-    PAUSED,
-    plan_directed,
-    plan_displaced,
-    plan_main,
-)
+from sharder.core.movement.planner import PAUSED, plan_directed, plan_displaced, plan_main
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
 from sharder.core.names import (
     POOL_LABEL,

@@ -6,12 +6,7 @@ from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import NOT_COUNTED, choose, excess_of
 from sharder.core.movement.patches import patch_of
-from sharder.core.movement.planner import (
-    PAUSED,
-    plan_displaced,
-    plan_main,
-    reservation_of,
-)
+from sharder.core.movement.planner import PAUSED, plan_displaced, plan_main, reservation_of
 from sharder.core.movement.step import Assign, Drain, Keep, Withdraw
 from sharder.core.names import pin_label
 from tests.support.json_patch import written

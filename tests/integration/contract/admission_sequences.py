@@ -11,14 +11,7 @@ from sharder.core.fence import fence_of
 from sharder.core.names import RING_LABEL, ObjectRef, RingName, drain_label, owner_label
 from sharder.sdk.testing.requests import Client as User
 from sharder.sdk.testing.storage import Tree
-from tests.integration.contract.sequences import (
-    ONE_MAP,
-    ONE_SITE,
-    Sequence,
-    a_map,
-    a_site,
-    labels,
-)
+from tests.integration.contract.sequences import ONE_MAP, ONE_SITE, Sequence, a_map, a_site, labels
 from tests.support.answers import LEASES, MAPS, SITES, Play
 
 CONFIGURATIONS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"

@@ -5,14 +5,7 @@ from typing import Final
 
 from sharder.core.api.meta import Json
 from sharder.sdk.testing.storage import Tree
-from tests.support.answers import (
-    LEASES,
-    MAPS,
-    METADATA,
-    METADATA_LIST,
-    SITES,
-    Play,
-)
+from tests.support.answers import LEASES, MAPS, METADATA, METADATA_LIST, SITES, Play
 
 ONE_MAP: Final = f"{MAPS}/one"
 ONE_SITE: Final = f"{SITES}/one"

@@ -16,12 +16,7 @@ from sharder.kube.events import KubeRecorder
 from sharder.kube.objects import KubeObjects
 from sharder.kube.reviews import whoami
 from sharder.kube.store import KubeStore
-from sharder.kube.typed_stores import (
-    MUTATING,
-    leases,
-    namespaces,
-    secrets,
-)
+from sharder.kube.typed_stores import MUTATING, leases, namespaces, secrets
 from sharder.runtime.clock import SystemClock
 from tests.integration.contract.conftest import CRDS, crd
 from tests.support.eventually import eventually

@@ -2,9 +2,7 @@
 
 import pytest
 
-from sharder.cli.words import (
-    matches,
-)
+from sharder.cli.words import matches
 from sharder.core.api.meta import Resource
 from sharder.core.names import GroupResource
 from sharder.core.preview.observe import short

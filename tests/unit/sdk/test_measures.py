@@ -12,12 +12,7 @@ from sharder.metrics.shard import ShardMetrics
 from sharder.sdk import PermanentError, Request
 from sharder.sdk.testing.fake_clock import settle
 from tests.support.samples import total
-from tests.unit.sdk.scene import (
-    OWNER,
-    Controller,
-    Scene,
-    at_work,
-)
+from tests.unit.sdk.scene import OWNER, Controller, Scene, at_work
 
 
 class Measured(ShardMetrics):

@@ -8,23 +8,10 @@ from sharder.core.api.cluster import Right
 from sharder.core.api.meta import Json
 from sharder.core.errors import ConfigError
 from sharder.core.names import GroupResource, ObjectRef
-from sharder.sdk import (
-    OwnMeta,
-    Request,
-    Shard,
-    generation_changed,
-)
+from sharder.sdk import OwnMeta, Request, Shard, generation_changed
 from sharder.sdk.reconciler import Predicate, Reconcile
 from sharder.sdk.testing.fake_clock import settle
-from tests.unit.sdk.scene import (
-    DRAIN,
-    ME,
-    OWNER,
-    RING,
-    Controller,
-    Scene,
-    at_work,
-)
+from tests.unit.sdk.scene import DRAIN, ME, OWNER, RING, Controller, Scene, at_work
 
 NAME = "example.com/cleanup"
 WIDGET = ObjectRef("default", "one")

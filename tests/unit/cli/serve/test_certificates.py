@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sharder.cli.serve.certificates import (
-    Shown,
-    excluded_namespaces,
-    follow_files,
-    read_files,
-)
+from sharder.cli.serve.certificates import Shown, excluded_namespaces, follow_files, read_files
 from sharder.config.load import load
 from sharder.config.settings import Settings, WebhookServer
 from sharder.controllers.certificates import POLL_SECONDS

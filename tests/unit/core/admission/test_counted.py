@@ -14,17 +14,7 @@ from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.values import (
-    CONFIGMAPS,
-    NEXT,
-    SECRETS,
-    WIDGETS,
-    A,
-    B,
-    available,
-    obj,
-    ring,
-)
+from tests.support.values import CONFIGMAPS, NEXT, SECRETS, WIDGETS, A, B, available, obj, ring
 
 NO_SHARDERS = frozenset[str]()
 SERVED = (Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),)

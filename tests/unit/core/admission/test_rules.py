@@ -8,11 +8,7 @@ from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import ControllerRing
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.movement.acknowledgement import Writer
-from sharder.core.names import (
-    LOAD_ANNOTATION,
-    POOL_LABEL,
-    GroupResource,
-)
+from sharder.core.names import LOAD_ANNOTATION, POOL_LABEL, GroupResource
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
 from tests.support.admissions import (

@@ -3,10 +3,7 @@
 import msgspec
 import pytest
 
-from sharder.core.api.lease import (
-    parse_time,
-    read_lease,
-)
+from sharder.core.api.lease import parse_time, read_lease
 from sharder.core.leases.shard import invalid_annotations
 from sharder.core.names import (
     CAPACITY_ANNOTATION,

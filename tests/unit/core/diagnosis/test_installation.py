@@ -5,12 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sharder.core.diagnosis.finding import Level
-from sharder.core.diagnosis.installation import (
-    Certificate,
-    Certificates,
-    certificates,
-    leader,
-)
+from sharder.core.diagnosis.installation import Certificate, Certificates, certificates, leader
 from sharder.core.names import ObjectRef
 from tests.support.values import NOW, lease
 

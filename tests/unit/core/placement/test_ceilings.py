@@ -17,13 +17,7 @@ from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from tests.support.values import A, B, C
-from tests.support.values_placement import (
-    bounded,
-    demand,
-    placer,
-    shard,
-    tally,
-)
+from tests.support.values_placement import bounded, demand, placer, shard, tally
 
 FULL = "it is full: {} of {} objects"
 

@@ -13,12 +13,7 @@ from sharder.core.names import (
     ZONE_LABEL,
     pin_label,
 )
-from sharder.core.placement.demand import (
-    MAX_MOVE_COST,
-    MAX_PLACES,
-    Demand,
-    Reader,
-)
+from sharder.core.placement.demand import MAX_MOVE_COST, MAX_PLACES, Demand, Reader
 from tests.support.values import DEMO, A, B, C, D, obj
 from tests.support.values_placement import CONSISTENT, shard
 

@@ -12,13 +12,7 @@ from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import Demand
 from sharder.core.placement.placer import Placer
 from tests.support.values import WIDGETS, A, B, C, D, obj
-from tests.support.values_placement import (
-    demand,
-    layout,
-    placer,
-    shard,
-    tally,
-)
+from tests.support.values_placement import demand, layout, placer, shard, tally
 from tests.support.values_steering import APART, FOLLOWING, STICKING, steered
 
 OLD, NEW = "1", "2"

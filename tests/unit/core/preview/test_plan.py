@@ -9,10 +9,7 @@ from sharder.core.api.meta import LabelSelector, PartialObject
 from sharder.core.api.ring import PlacementSpec, StrategyName
 from sharder.core.leases.membership import Standing
 from sharder.core.movement.step import Action
-from sharder.core.names import (
-    ShardName,
-    pin_label,
-)
+from sharder.core.names import ShardName, pin_label
 from sharder.core.preview.plan import plan_ring
 from sharder.core.preview.state import Planned, advice
 from sharder.core.ring.build import build

@@ -7,10 +7,7 @@ from sharder.core.api.lease import Lease
 from sharder.core.api.ring import ControllerRing
 from sharder.core.errors import ConfigError
 from sharder.core.leases.shard import Shard, shard_of
-from sharder.core.names import (
-    REGION_LABEL,
-    ZONE_LABEL,
-)
+from sharder.core.names import REGION_LABEL, ZONE_LABEL
 from sharder.core.preview.observe import members_of, states_of
 from sharder.core.preview.what_if import WhatIf, strategy_named, what_if_of
 from sharder.core.status.phases import ShardPhase

@@ -32,18 +32,7 @@ from sharder.core.rebalance.loads import LoadedObject
 from sharder.core.rebalance.packed import Outcome, computed, unpack
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.values import (
-    CONFIGMAPS,
-    DEMO,
-    NEXT,
-    SECRETS,
-    A,
-    B,
-    C,
-    lease,
-    obj,
-    ring,
-)
+from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, A, B, C, lease, obj, ring
 
 EVEN = RebalanceSpec(strategy=RebalanceStrategy.EVEN_LOAD)
 COUNTED = PlacementSpec(strategy=StrategyName.LEAST_LOADED)

@@ -2,11 +2,7 @@
 
 import math
 
-from sharder.core.rebalance.measures import (
-    MAX_RATE,
-    fragmentation,
-    rates,
-)
+from sharder.core.rebalance.measures import MAX_RATE, fragmentation, rates
 from tests.support.values_rebalance import shard
 
 BOTH = ("cpu", "memory")

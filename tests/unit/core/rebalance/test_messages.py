@@ -4,15 +4,7 @@ import pytest
 
 from sharder.core.api.ring import RebalanceStrategy
 from sharder.core.rebalance.measures import RebalancePolicy
-from tests.support.values_rebalance import (
-    balance,
-    even,
-    many,
-    obj,
-    plain,
-    run,
-    shard,
-)
+from tests.support.values_rebalance import balance, even, many, obj, plain, run, shard
 
 HUGE = 1e9
 PAIR = (shard("a"), shard("b", HUGE, HUGE))

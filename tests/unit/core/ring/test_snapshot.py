@@ -7,12 +7,7 @@ import msgspec
 import pytest
 
 from sharder.core.api.meta import LabelSelector, ObjectMeta, PartialObject, Resource
-from sharder.core.api.ring import (
-    ControllerRing,
-    HashKey,
-    RingResource,
-    RingSpec,
-)
+from sharder.core.api.ring import ControllerRing, HashKey, RingResource, RingSpec
 from sharder.core.leases.membership import Members, Standing
 from sharder.core.leases.shard import Shard
 from sharder.core.ring.build import build

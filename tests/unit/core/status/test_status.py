@@ -3,11 +3,7 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from sharder.core.api.ring import (
-    LastResync,
-    RingStatus,
-    ShardStatus,
-)
+from sharder.core.api.ring import LastResync, RingStatus, ShardStatus
 from sharder.core.status.conditions import FAILED, DesiredCondition, Fault, ObjectStats, ready
 from sharder.core.status.status import is_urgent, status_of, with_counts
 from tests.support.values import NOW, ring

@@ -9,11 +9,7 @@ import msgspec
 import pytest
 
 from sharder.core.api.meta import Json
-from sharder.core.errors import (
-    ConfigError,
-    Conflict,
-    InvalidObject,
-)
+from sharder.core.errors import ConfigError, Conflict, InvalidObject
 from sharder.sdk import Request, Shard
 from sharder.sdk.reconciler import Reconcile
 from sharder.sdk.testing import SETTINGS, FakeCluster, ShardTest

@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import (
-    BRIEF_LIVES,
-    LIVES,
-    STEP,
-    Reservation,
-    Tally,
-)
+from sharder.core.placement.counting.tally import BRIEF_LIVES, LIVES, STEP, Reservation, Tally
 from tests.support.values import A, B, C
 
 WIDGETS, SECRETS = "widgets", "secrets"
