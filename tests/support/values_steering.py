@@ -14,8 +14,8 @@ from sharder.core.placement.counting.tally import Tally
 from sharder.core.placement.demand import identity_of
 from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.values import SECRETS, WIDGETS, ring
-from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS
+from tests.support.values import SECRETS, WIDGETS, A, B, ring
+from tests.support.values_placement import BOUNDED, CONSISTENT, RENDEZVOUS, bounded, shard
 
 SPREAD = PlacementSpec(strategy=StrategyName.SPREAD)
 LEAST = PlacementSpec(strategy=StrategyName.LEAST_LOADED)
@@ -68,6 +68,19 @@ def steered(
             for number in range(many):
                 snapshot.tally.see("others", identity_of(f"{name}-{number}"), Entry(name))
     return snapshot
+
+
+def counted(
+    capacity: int | None = None,
+    held: Mapping[ShardName, int] | None = None,
+    *,
+    standings: Mapping[ShardName, Standing] | None = None,
+    cordoned: ShardName | None = None,
+) -> tuple[RingSnapshot, Tally]:
+    """The ring with BoundedLoad and its counts; `standings` has its shards, else A and B."""
+    shards = [shard(name, cordoned=name == cordoned) for name in standings or (A, B)]
+    snapshot = steered(*shards, spec=bounded(per_shard=capacity), held=held, standings=standings)
+    return snapshot, tally_of(snapshot)
 
 
 def known(snapshot: RingSnapshot, found: PartialObject) -> PartialObject:

@@ -8,10 +8,9 @@ import pytest
 from sharder.core.api.meta import Json
 from sharder.core.movement.patches import Operation
 from sharder.core.names import RingName
-from sharder.core.ring.build import build
 from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.counting import bounded
-from tests.support.values import OWNER, WIDGETS, A, B, available, named, obj, snapshot
+from tests.support.values import OWNER, WIDGETS, A, B, named, obj, snapshot
+from tests.support.values_steering import counted, known
 from tests.unit.webhook.reviews import (
     PATH,
     TOKEN,
@@ -47,10 +46,8 @@ def broken(_name: RingName) -> RingSnapshot | None:
 
 
 async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dry_run() -> None:
-    counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
-    assert counted.tally is not None
-    counted.tally.synced = True
-    app = app_with(rings=lambda _: counted)
+    ring, tally = counted(1)
+    app = app_with(rings=lambda _: ring)
 
     async def patched(name: str, *, is_dry_run: bool = False) -> bool:
         review = review_of(request_of(obj(name=name), dryRun=is_dry_run))
@@ -58,12 +55,12 @@ async def test_an_object_counts_before_the_next_one_is_decided_unless_it_is_a_dr
 
     for name in ("tried", "tested"):
         assert await patched(name, is_dry_run=True)
-    tried = counted.tally.objects
+    tried = tally.objects
     found = [await patched(name) for name in "xyz"]
 
     assert tried == 0
     assert found == [True, True, False]
-    assert counted.tally.by_shard() == {A: 1, B: 1}
+    assert tally.by_shard() == {A: 1, B: 1}
 
 
 async def test_an_acknowledgement_that_gives_the_new_owner_is_a_handover() -> None:
@@ -100,12 +97,9 @@ async def test_a_replica_without_a_view_of_the_shards_leaves_objects_to_the_lead
     ["", "/", f"/{TOKEN[:-1]}", f"/{TOKEN}x", "/%C3%A9", f"/{TOKEN}/", f"/{TOKEN}/{TOKEN}"],
 )
 async def test_a_request_without_the_token_is_answered_and_reserves_no_room(before: str) -> None:
-    counted = build(bounded(1), members=available(A, B), namespaces=frozenset({"default"}))
-    assert counted.tally is not None
-    counted.tally.synced = True
-    draining = obj(name="real", owner=A, drain="true")
-    counted.tally.see("w", counted.identity_of(draining), counted.entry_of(draining))
-    app = app_with(rings=lambda _: counted)
+    ring, tally = counted(1)
+    draining = known(ring, obj(name="real", owner=A, drain="true"))
+    app = app_with(rings=lambda _: ring)
 
     for number in range(5):
         review = review_of(request_of(obj(name=f"made-up-{number}")))
@@ -113,8 +107,8 @@ async def test_a_request_without_the_token_is_answered_and_reserves_no_room(befo
     acknowledged = review_of(request_of(obj(name="real"), old=draining))
     assert patch_in(await exchange(app, acknowledged, path=before + PATH))
 
-    assert counted.tally.by_shard() == {A: 1}
-    assert counted.tally.draining == 1
+    assert tally.by_shard() == {A: 1}
+    assert tally.draining == 1
 
 
 @pytest.mark.parametrize("name", ["other", "", "a/b", "..", "ring%0D%0Ax", "%F0%9F%98%80"])

@@ -1,16 +1,13 @@
 """Where an object belongs when the ring's strategy sticks, and when it follows."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
 import pytest
 
-from sharder.core.api.meta import OwnerReference, PartialObject, Resource
-from sharder.core.api.ring import ControllerRing, PlacementSpec, StrategyName
+from sharder.core.api.meta import OwnerReference, PartialObject
 from sharder.core.keys import main_key
-from sharder.core.leases.membership import Members, Standing
-from sharder.core.leases.shard import Shard
+from sharder.core.leases.membership import Standing
 from sharder.core.movement.desired import (
     admit,
     choose,
@@ -23,82 +20,14 @@ from sharder.core.names import ShardName, pin_label
 from sharder.core.placement.counting.counts import Entry
 from sharder.core.placement.counting.tally import Reservation, Tally
 from sharder.core.placement.demand import identity_of
-from sharder.core.ring.build import build
-from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.values import (
-    CONFIGMAPS,
-    DEMO,
-    NEXT,
-    SECRETS,
-    WIDGETS,
-    A,
-    B,
-    C,
-    members,
-    obj,
-    ring,
-)
+from tests.support.values import CONFIGMAPS, DEMO, NEXT, SECRETS, WIDGETS, A, B, C, obj
+from tests.support.values_placement import RENDEZVOUS, shard
+from tests.support.values_steering import counted, steered
 
-AVAILABLE, MISSING, GONE = Standing.AVAILABLE, Standing.MISSING, Standing.GONE
+AVAILABLE, GONE = Standing.AVAILABLE, Standing.GONE
 PIN = pin_label(DEMO)
 DRAINING = "true"
-SERVED = (
-    Resource(id=SECRETS, version="v1", kind="Secret", namespaced=True),
-    Resource(id=WIDGETS, version="v1", kind="Widget", namespaced=True),
-)
-
-
-def placed_by(strategy: StrategyName, capacity: int | None = None) -> ControllerRing:
-    placement = PlacementSpec(strategy=strategy, per_shard_capacity=capacity)
-    spec = msgspec.structs.replace(ring().spec, placement=placement)
-    return msgspec.structs.replace(ring(), spec=spec)
-
-
-def sticking(
-    held: Mapping[ShardName | None, int],
-    *,
-    capacity: int | None = None,
-    standings: Mapping[ShardName, Standing] | None = None,
-    cordoned: ShardName | None = None,
-    synced: bool = True,
-) -> tuple[RingSnapshot, Tally]:
-    """The ring with BoundedLoad and its tally; each of A and B holds what `held` says."""
-    known = members(standings or {A: AVAILABLE, B: AVAILABLE})
-    shards = {n: Shard(name=n, cordoned=n == cordoned) for n in known.standings}
-    snapshot = build(
-        placed_by(StrategyName.BOUNDED_LOAD, capacity),
-        members=Members(
-            standings=known.standings,
-            stranger=known.stranger,
-            namespaces=known.namespaces,
-            shards=shards,
-        ),
-        namespaces=frozenset({"default"}),
-        served=SERVED,
-    )
-    tally = snapshot.tally
-    assert tally is not None
-    for shard, many in held.items():
-        for number in range(many):
-            tally.see("others", identity_of(f"{shard}-{number}"), Entry(shard))
-    tally.synced = synced
-    return snapshot, tally
-
-
-def following(*shards: ShardName, cordoned: ShardName | None = None) -> RingSnapshot:
-    known = members(dict.fromkeys(shards, AVAILABLE))
-    described = {n: Shard(name=n, cordoned=n == cordoned) for n in shards}
-    return build(
-        placed_by(StrategyName.RENDEZVOUS),
-        members=Members(
-            standings=known.standings,
-            stranger=known.stranger,
-            namespaces=known.namespaces,
-            shards=described,
-        ),
-        namespaces=frozenset({"default"}),
-        served=SERVED,
-    )
+FOLLOWING = steered(shard(A), shard(B), spec=RENDEZVOUS)
 
 
 def foreign_child(owner: str) -> PartialObject:
@@ -117,7 +46,7 @@ def seen(tally: Tally, found: PartialObject, entry: Entry) -> PartialObject:
 
 
 def test_a_reservation_is_kept_while_its_shard_is_available() -> None:
-    snapshot, tally = sticking({A: 0, B: 5}, capacity=5)
+    snapshot, tally = counted(5, {A: 0, B: 5})
     new = obj()
 
     tally.assume(Reservation(snapshot.identity_of(new), Entry(B)))
@@ -127,7 +56,7 @@ def test_a_reservation_is_kept_while_its_shard_is_available() -> None:
 
 
 def test_a_reservation_on_a_shard_that_is_gone_is_ignored() -> None:
-    snapshot, tally = sticking({}, standings={A: AVAILABLE, B: GONE})
+    snapshot, tally = counted(standings={A: AVAILABLE, B: GONE})
     new = obj()
 
     tally.assume(Reservation(snapshot.identity_of(new), Entry(B)))
@@ -136,37 +65,37 @@ def test_a_reservation_on_a_shard_that_is_gone_is_ignored() -> None:
 
 
 def test_an_object_that_had_a_shard_does_not_wait_for_the_cordoned_one_it_is_pinned_to() -> None:
-    snapshot, _ = sticking({}, cordoned=B)
+    snapshot, _ = counted(cordoned=B)
 
     assert choose(snapshot, obj(owner=C, labels={PIN: B})).shard == A
     assert choose_anew(snapshot, obj(owner=A, labels={PIN: B})).shard == A
 
 
 def test_a_draining_object_belongs_elsewhere_while_there_is_no_room() -> None:
-    snapshot, tally = sticking({A: 5, B: 0}, capacity=5)
+    snapshot, tally = counted(5, {A: 5, B: 0})
     leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
 
     assert choose(snapshot, leaving).shard == B
 
 
 def test_a_draining_object_stays_on_a_shard_that_was_cordoned_meanwhile() -> None:
-    snapshot, tally = sticking({A: 5, B: 0}, capacity=5, cordoned=A)
+    snapshot, tally = counted(5, {A: 5, B: 0}, cordoned=A)
     leaving = seen(tally, obj(owner=A, drain=DRAINING), Entry(A, draining=True))
 
     assert choose(snapshot, leaving).shard == A
 
 
 def test_a_shard_has_too_many_only_above_its_ceiling() -> None:
-    snapshot, _ = sticking({A: 6, B: 5}, capacity=5)
+    snapshot, _ = counted(5, {A: 6, B: 5})
 
     assert [is_overfull(snapshot, s) for s in (A, B)] == [True, False]
     assert not is_overfull(snapshot, ShardName("gone"))
-    assert not is_overfull(following(A, B), A)
+    assert not is_overfull(FOLLOWING, A)
 
 
 @pytest.mark.parametrize("owner", [None, B])
 def test_a_child_is_expected_where_its_owner_is_counted(owner: ShardName | None) -> None:
-    snapshot, tally = sticking({})
+    snapshot, tally = counted()
     if owner is not None:
         tally.see("secrets", identity_of("/Secret/default/parent"), Entry(owner))
 
@@ -176,7 +105,7 @@ def test_a_child_is_expected_where_its_owner_is_counted(owner: ShardName | None)
 
 
 def test_a_child_of_what_is_no_main_object_is_expected_where_the_key_of_that_is_drawn() -> None:
-    snapshot, tally = sticking({A: 0, B: 0})
+    snapshot, tally = counted()
     children = [foreign_child(f"owner-{number}") for number in range(20)]
     before = [expected_of(snapshot, child) for child in children]
 
@@ -185,18 +114,18 @@ def test_a_child_of_what_is_no_main_object_is_expected_where_the_key_of_that_is_
 
     assert set(before) == {A, B}
     assert [expected_of(snapshot, child) for child in children] == before
-    assert expected_of(sticking({}, standings={A: GONE})[0], children[0]) is None
+    assert expected_of(counted(standings={A: GONE})[0], children[0]) is None
 
 
 def test_a_child_waits_while_it_is_not_known_what_kinds_the_ring_has() -> None:
-    snapshot, _ = sticking({A: 0, B: 0})
+    snapshot, _ = counted()
     unknown = replace(snapshot, kinds={})
 
     assert expected_of(unknown, foreign_child("owner")) is None
 
 
 def test_an_object_that_is_there_already_is_not_counted_anew_when_it_is_created() -> None:
-    snapshot, tally = sticking({A: 0, B: 0})
+    snapshot, tally = counted()
     there, bare = obj(WIDGETS, "there"), obj(WIDGETS, "bare")
     seen(tally, there, Entry(A))
     seen(tally, bare, Entry(None))
@@ -209,7 +138,7 @@ def test_an_object_that_is_there_already_is_not_counted_anew_when_it_is_created(
 
 
 def test_room_for_a_pinned_object_is_taken_while_it_is_on_its_way() -> None:
-    snapshot, tally = sticking({A: 0, B: 2}, capacity=3)
+    snapshot, tally = counted(3, {A: 0, B: 2})
     first, second = (obj(WIDGETS, name, owner=A, labels={PIN: B}) for name in ("first", "second"))
     for pinned in (first, second):
         seen(tally, pinned, Entry(A))
@@ -230,7 +159,7 @@ def test_room_for_a_pinned_object_is_taken_while_it_is_on_its_way() -> None:
 
 
 def test_what_a_shard_that_is_gone_was_to_release_takes_no_room_from_each_other() -> None:
-    snapshot, tally = sticking({B: 0}, capacity=1, standings={A: GONE, B: AVAILABLE})
+    snapshot, tally = counted(1, {B: 0}, standings={A: GONE, B: AVAILABLE})
     lost = [
         obj(WIDGETS, name, owner=A, drain=DRAINING, labels={PIN: B})
         for name in ("first", "second")
@@ -248,8 +177,7 @@ def test_what_a_shard_that_is_gone_was_to_release_takes_no_room_from_each_other(
 
 
 def test_a_child_is_expected_where_the_key_of_its_owner_leads() -> None:
-    snapshot = following(A, B)
     child = obj(CONFIGMAPS, "child", controlled_by="parent")
 
-    assert expected_of(snapshot, child) == choose_anew(snapshot, obj(SECRETS, "parent")).shard
-    assert expected_of(snapshot, obj(CONFIGMAPS, "orphan")) is None
+    assert expected_of(FOLLOWING, child) == choose_anew(FOLLOWING, obj(SECRETS, "parent")).shard
+    assert expected_of(FOLLOWING, obj(CONFIGMAPS, "orphan")) is None

@@ -1,12 +1,11 @@
 """Facts about `core.movement.planner`: whole rings, and children that follow their owners."""
 
-import pytest
-from msgspec import structs
+from functools import partial
 
-from sharder.core.api.meta import ObjectMeta, OwnerReference, PartialObject
-from sharder.core.api.ring import ControlledResource, ControllerRing, RingResource, RingSpec
-from sharder.core.keys import main_key
-from sharder.core.leases.membership import Members, Standing
+import pytest
+
+from sharder.core.api.meta import PartialObject
+from sharder.core.leases.membership import Standing
 from sharder.core.movement.planner import (
     Owners,
     plan_controlled,
@@ -14,66 +13,38 @@ from sharder.core.movement.planner import (
     plan_main,
     plan_owned,
 )
-from sharder.core.movement.step import Assign, Drain, Keep, Relabel, Release, Send, Step, Withdraw
-from sharder.core.names import RECALLED, ShardName
-from sharder.core.ring.build import build
-from sharder.core.ring.snapshot import RingSnapshot
-
-A, B, C = ShardName("shard-a"), ShardName("shard-b"), ShardName("shard-c")
-GONE = ShardName("shard-d")
-RING = ControllerRing(
-    metadata=ObjectMeta(name="demo"),
-    spec=RingSpec(
-        resources=(
-            RingResource(
-                resource="secrets",
-                controlled_resources=(ControlledResource(resource="configmaps"),),
-            ),
-        )
-    ),
+from sharder.core.movement.step import (
+    Assign,
+    Drain,
+    Keep,
+    Relabel,
+    Release,
+    Send,
+    Step,
+    Withdraw,
 )
-OWNER_LABEL = "shard.alpha.sharding.timebertt.dev/demo"
-DRAIN_LABEL = "drain.alpha.sharding.timebertt.dev/demo"
+from sharder.core.names import RECALLED, ShardName
+from sharder.core.ring.snapshot import RingSnapshot
+from tests.support.values import CONFIGMAPS, NEXT, SECRETS, A, B, C, members, named, obj, snapshot
+from tests.support.values import D as GONE
+
+secret = partial(obj, SECRETS)
+BOTH = snapshot()
 
 
 def ring(**standings: Standing) -> RingSnapshot:
     """The ring with shard-a, shard-b … in these standings; strangers are gone."""
     known = {ShardName(f"shard-{letter}"): standing for letter, standing in standings.items()}
-    namespaces = {n: "default" for n, s in known.items() if s is Standing.AVAILABLE}
-    members = Members(standings=known, stranger=Standing.GONE, namespaces=namespaces)
-    return build(RING, members=members, namespaces=frozenset({"default"}))
+    return snapshot(members(known))
 
 
-BOTH = ring(a=Standing.AVAILABLE, b=Standing.AVAILABLE)
+def child(parent: str | None, shard: ShardName | None, drain: str | None = None) -> PartialObject:
+    return obj(CONFIGMAPS, "child", owner=shard, drain=drain, controlled_by=parent)
 
 
-def secret(name: str, shard: ShardName | None, *, draining: bool = False) -> PartialObject:
-    labels: dict[str, str] = {OWNER_LABEL: shard} if shard else {}
-    if draining:
-        labels[DRAIN_LABEL] = "true"
-    meta = ObjectMeta(name=name, namespace="default", labels=labels)
-    return PartialObject(api_version="v1", kind="Secret", metadata=meta)
-
-
-def child(owner: str | None, shard: ShardName | None, *, draining: bool = False) -> PartialObject:
-    controller = OwnerReference(api_version="v1", kind="Secret", name=owner or "", controller=True)
-    meta = secret("child", shard, draining=draining).metadata
-    return PartialObject(
-        api_version="v1",
-        kind="ConfigMap",
-        metadata=ObjectMeta(
-            name=meta.name,
-            namespace=meta.namespace,
-            labels=meta.labels,
-            owner_references=[controller] if owner else None,
-        ),
-    )
-
-
-def belonging_to(shard: ShardName, snapshot: RingSnapshot) -> str:
+def belonging_to(shard: ShardName, by: RingSnapshot) -> str:
     """A Secret's name that the ring wants on `shard`."""
-    names = (f"secret-{number}" for number in range(1000))
-    return next(n for n in names if snapshot.wanted(main_key(secret(n, None))) == shard)
+    return named(SECRETS, shard, by)
 
 
 def plan_pair(
@@ -100,11 +71,8 @@ def plan_pair(
 def test_an_object_is_sent_unless_it_is_on_its_way_to_where_it_belongs(
     owner: ShardName | None, to: ShardName | None, step: type[Step]
 ) -> None:
-    parent = secret(belonging_to(B, BOTH), owner)
-    annotations = {BOTH.next_annotation: to} if to else {}
-    parent = structs.replace(
-        parent, metadata=structs.replace(parent.metadata, annotations=annotations)
-    )
+    annotations: dict[str, str] = {NEXT: to} if to else {}
+    parent = secret(belonging_to(B, BOTH), owner=owner, annotations=annotations)
 
     planned = plan_handover(BOTH, parent)
 
@@ -114,15 +82,13 @@ def test_an_object_is_sent_unless_it_is_on_its_way_to_where_it_belongs(
 
 def test_a_shard_that_returns_has_to_release_an_object_that_an_older_sharder_recalled() -> None:
     for shard in (A, B):
-        of = secret(belonging_to(B, BOTH), shard)
-        labels = {**(of.metadata.labels or {}), DRAIN_LABEL: RECALLED}
-        recalled = structs.replace(of, metadata=structs.replace(of.metadata, labels=labels))
+        recalled = secret(belonging_to(B, BOTH), owner=shard, drain=RECALLED)
         assert isinstance(plan_main(BOTH, recalled), Keep)
 
 
 def test_an_object_that_was_released_since_it_was_listed_is_left_to_the_hand_over() -> None:
-    assert isinstance(plan_owned(BOTH, secret("s", None)), Keep)
-    assert plan_owned(BOTH, secret(belonging_to(B, BOTH), A)) == Drain(A)
+    assert isinstance(plan_owned(BOTH, secret("s")), Keep)
+    assert plan_owned(BOTH, secret(belonging_to(B, BOTH), owner=A)) == Drain(A)
 
 
 WAITING = Keep("waiting for its shard to acknowledge the drain")
@@ -139,12 +105,7 @@ PAIRS = {
     "a drain of a child is withdrawn with the parent": (B, f"{B}*", Drain(B), Withdraw()),
     "a drain of a parent in place is withdrawn": (f"{A}*", A, Withdraw(), IN_PLACE),
     "a child waits while its parent is on a missing shard": (C, A, MISSING, CLOSED),
-    "a child waits without shard while its parent is on a missing shard": (
-        C,
-        None,
-        MISSING,
-        CLOSED,
-    ),
+    "a child without shard waits likewise": (C, None, MISSING, CLOSED),
     "a child stays on the missing shard of its parent": (C, C, MISSING, IN_PLACE),
 }
 
@@ -154,24 +115,19 @@ def test_parent_and_child(case: str) -> None:
     of_parent, of_child, *steps = PAIRS[case]
     snapshot = ring(a=Standing.AVAILABLE, b=Standing.AVAILABLE, c=Standing.MISSING)
     name = belonging_to(A, snapshot)
-    parent, follower = (
-        make(
-            name,
-            ShardName(where.rstrip("*")) if where else None,
-            draining=(where or "")[-1:] == "*",
-        )
-        for make, where in ((secret, of_parent), (child, of_child))
-    )
+    places = [ShardName(where.rstrip("*")) if where else None for where in (of_parent, of_child)]
+    drains = ["true" if (where or "").endswith("*") else None for where in (of_parent, of_child)]
+    parent = secret(name, owner=places[0], drain=drains[0])
 
-    assert [*plan_pair(snapshot, parent, follower)] == steps
+    assert [*plan_pair(snapshot, parent, child(name, places[1], drains[1]))] == steps
 
 
 def test_a_child_waits_while_the_shard_of_its_parent_is_leaving() -> None:
     snapshot = ring(a=Standing.AVAILABLE, c=Standing.LEAVING)
 
-    _, step = plan_pair(
-        snapshot, secret(belonging_to(A, snapshot), C), child(belonging_to(A, snapshot), A)
-    )
+    name = belonging_to(A, snapshot)
+
+    _, step = plan_pair(snapshot, secret(name, owner=C), child(name, A))
 
     assert step == CLOSED
 
@@ -188,16 +144,15 @@ def test_an_object_that_nothing_controls_loses_its_owner_and_gets_none() -> None
 
 
 def test_nothing_moves_while_no_shard_is_available() -> None:
-    steps = plan_pair(ring(), secret("any", A), child("any", A))
+    steps = plan_pair(ring(), secret("any", owner=A), child("any", A))
 
     assert steps == (Keep("no shard is available"), Keep("no shard is available"))
 
 
 def test_owners_in_place_are_not_remembered() -> None:
-    name = belonging_to(B, BOTH)
-    owners = Owners()
+    name, owners = belonging_to(B, BOTH), Owners()
 
-    owners.note(ring(a=Standing.AVAILABLE), secret(name, A), Keep("in place"))
+    owners.note(ring(a=Standing.AVAILABLE), secret(name, owner=A), Keep("in place"))
 
     assert owners.shard_for(BOTH, child(name, None)) == B
 
@@ -209,32 +164,26 @@ def test_an_object_that_nothing_controls_belongs_to_no_shard() -> None:
 # Directed objects
 
 
-def directed(of: PartialObject, shard: ShardName) -> PartialObject:
-    meta = structs.replace(of.metadata, annotations={BOTH.next_annotation: shard})
-    return structs.replace(of, metadata=meta)
+def directed(to: ShardName, name: str = "", **fields: str) -> PartialObject:
+    """A Secret that belongs on A, and that was sent elsewhere."""
+    return secret(name or belonging_to(A, BOTH), annotations={NEXT: to}, **fields)
 
 
 def test_a_drain_towards_another_shard_is_wanted() -> None:
-    here = secret(belonging_to(A, BOTH), A, draining=True)
-
-    assert plan_main(BOTH, here) == Withdraw()
-    assert plan_main(BOTH, directed(here, B)) == Keep(
-        "waiting for its shard to acknowledge the drain"
-    )
+    assert plan_main(BOTH, secret(belonging_to(A, BOTH), owner=A, drain="true")) == Withdraw()
+    assert plan_main(BOTH, directed(B, owner=A, drain="true")) == WAITING
 
 
 @pytest.mark.parametrize("towards", [A, C])
 def test_a_drain_towards_its_own_shard_or_one_that_is_not_there_is_withdrawn(
     towards: ShardName,
 ) -> None:
-    here = secret(belonging_to(A, BOTH), A, draining=True)
-
-    assert plan_main(BOTH, directed(here, towards)) == Withdraw()
+    assert plan_main(BOTH, directed(towards, owner=A, drain="true")) == Withdraw()
 
 
 def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it() -> None:
     name, owners = belonging_to(A, BOTH), Owners()
-    sent = directed(secret(name, None), B)
+    sent = directed(B, name)
 
     step = plan_main(BOTH, sent)
     owners.note(BOTH, sent, step)
@@ -244,6 +193,4 @@ def test_an_object_without_owner_goes_where_it_was_sent_and_its_children_with_it
 
 
 def test_a_direction_without_a_drain_moves_nothing_and_is_removed() -> None:
-    here = secret(belonging_to(A, BOTH), A)
-
-    assert plan_main(BOTH, directed(here, B)) == Withdraw()
+    assert plan_main(BOTH, directed(B, owner=A)) == Withdraw()

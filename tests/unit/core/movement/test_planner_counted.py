@@ -3,7 +3,6 @@
 import pytest
 
 from sharder.core.keys import main_key
-from sharder.core.leases.membership import Members
 from sharder.core.movement.planner import (
     Owners,
     keep_priority_of,
@@ -15,40 +14,11 @@ from sharder.core.movement.planner import (
 from sharder.core.movement.step import Assign, Drain, Keep, Send, Step, Withdraw
 from sharder.core.names import pin_label
 from sharder.core.placement.counting.counts import Entry
-from sharder.core.placement.counting.tally import Reservation, Tally
-from sharder.core.ring.build import build
-from sharder.core.ring.snapshot import RingSnapshot
-from tests.support.counting import bounded
-from tests.support.values import (
-    CONFIGMAPS,
-    DEMO,
-    SECRETS,
-    WIDGETS,
-    A,
-    B,
-    C,
-    available,
-    obj,
-    snapshot,
-)
+from sharder.core.placement.counting.tally import Reservation
+from tests.support.values import CONFIGMAPS, DEMO, SECRETS, WIDGETS, A, B, C, obj, snapshot
+from tests.support.values_steering import counted
 
 PIN = pin_label(DEMO)
-
-
-def counted(capacity: int, of: Members | None = None) -> tuple[RingSnapshot, Tally]:
-    found = build(
-        bounded(capacity),
-        members=available(A, B) if of is None else of,
-        namespaces=frozenset({"default"}),
-    )
-    assert found.tally is not None
-    found.tally.synced = True
-    return found, found.tally
-
-
-def fill(tally: Tally, shard: str, many: int) -> None:
-    for number in range(many):
-        tally.see(shard, hash((shard, number)), Entry(A if shard == A else B))
 
 
 def test_an_object_that_is_sent_has_its_room_where_it_goes() -> None:
@@ -98,15 +68,13 @@ def test_controlled_objects_follow_an_owner_whose_reservation_is_forgotten() -> 
     ],
 )
 def test_the_excess_of_a_shard_is_drained_once(owner: str, drain: str | None, step: Step) -> None:
-    ring, tally = counted(2)
-    fill(tally, A, 3)
+    ring, _ = counted(2, {A: 3})
 
     assert plan_displaced(ring, obj(owner=owner, drain=drain), A) == step
 
 
 def test_an_object_that_has_room_again_is_not_drained() -> None:
-    ring, tally = counted(2)
-    fill(tally, A, 2)
+    ring, _ = counted(2, {A: 2})
 
     assert plan_displaced(ring, obj(owner=A), A) == Keep("its shard has room for it again")
 
